@@ -1,0 +1,3 @@
+"""MirrorMQ: a RabbitMQ-compatible AMQP 0-9-1 broker cluster with mirrored queues."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,122 @@
+"""What can go wrong, on two axes: whose fault it is, and what dies of it.
+
+    AmqpError                 the peer did something; it is told so on the wire
+    ├── ChannelError          soft: the channel closes, the connection lives
+    └── ConnectionError_      hard: the connection closes
+    DamageError               our own disk gave back something we did not write
+    ConfigurationError        the operator's settings cannot be used
+
+Every AMQP error carries RabbitMQ's reply code and the text behind the code's name, so that
+`NotFound("no queue 'q' in vhost '/'")` leaves as 404 "NOT_FOUND - no queue 'q' in vhost '/'".
+The class and method ids of the offending method are filled in by whoever dispatched it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class AmqpError(Exception):
+    """An error that is reported to the peer with a reply code and text."""
+
+    code: ClassVar[int] = 541
+    name: ClassVar[str] = "INTERNAL_ERROR"
+
+    def __init__(self, explanation: str = "", *, class_id: int = 0, method_id: int = 0) -> None:
+        super().__init__(explanation)
+        self.explanation = explanation
+        self.class_id = class_id
+        self.method_id = method_id
+
+    @property
+    def text(self) -> str:
+        """The reply text exactly as RabbitMQ writes it."""
+        return f"{self.name} - {self.explanation}" if self.explanation else self.name
+
+
+class ChannelError(AmqpError):
+    """Soft: closes the channel it happened on."""
+
+
+class ConnectionError_(AmqpError):  # noqa: N801 - the builtin's name is taken
+    """Hard: closes the connection."""
+
+
+class AccessRefused(ChannelError):
+    code, name = 403, "ACCESS_REFUSED"
+
+
+class NotFound(ChannelError):
+    code, name = 404, "NOT_FOUND"
+
+
+class ResourceLocked(ChannelError):
+    code, name = 405, "RESOURCE_LOCKED"
+
+
+class PreconditionFailed(ChannelError):
+    code, name = 406, "PRECONDITION_FAILED"
+
+
+class ContentTooLarge(ChannelError):
+    code, name = 311, "CONTENT_TOO_LARGE"
+
+
+class ConnectionForced(ConnectionError_):
+    code, name = 320, "CONNECTION_FORCED"
+
+
+class InvalidPath(ConnectionError_):
+    code, name = 402, "INVALID_PATH"
+
+
+class AccessRefusedConnection(ConnectionError_):
+    code, name = 403, "ACCESS_REFUSED"
+
+
+class NotFoundConnection(ConnectionError_):
+    code, name = 404, "NOT_FOUND"
+
+
+class FrameError(ConnectionError_):
+    code, name = 501, "FRAME_ERROR"
+
+
+class SyntaxError_(ConnectionError_):  # noqa: N801 - the builtin's name is taken
+    code, name = 502, "SYNTAX_ERROR"
+
+
+class CommandInvalid(ConnectionError_):
+    code, name = 503, "COMMAND_INVALID"
+
+
+class ChannelErrorHard(ConnectionError_):
+    code, name = 504, "CHANNEL_ERROR"
+
+
+class UnexpectedFrame(ConnectionError_):
+    code, name = 505, "UNEXPECTED_FRAME"
+
+
+class ResourceError(ConnectionError_):
+    code, name = 506, "RESOURCE_ERROR"
+
+
+class NotAllowed(ConnectionError_):
+    code, name = 530, "NOT_ALLOWED"
+
+
+class NotImplemented_(ConnectionError_):  # noqa: N801 - the builtin's name is taken
+    code, name = 540, "NOT_IMPLEMENTED"
+
+
+class InternalError(ConnectionError_):
+    code, name = 541, "INTERNAL_ERROR"
+
+
+class DamageError(Exception):
+    """Stored bytes do not match their checksum."""
+
+
+class ConfigurationError(Exception):
+    """A setting cannot be used; the text says which and what to write instead."""

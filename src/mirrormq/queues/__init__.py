@@ -1,0 +1,1 @@
+"""Queues: what is ready, what is out with consumers, who gets the next message. Pure."""

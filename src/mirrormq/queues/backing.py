@@ -1,0 +1,84 @@
+"""The seam between a queue and whoever keeps its messages.
+
+A queue decides *who* gets a message; a BackingQueue keeps the messages themselves, in memory, on
+disk, in several priorities, or on several nodes at once (a mirrored queue is a BackingQueue that
+wraps another and tells its mirrors what it does). Whoever implements this owes the queue:
+
+1.  Order. `fetch` gives ready messages in the order of publishing (within a priority). `requeue`
+    puts each message back where it was, however often and in whatever order it is called.
+2.  One owner. A message is ready, or unacknowledged (fetched), or gone. Every fetched message
+    comes back exactly once, by `acknowledge` or by `requeue`.
+3.  Sequence. `publish` numbers each message: 1, 2, 3 … per queue, never reused, also not after
+    a restart. The number stays with the message through requeue and restart.
+4.  Memory. A backlog of any length costs a bounded amount of memory plus a few bytes a message.
+    A message's `frames` are present when `fetch` hands it out.
+5.  Durability. In a durable queue a persistent message is in the journal's next flush; one that
+    was acknowledged before a crash may come back after it, one that was flushed never vanishes.
+6.  Counting. `ready_count`, `ready_bytes`, `unacked_count` and `unacked_bytes` are exact at any
+    time; bytes are body bytes.
+
+`tests/queues/test_backing_battery.py` holds every implementation to this list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from mirrormq.queues.message import Message
+
+
+class BackingQueue(Protocol):
+    """Keeps one queue's messages. Duties: the module's text."""
+
+    ready_count: int
+    ready_bytes: int
+    unacked_count: int
+    unacked_bytes: int
+    next_sequence: int
+
+    def publish(self, messages: Sequence[Message]) -> None:
+        """Append at the tail; sets each message's sequence (and position, if it is stored)."""
+
+    def fetch(self, limit: int) -> list[Message]:
+        """Take up to `limit` messages from the head; they are unacknowledged now."""
+
+    def peek(self) -> Message | None:
+        """The message that `fetch` would give next, left where it is."""
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        """Fetched messages are done with."""
+
+    def requeue(self, messages: Sequence[Message]) -> None:
+        """Fetched messages return to their places, marked redelivered."""
+
+    def purge(self) -> int:
+        """Drop every ready message; says how many there were."""
+
+    def erase(self) -> None:
+        """The queue is deleted: everything goes, unacknowledged messages too."""
+
+
+class QueueStore(Protocol):
+    """One queue's share of the node's journal: what a BackingQueue writes to and pages from.
+
+    Writes are buffered until the journal's flush. `load` also finds what is still buffered.
+    """
+
+    def append(self, messages: Sequence[Message], *, durable: bool) -> None:
+        """Write messages; sets `position`. Not durable: paged out only, forgotten by recovery."""
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        """Messages with a position are no longer needed."""
+
+    def forget(self, sequences: Sequence[int]) -> None:
+        """Like `acknowledge`, for messages that are known by sequence only (paged out)."""
+
+    def load(self, sequences: Sequence[int]) -> list[Message]:
+        """Read messages back, in the order asked for; raises DamageError for a bad record."""
+
+    def delivered(self, sequence: int) -> None:
+        """Everything up to `sequence` has been handed to a consumer at least once."""
+
+    def erase(self) -> None:
+        """Forget everything about this queue."""

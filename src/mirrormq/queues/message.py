@@ -1,0 +1,90 @@
+"""A message: raw content frames, and the little of it that somebody must read.
+
+The broker never takes a message apart unless it has to. What a publisher sent arrives as one
+`basic.publish` method payload and a run of content frames (one header frame, body frames); a
+consumer receives the same content frames behind a `basic.deliver`. So a message *is* those bytes:
+
+    publish   the payload of the basic.publish method frame
+    frames    the header frame and the body frames, back to back, as they came off the wire
+              (their channel number is the publisher's; `wire.content` rewrites it when it differs)
+
+Everything a queue must know beyond that (delivery mode, priority, expiration) depends only on
+the publish payload and the header, and publishers repeat themselves: a thousand messages in a row
+usually differ in nothing but their bodies. They share one `Envelope`.
+"""
+
+from __future__ import annotations
+
+HEADER_PAYLOAD_AT = 7
+"""Where the header payload starts inside `frames`: type octet, channel (2), size (4)."""
+
+NEVER = 0
+"""`expires_at` of a message that does not expire."""
+
+
+class Envelope:
+    """What messages with equal publish payload and equal properties have in common."""
+
+    __slots__ = (
+        "deliver_suffix",
+        "exchange",
+        "expiration_ms",
+        "mandatory",
+        "persistent",
+        "priority",
+        "properties",
+        "publish",
+        "routing_key",
+    )
+
+    def __init__(
+        self,
+        publish: bytes,
+        exchange: str,
+        routing_key: str,
+        mandatory: bool,
+        properties: bytes,
+        persistent: bool,
+        priority: int,
+        expiration_ms: int | None,
+        deliver_suffix: bytes,
+    ) -> None:
+        self.publish = publish
+        """The raw basic.publish payload, class and method ids included."""
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.mandatory = mandatory
+        self.properties = properties
+        """The raw header payload from the property flags on (class, weight, body size left off)."""
+        self.persistent = persistent
+        self.priority = priority
+        self.expiration_ms = expiration_ms
+        self.deliver_suffix = deliver_suffix
+        """Exchange and routing key as short strings and the frame end: the tail of basic.deliver."""
+
+
+class Message:
+    """One message in one queue."""
+
+    __slots__ = ("envelope", "expires_at", "frames", "position", "redelivered", "sequence")
+
+    def __init__(self, envelope: Envelope, frames: bytes, expires_at: int = NEVER) -> None:
+        self.envelope = envelope
+        self.frames = frames
+        self.expires_at = expires_at
+        """Milliseconds since the Unix epoch, NEVER if it does not expire."""
+        self.sequence = 0
+        """Its place in the queue's history, given by the queue; grows by one, starts at 1."""
+        self.position = 0
+        """Where the journal keeps it; 0 while it is in memory only."""
+        self.redelivered = False
+
+    @property
+    def header_size(self) -> int:
+        """Length of the whole header frame inside `frames`."""
+        return HEADER_PAYLOAD_AT + int.from_bytes(self.frames[3:7], "big") + 1
+
+    @property
+    def body_size(self) -> int:
+        """The body's length, as its header declares it."""
+        return int.from_bytes(self.frames[11:19], "big")
