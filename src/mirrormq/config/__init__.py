@@ -1,0 +1,1 @@
+"""Where a node's settings come from: flags, then the environment, then the file, then defaults."""

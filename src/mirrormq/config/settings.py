@@ -1,0 +1,176 @@
+"""Everything a node is told before it starts, typed, with RabbitMQ 3.10's defaults.
+
+A `Settings` never changes once made. It is put together by `config.load.load_settings` from four
+sources (flags over environment over file over the defaults written here) and handed whole to
+`runtime.node.run`. What an operator changes while the node runs (users, policies, watermarks set
+with the control program) lives in the metadata or in the runtime, not here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+MEBIBYTE = 1024 * 1024
+
+
+class Address(NamedTuple):
+    """Where to listen. An empty host means every interface; `localhost` both loopbacks."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsOptions:
+    """`ssl_options.*`: certificates of the TLS listeners and what is asked of the peer."""
+
+    certfile: Path | None = None
+    keyfile: Path | None = None
+    cacertfile: Path | None = None
+    password: str | None = field(default=None, repr=False)
+    verify: str = "verify_none"
+    """`verify_none` or `verify_peer`."""
+    fail_if_no_peer_cert: bool = False
+    depth: int = 1
+    versions: tuple[str, ...] = ("tlsv1.3", "tlsv1.2")
+    ciphers: tuple[str, ...] = ()
+    honor_cipher_order: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpOptions:
+    """`tcp_listen_options.*`: None leaves the operating system's choice."""
+
+    backlog: int = 128
+    nodelay: bool = True
+    keepalive: bool = False
+    sndbuf: int | None = None
+    recbuf: int | None = None
+    linger_on: bool = True
+    linger_timeout_s: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    """`log.*`: levels, and where the lines go."""
+
+    level: str = "info"
+    categories: tuple[tuple[str, str], ...] = ()
+    """(category, level) pairs such as ("connection", "debug"), as `log.connection.level` gives."""
+    console: bool = True
+    file: Path | None = None
+    formatter: str = "plaintext"
+    """`plaintext` or `json`."""
+
+    def level_of(self, category: str) -> str:
+        """The level that holds for one category of log lines."""
+        return dict(self.categories).get(category, self.level)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    """Three regexes, as `default_permissions.*` gives them."""
+
+    configure: str = ".*"
+    write: str = ".*"
+    read: str = ".*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One node's settings. Numbers are RabbitMQ 3.10.8's defaults unless a line says otherwise."""
+
+    # Who and where.
+    name: str = "mirror1@localhost"
+    data_directory: Path = Path("var/mirror1@localhost")
+    runtime_directory: Path = Path("var/run")
+    """Where the control socket lives; `load_settings` puts the user's state directory here."""
+    cookie: str = field(default="", repr=False)
+    """The secret the nodes of one cluster share; empty until `config.cookie` found or made it."""
+    cluster_name: str | None = None
+    join: tuple[str, ...] = ()
+    """NAME@HOST:PORT of members to join, as given on the command line."""
+    classic_config_nodes: tuple[str, ...] = ()
+    """`cluster_formation.classic_config.nodes.N`."""
+
+    # Listeners. RabbitMQ listens on every interface by default; we on the loopback ones.
+    amqp_listeners: tuple[Address, ...] = (Address("localhost", 5672),)
+    tls_listeners: tuple[Address, ...] = ()
+    tls: TlsOptions = TlsOptions()
+    ssl_cert_login_from: str = "distinguished_name"
+    ssl_cert_login_san_type: str = "dns"
+    ssl_cert_login_san_index: int = 0
+    ssl_handshake_timeout_s: float = 5.0
+    management_listener: Address | None = Address("localhost", 15672)
+    cluster_listener: Address | None = Address("localhost", 25672)
+    tcp: TcpOptions = TcpOptions()
+    proxy_protocol: bool = False
+    reverse_dns_lookups: bool = False
+
+    # The AMQP connection.
+    heartbeat_s: int = 60
+    channel_max: int = 2047
+    connection_max: int | None = None
+    frame_max: int = 131072
+    initial_frame_max: int = 4096
+    max_message_size: int = 134217728
+    handshake_timeout_s: float = 10.0
+    consumer_timeout_ms: int | None = 1800000
+    """None: consumers may keep a message as long as they like."""
+    auth_mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN")
+    product: str = "RabbitMQ"
+    """Clients switch on product and version, so they name what we are compatible with."""
+    product_version: str = "3.10.8"
+
+    # Limits that raise alarms. Exactly one of each pair is set.
+    memory_high_watermark_relative: float | None = 0.4
+    memory_high_watermark_bytes: int | None = None
+    total_memory_override_bytes: int | None = None
+    disk_free_limit_bytes: int | None = 50_000_000
+    disk_free_limit_relative: float | None = None
+    memory_monitor_interval_ms: int = 2500
+
+    # What an empty node is given.
+    default_user: str = "guest"
+    default_pass: str = field(default="guest", repr=False)
+    default_vhost: str = "/"
+    default_user_tags: tuple[str, ...] = ("administrator",)
+    default_permissions: Permissions = Permissions()
+    loopback_users: tuple[str, ...] = ("guest",)
+    load_definitions: Path | None = None
+
+    # Queues and the cluster.
+    queue_master_locator: str = "client-local"
+    cluster_partition_handling: str = "auto"
+    """RabbitMQ's modes and `auto`: pause_minority with three or more members, autoheal with two."""
+    pause_if_all_down_nodes: tuple[str, ...] = ()
+    pause_if_all_down_recover: str = "ignore"
+    net_ticktime_s: int = 60
+    mirroring_sync_batch_size: int = 4096
+    mirroring_sync_max_throughput_bytes: int = 0
+    """0: no limit."""
+    collect_statistics_interval_ms: int = 5000
+
+    log: LogOptions = LogOptions()
+    warnings: tuple[str, ...] = ()
+    """Sentences for the log at start: keys accepted for RabbitMQ's sake that do nothing here."""
+
+    def memory_limit_bytes(self, total_bytes: int) -> int:
+        """The watermark on a machine with this much memory."""
+        if self.memory_high_watermark_bytes is not None:
+            return self.memory_high_watermark_bytes
+        total = self.total_memory_override_bytes or total_bytes
+        return int(total * (self.memory_high_watermark_relative or 0.0))
+
+    def disk_limit_bytes(self, total_memory_bytes: int) -> int:
+        """The free space below which publishers are blocked (relative means to memory)."""
+        if self.disk_free_limit_bytes is not None:
+            return self.disk_free_limit_bytes
+        total = self.total_memory_override_bytes or total_memory_bytes
+        return int(total * (self.disk_free_limit_relative or 0.0))
