@@ -1,0 +1,58 @@
+# MirrorMQ's verbs. `make help` lists them; every one sets up what it needs first.
+
+ROOT := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
+VENV := $(ROOT)/.venv
+RUN := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+NODES ?= 1
+DATA ?= var
+AMQP_PORT ?= 5672
+MANAGEMENT_PORT ?= 15672
+ARGS ?=
+
+# The distribution's own interpreter first: Debian builds it with PGO, 25-45 % faster than a plain build.
+CANDIDATES := /usr/bin/python3 python3 python3.13 python3.12 python3.11
+USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for candidate in $(CANDIDATES); do \
+	if $$candidate -c '$(USABLE)' 2>/dev/null; then echo $$candidate; break; fi; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up test check format bench clean
+
+help: ## list the verbs
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(ROOT)/Makefile | while IFS="$$(printf '\t')" read -r verb text; do \
+		printf '  make %-8s %s\n' "$$verb" "$$text"; done
+
+setup: $(STAMP) ## create .venv from the pinned requirements (instant when nothing changed)
+
+$(STAMP): $(ROOT)/requirements/test.txt $(ROOT)/pyproject.toml
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "make: no Python >= 3.11 with venv found; install one (Debian: apt install python3-venv) or say make PYTHON=..." >&2; \
+		exit 1; fi
+	@if [ ! -x $(RUN) ]; then echo "creating .venv with $(PYTHON)"; $(PYTHON) -m venv $(VENV); fi
+	@echo "installing the pinned requirements into .venv"
+	@$(RUN) -m pip install -q --disable-pip-version-check --require-hashes -r $(ROOT)/requirements/test.txt
+	@$(RUN) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e $(ROOT)
+	@touch $(STAMP)
+
+up: $(STAMP) ## run NODES nodes in the foreground, AMQP from port 5672, management from 15672; Ctrl-C stops
+	cd $(ROOT) && $(VENV)/bin/mirrormq cluster up --nodes $(NODES) --data $(DATA) \
+		--amqp-port $(AMQP_PORT) --management-port $(MANAGEMENT_PORT) --mirror-all
+
+test: $(STAMP) ## run the whole test suite (ARGS="tests/wire -k heartbeat" narrows it)
+	cd $(ROOT) && $(RUN) -m pytest $(ARGS)
+
+check: $(STAMP) ## format, lint and types, changing nothing
+	cd $(ROOT) && $(RUN) -m ruff format --check .
+	cd $(ROOT) && $(RUN) -m ruff check .
+	cd $(ROOT) && $(RUN) -m mypy
+
+format: $(STAMP) ## let ruff format the code and mend what it safely can
+	cd $(ROOT) && $(RUN) -m ruff format . && $(RUN) -m ruff check --fix .
+
+bench: $(STAMP) ## measure beside RabbitMQ and write benchmarks/RESULTS.md (ARGS="--quick --only publish")
+	cd $(ROOT) && $(RUN) -m benchmarks.run $(ARGS)
+
+clean: ## remove .venv and what tests and builds left behind (never var/)
+	cd $(ROOT) && rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis
