@@ -1,0 +1,1 @@
+"""What every node knows: vhosts, users, exchanges, queues, bindings, policies, parameters."""

@@ -1,0 +1,185 @@
+"""Commands: the only way metadata changes.
+
+A command is a value that says everything needed to apply it: applying the same commands in the
+same order to the same state gives the same state on every node, today from a local log, later from
+a replicated one. So a command never refers to a clock, a random number or a live object, and one
+whose premise has gone meanwhile (a binding to a queue that was deleted first) changes nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mirrormq.metadata import encoding, records
+from mirrormq.metadata.records import DestinationKind
+
+
+class _Command(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Encoded as an array that starts with the class's name; fields may only be added at the end."""
+
+
+class PutVhost(_Command, frozen=True):
+    """A new vhost comes with its `amq.*` exchanges."""
+
+    record: records.Vhost
+
+
+class DeleteVhost(_Command, frozen=True):
+    """Takes everything in it along."""
+
+    name: str
+
+
+class PutUser(_Command, frozen=True):
+    record: records.User
+
+
+class DeleteUser(_Command, frozen=True):
+    """Takes the user's permissions along."""
+
+    name: str
+
+
+class PutPermission(_Command, frozen=True):
+    record: records.Permission
+
+
+class DeletePermission(_Command, frozen=True):
+    user: str
+    vhost: str
+
+
+class PutTopicPermission(_Command, frozen=True):
+    record: records.TopicPermission
+
+
+class DeleteTopicPermission(_Command, frozen=True):
+    """No exchange: all of the user's topic permissions in the vhost."""
+
+    user: str
+    vhost: str
+    exchange: str | None = None
+
+
+class PutExchange(_Command, frozen=True):
+    record: records.Exchange
+    if_absent: bool = True
+    """A declaration must not change an exchange that somebody else declared a moment earlier."""
+
+
+class DeleteExchange(_Command, frozen=True):
+    """Takes the bindings from it and to it along."""
+
+    vhost: str
+    name: str
+
+
+class PutQueue(_Command, frozen=True):
+    record: records.Queue
+    if_absent: bool = True
+    """As for exchanges. False: replace the record (a new node, say); a queue_id of 0 keeps the old id."""
+
+
+class DeleteQueue(_Command, frozen=True):
+    """Takes the bindings to it along."""
+
+    vhost: str
+    name: str
+    queue_id: int = 0
+    """If not 0: only the queue of this id, not one declared anew under the same name."""
+
+
+class PutBinding(_Command, frozen=True):
+    record: records.Binding
+
+
+class DeleteBinding(_Command, frozen=True):
+    """The source, if it is auto-delete and this was its last binding, goes too."""
+
+    vhost: str
+    source: str
+    destination_kind: DestinationKind
+    destination: str
+    routing_key: str
+    arguments: bytes = b""
+
+
+class PutPolicy(_Command, frozen=True):
+    record: records.Policy
+
+
+class DeletePolicy(_Command, frozen=True):
+    vhost: str
+    name: str
+
+
+class PutOperatorPolicy(_Command, frozen=True):
+    record: records.OperatorPolicy
+
+
+class DeleteOperatorPolicy(_Command, frozen=True):
+    vhost: str
+    name: str
+
+
+class PutParameter(_Command, frozen=True):
+    record: records.Parameter
+
+
+class DeleteParameter(_Command, frozen=True):
+    vhost: str
+    component: str
+    name: str
+
+
+class PutGlobalParameter(_Command, frozen=True):
+    record: records.GlobalParameter
+
+
+class DeleteGlobalParameter(_Command, frozen=True):
+    name: str
+
+
+class DropTransient(_Command, frozen=True):
+    """Drops what does not survive a restart: of one node (its queues), or of all (None)."""
+
+    node: str | None = None
+
+
+Command = (
+    PutVhost
+    | DeleteVhost
+    | PutUser
+    | DeleteUser
+    | PutPermission
+    | DeletePermission
+    | PutTopicPermission
+    | DeleteTopicPermission
+    | PutExchange
+    | DeleteExchange
+    | PutQueue
+    | DeleteQueue
+    | PutBinding
+    | DeleteBinding
+    | PutPolicy
+    | DeletePolicy
+    | PutOperatorPolicy
+    | DeleteOperatorPolicy
+    | PutParameter
+    | DeleteParameter
+    | PutGlobalParameter
+    | DeleteGlobalParameter
+    | DropTransient
+)
+
+_decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
+
+
+def encode(command: Command) -> bytes:
+    """A command as a log entry."""
+    return encoding.encode(command)
+
+
+def decode(entry: bytes) -> Command:
+    """A log entry as a command; raises msgspec.DecodeError or ValidationError for anything else."""
+    return encoding.decode(entry, _decoder, Command)

@@ -1,0 +1,224 @@
+"""The records of the metadata: plain, frozen values, each with the key it is filed under.
+
+A record says what was declared, never what is going on (no counts, no states, no live objects).
+Arguments of exchanges, queues and bindings are kept as the AMQP table's bytes: they are compared,
+stored and sent back more often than they are read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+DestinationKind = Literal["queue", "exchange"]
+
+VhostKey = str
+UserKey = str
+PermissionKey = tuple[str, str]
+"""(user, vhost)"""
+TopicPermissionKey = tuple[str, str, str]
+"""(user, vhost, exchange)"""
+ExchangeKey = tuple[str, str]
+"""(vhost, name)"""
+QueueKey = tuple[str, str]
+"""(vhost, name)"""
+BindingKey = tuple[str, str, str, str, str, bytes]
+"""(vhost, source, destination kind, destination, routing key, arguments)"""
+PolicyKey = tuple[str, str]
+"""(vhost, name)"""
+ParameterKey = tuple[str, str, str]
+"""(vhost, component, name)"""
+
+
+class Vhost(msgspec.Struct, frozen=True, tag="vhost", array_like=True):
+    """A name space with its own exchanges, queues, permissions and policies."""
+
+    name: str
+    description: str = ""
+    tags: list[str] = []
+    tracing: bool = False
+    limits: dict[str, int] = {}
+    """max-connections, max-queues; -1 or absent: no limit."""
+
+    @property
+    def key(self) -> VhostKey:
+        return self.name
+
+
+class User(msgspec.Struct, frozen=True, tag="user", array_like=True):
+    """Somebody who may log in, if `password_hash` is not empty or a certificate speaks for them."""
+
+    name: str
+    password_hash: str = ""
+    """Base64; what is inside depends on the algorithm (auth.passwords)."""
+    hashing_algorithm: str = "rabbit_password_hashing_sha256"
+    tags: list[str] = []
+    limits: dict[str, int] = {}
+    """max-connections, max-channels; -1 or absent: no limit."""
+
+    @property
+    def key(self) -> UserKey:
+        return self.name
+
+
+class Permission(msgspec.Struct, frozen=True, tag="permission", array_like=True):
+    """What a user may do in a vhost: three patterns over names of queues and exchanges."""
+
+    user: str
+    vhost: str
+    configure: str
+    write: str
+    read: str
+
+    @property
+    def key(self) -> PermissionKey:
+        return (self.user, self.vhost)
+
+
+class TopicPermission(msgspec.Struct, frozen=True, tag="topic-permission", array_like=True):
+    """Which routing keys a user may publish to, or bind on, a topic exchange."""
+
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+
+    @property
+    def key(self) -> TopicPermissionKey:
+        return (self.user, self.vhost, self.exchange)
+
+
+class Exchange(msgspec.Struct, frozen=True, tag="exchange", array_like=True):
+    """An exchange as declared."""
+
+    vhost: str
+    name: str
+    kind: str
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: bytes = b""
+    """The encoded AMQP table without its length prefix."""
+
+    @property
+    def key(self) -> ExchangeKey:
+        return (self.vhost, self.name)
+
+
+class Queue(msgspec.Struct, frozen=True, tag="queue", array_like=True):
+    """A queue as declared."""
+
+    vhost: str
+    name: str
+    queue_id: int = 0
+    """What the journal knows the queue by; never reused. 0 in a command: give me the next one."""
+    durable: bool = True
+    auto_delete: bool = False
+    exclusive: bool = False
+    arguments: bytes = b""
+    """The encoded AMQP table without its length prefix."""
+    node: str = ""
+    """The node that holds it (its master)."""
+
+    @property
+    def key(self) -> QueueKey:
+        return (self.vhost, self.name)
+
+    @property
+    def survives_restart(self) -> bool:
+        """Does it outlive its node's restart? An exclusive queue dies with its connection."""
+        return self.durable and not self.exclusive
+
+
+class Binding(msgspec.Struct, frozen=True, tag="binding", array_like=True):
+    """A way from an exchange to a queue or another exchange. It is its own key."""
+
+    vhost: str
+    source: str
+    destination_kind: DestinationKind
+    destination: str
+    routing_key: str
+    arguments: bytes = b""
+    """The encoded AMQP table without its length prefix."""
+
+    @property
+    def key(self) -> BindingKey:
+        return (
+            self.vhost,
+            self.source,
+            self.destination_kind,
+            self.destination,
+            self.routing_key,
+            self.arguments,
+        )
+
+
+class Policy(msgspec.Struct, frozen=True, tag="policy", array_like=True):
+    """Settings for all queues or exchanges whose names match a pattern."""
+
+    vhost: str
+    name: str
+    pattern: str
+    apply_to: str = "all"
+    definition: dict[str, Any] = {}
+    priority: int = 0
+
+    @property
+    def key(self) -> PolicyKey:
+        return (self.vhost, self.name)
+
+
+class OperatorPolicy(msgspec.Struct, frozen=True, tag="operator-policy", array_like=True):
+    """A policy that caps what clients and policies ask for."""
+
+    vhost: str
+    name: str
+    pattern: str
+    apply_to: str = "all"
+    definition: dict[str, Any] = {}
+    priority: int = 0
+
+    @property
+    def key(self) -> PolicyKey:
+        return (self.vhost, self.name)
+
+
+class Parameter(msgspec.Struct, frozen=True, tag="parameter", array_like=True):
+    """A component's setting in one vhost (a shovel, a federation upstream …); value: any JSON."""
+
+    vhost: str
+    component: str
+    name: str
+    value: Any
+
+    @property
+    def key(self) -> ParameterKey:
+        return (self.vhost, self.component, self.name)
+
+
+class GlobalParameter(msgspec.Struct, frozen=True, tag="global-parameter", array_like=True):
+    """A setting of the whole cluster; value: any JSON."""
+
+    name: str
+    value: Any
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+
+Record = (
+    Vhost
+    | User
+    | Permission
+    | TopicPermission
+    | Exchange
+    | Queue
+    | Binding
+    | Policy
+    | OperatorPolicy
+    | Parameter
+    | GlobalParameter
+)

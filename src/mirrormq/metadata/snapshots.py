@@ -1,0 +1,53 @@
+"""The whole metadata as one value, for the log to start from."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mirrormq.metadata import encoding
+from mirrormq.metadata.records import (
+    Binding,
+    Exchange,
+    GlobalParameter,
+    OperatorPolicy,
+    Parameter,
+    Permission,
+    Policy,
+    Queue,
+    TopicPermission,
+    User,
+    Vhost,
+)
+
+
+class Snapshot(msgspec.Struct, frozen=True, array_like=True):
+    """Tables in the order in which their records depend on each other."""
+
+    version: int
+    access_version: int
+    policy_version: int
+    next_queue_id: int
+    vhosts: list[Vhost]
+    users: list[User]
+    permissions: list[Permission]
+    topic_permissions: list[TopicPermission]
+    exchanges: list[Exchange]
+    queues: list[Queue]
+    bindings: list[Binding]
+    policies: list[Policy]
+    operator_policies: list[OperatorPolicy]
+    parameters: list[Parameter]
+    global_parameters: list[GlobalParameter]
+
+
+_decoder = msgspec.msgpack.Decoder(Snapshot)
+
+
+def encode(snapshot: Snapshot) -> bytes:
+    """A snapshot as bytes."""
+    return encoding.encode(snapshot)
+
+
+def decode(blob: bytes) -> Snapshot:
+    """What `encode` made; raises msgspec.DecodeError for anything else."""
+    return encoding.decode(blob, _decoder, Snapshot)

@@ -1,0 +1,391 @@
+"""The metadata itself: every record, by key, and the indexes that answer the hot questions.
+
+Only `apply` changes a State. It is deterministic, and it leaves nothing dangling:
+
+1.  A queue, exchange, policy, permission or parameter lies in a vhost that exists; a permission
+    belongs to a user that exists; a binding joins two ends that exist.
+2.  Deleting a thing deletes what hangs on it, dependants first: a vhost its contents, a queue or
+    exchange its bindings, a user their permissions.
+3.  An auto-delete exchange goes when the last binding *from* it goes, whatever took it away.
+4.  Queue ids grow, and are never given twice, also not after a restart.
+
+`apply` returns what changed, in the order in which it changed; nothing changed: an empty list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from mirrormq.metadata import commands as c
+from mirrormq.metadata import snapshots
+from mirrormq.metadata.changes import Change, Deleted, Put
+from mirrormq.metadata.defaults import predeclared_exchanges
+from mirrormq.metadata.records import (
+    Binding,
+    BindingKey,
+    Exchange,
+    ExchangeKey,
+    GlobalParameter,
+    OperatorPolicy,
+    Parameter,
+    ParameterKey,
+    Permission,
+    PermissionKey,
+    Policy,
+    PolicyKey,
+    Queue,
+    QueueKey,
+    TopicPermission,
+    TopicPermissionKey,
+    User,
+    Vhost,
+)
+from mirrormq.metadata.snapshots import Snapshot
+
+R = TypeVar("R", bound=Any)
+
+_NO_BINDINGS: dict[BindingKey, Binding] = {}
+_NO_QUEUES: dict[str, Queue] = {}
+_NO_EXCHANGES: dict[str, Exchange] = {}
+
+
+class State:
+    """All metadata. Read the dictionaries freely; change them only through `apply`."""
+
+    def __init__(self) -> None:
+        self.vhosts: dict[str, Vhost] = {}
+        self.users: dict[str, User] = {}
+        self.permissions: dict[PermissionKey, Permission] = {}
+        """By (user, vhost)."""
+        self.topic_permissions: dict[TopicPermissionKey, TopicPermission] = {}
+        """By (user, vhost, exchange)."""
+        self.exchanges: dict[ExchangeKey, Exchange] = {}
+        """By (vhost, name)."""
+        self.queues: dict[QueueKey, Queue] = {}
+        """By (vhost, name)."""
+        self.bindings: dict[BindingKey, Binding] = {}
+        """By (vhost, source, destination kind, destination, routing key, arguments)."""
+        self.policies: dict[PolicyKey, Policy] = {}
+        """By (vhost, name)."""
+        self.operator_policies: dict[PolicyKey, OperatorPolicy] = {}
+        """By (vhost, name)."""
+        self.parameters: dict[ParameterKey, Parameter] = {}
+        """By (vhost, component, name)."""
+        self.global_parameters: dict[str, GlobalParameter] = {}
+        self.next_queue_id = 1
+        self.version = 0
+        """Grows with every change."""
+        self.access_version = 0
+        """Grows when users, vhosts or permissions change: what cached access decisions depend on."""
+        self.policy_version = 0
+        """Grows when policies or operator policies change."""
+        self._exchanges_by_vhost: dict[str, dict[str, Exchange]] = {}
+        self._queues_by_vhost: dict[str, dict[str, Queue]] = {}
+        self._bindings_by_source: dict[ExchangeKey, dict[BindingKey, Binding]] = {}
+        self._bindings_by_destination: dict[tuple[str, str, str], dict[BindingKey, Binding]] = {}
+        self._changes: list[Change] = []
+
+    # Questions that must be cheap.
+
+    def queues_of(self, vhost: str) -> dict[str, Queue]:
+        """A vhost's queues by name; its length is their number. Not to be changed."""
+        return self._queues_by_vhost.get(vhost, _NO_QUEUES)
+
+    def exchanges_of(self, vhost: str) -> dict[str, Exchange]:
+        """A vhost's exchanges by name. Not to be changed."""
+        return self._exchanges_by_vhost.get(vhost, _NO_EXCHANGES)
+
+    def bindings_from(self, vhost: str, source: str) -> dict[BindingKey, Binding]:
+        """The bindings of which an exchange is the source. Not to be changed."""
+        return self._bindings_by_source.get((vhost, source), _NO_BINDINGS)
+
+    def bindings_to(self, vhost: str, kind: str, destination: str) -> dict[BindingKey, Binding]:
+        """The bindings that end at a queue or an exchange. Not to be changed."""
+        return self._bindings_by_destination.get((vhost, kind, destination), _NO_BINDINGS)
+
+    # Changing.
+
+    def apply(self, command: c.Command) -> list[Change]:
+        """Carry out one command; says what changed, in order."""
+        _APPLY[type(command)](self, command)
+        changes, self._changes = self._changes, []
+        if changes:
+            self.version += 1
+        return changes
+
+    def snapshot(self) -> bytes:
+        """Everything, as bytes that `from_snapshot` reads."""
+        tables = [list(getattr(self, name).values()) for name in _TABLES]
+        versions = (self.version, self.access_version, self.policy_version)
+        return snapshots.encode(Snapshot(*versions, self.next_queue_id, *tables))
+
+    @classmethod
+    def from_snapshot(cls, blob: bytes) -> State:
+        """The state that `snapshot` wrote down; raises msgspec.DecodeError for anything else."""
+        snapshot = snapshots.decode(blob)
+        state = cls()
+        for name in _TABLES:
+            for record in getattr(snapshot, name):
+                state._store(record)
+        state._changes = []
+        state.version = snapshot.version
+        state.access_version = snapshot.access_version
+        state.policy_version = snapshot.policy_version
+        state.next_queue_id = snapshot.next_queue_id
+        return state
+
+    # One record in, one record out; indexes and versions follow.
+
+    def _store(self, record: Any) -> None:
+        table = getattr(self, _TABLE_OF[type(record)])
+        before = table.get(record.key)
+        if before == record:
+            return
+        table[record.key] = record
+        if isinstance(record, Queue):
+            self._queues_by_vhost.setdefault(record.vhost, {})[record.name] = record
+        elif isinstance(record, Exchange):
+            self._exchanges_by_vhost.setdefault(record.vhost, {})[record.name] = record
+        elif isinstance(record, Binding):
+            for index, key in self._binding_indexes(record):
+                index.setdefault(key, {})[record.key] = record
+        self._note(record, Put(record, before))
+
+    def _remove(self, record: Any) -> bool:
+        """False if it is not there (any more)."""
+        table = getattr(self, _TABLE_OF[type(record)])
+        if table.pop(record.key, None) is None:
+            return False
+        if isinstance(record, Queue):
+            _drop_from_index(self._queues_by_vhost, record.vhost, record.name)
+        elif isinstance(record, Exchange):
+            _drop_from_index(self._exchanges_by_vhost, record.vhost, record.name)
+        elif isinstance(record, Binding):
+            for index, key in self._binding_indexes(record):
+                _drop_from_index(index, key, record.key)
+        self._note(record, Deleted(record))
+        return True
+
+    def _binding_indexes(self, binding: Binding) -> Iterator[tuple[dict[Any, Any], Any]]:
+        yield self._bindings_by_source, (binding.vhost, binding.source)
+        destination = (binding.vhost, binding.destination_kind, binding.destination)
+        yield self._bindings_by_destination, destination
+
+    def _note(self, record: object, change: Change) -> None:
+        self._changes.append(change)
+        if isinstance(record, Policy | OperatorPolicy):
+            self.policy_version += 1
+        elif isinstance(record, Vhost | User | Permission | TopicPermission):
+            self.access_version += 1
+
+    # Cascades.
+
+    def _remove_binding(self, binding: Binding) -> None:
+        if not self._remove(binding):
+            return
+        source = self.exchanges.get((binding.vhost, binding.source))
+        if source is not None and source.auto_delete and not self.bindings_from(*source.key):
+            self._remove_exchange(source)
+
+    def _remove_exchange(self, exchange: Exchange) -> None:
+        for binding in list(self.bindings_from(exchange.vhost, exchange.name).values()):
+            self._remove(binding)
+        self._remove_bindings_to(exchange.vhost, "exchange", exchange.name)
+        self._remove(exchange)
+
+    def _remove_queue(self, queue: Queue) -> None:
+        self._remove_bindings_to(queue.vhost, "queue", queue.name)
+        self._remove(queue)
+
+    def _remove_bindings_to(self, vhost: str, kind: str, name: str) -> None:
+        for binding in list(self.bindings_to(vhost, kind, name).values()):
+            self._remove_binding(binding)
+
+    def _remove_vhost(self, vhost: Vhost) -> None:
+        for exchange in self.exchanges_of(vhost.name).values():
+            for binding in list(self.bindings_from(vhost.name, exchange.name).values()):
+                self._remove(binding)
+        for queue in list(self.queues_of(vhost.name).values()):
+            self._remove(queue)
+        for exchange in list(self.exchanges_of(vhost.name).values()):
+            self._remove(exchange)
+        for name in _IN_VHOST:
+            for record in list(getattr(self, name).values()):
+                if record.vhost == vhost.name:
+                    self._remove(record)
+        self._remove(vhost)
+
+    # One method per command.
+
+    def _put_vhost(self, command: c.PutVhost) -> None:
+        is_new = command.record.name not in self.vhosts
+        self._store(command.record)
+        if is_new:
+            for exchange in predeclared_exchanges(command.record.name):
+                self._store(exchange)
+
+    def _delete_vhost(self, command: c.DeleteVhost) -> None:
+        if vhost := self.vhosts.get(command.name):
+            self._remove_vhost(vhost)
+
+    def _put_user(self, command: c.PutUser) -> None:
+        self._store(command.record)
+
+    def _delete_user(self, command: c.DeleteUser) -> None:
+        user = self.users.get(command.name)
+        if user is None:
+            return
+        for table in (self.topic_permissions, self.permissions):
+            for record in [found for found in table.values() if found.user == user.name]:
+                self._remove(record)
+        self._remove(user)
+
+    def _put_user_right(self, command: c.PutPermission | c.PutTopicPermission) -> None:
+        if command.record.user in self.users and command.record.vhost in self.vhosts:
+            self._store(command.record)
+
+    def _delete_permission(self, command: c.DeletePermission) -> None:
+        if permission := self.permissions.get((command.user, command.vhost)):
+            self._remove(permission)
+
+    def _delete_topic_permission(self, command: c.DeleteTopicPermission) -> None:
+        for (user, vhost, exchange), record in list(self.topic_permissions.items()):
+            if (user, vhost) == (command.user, command.vhost) and command.exchange in (None, exchange):
+                self._remove(record)
+
+    def _put_in_vhost(self, command: c.PutPolicy | c.PutOperatorPolicy | c.PutParameter) -> None:
+        if command.record.vhost in self.vhosts:
+            self._store(command.record)
+
+    def _put_exchange(self, command: c.PutExchange) -> None:
+        exchange = command.record
+        if exchange.vhost in self.vhosts and not (command.if_absent and exchange.key in self.exchanges):
+            self._store(exchange)
+
+    def _delete_exchange(self, command: c.DeleteExchange) -> None:
+        if exchange := self.exchanges.get((command.vhost, command.name)):
+            self._remove_exchange(exchange)
+
+    def _put_queue(self, command: c.PutQueue) -> None:
+        queue = command.record
+        before = self.queues.get(queue.key)
+        if queue.vhost not in self.vhosts or (command.if_absent and before is not None):
+            return
+        if queue.queue_id == 0:
+            given = self.next_queue_id if before is None else before.queue_id
+            queue = msgspec.structs.replace(queue, queue_id=given)
+        self.next_queue_id = max(self.next_queue_id, queue.queue_id + 1)
+        self._store(queue)
+
+    def _delete_queue(self, command: c.DeleteQueue) -> None:
+        queue = self.queues.get((command.vhost, command.name))
+        if queue is not None and command.queue_id in (0, queue.queue_id):
+            self._remove_queue(queue)
+
+    def _put_binding(self, command: c.PutBinding) -> None:
+        binding = command.record
+        ends: dict[Any, Any] = self.queues if binding.destination_kind == "queue" else self.exchanges
+        if (binding.vhost, binding.source) in self.exchanges and (
+            binding.vhost,
+            binding.destination,
+        ) in ends:
+            self._store(binding)
+
+    def _delete_binding(self, command: c.DeleteBinding) -> None:
+        key = (
+            command.vhost,
+            command.source,
+            command.destination_kind,
+            command.destination,
+            command.routing_key,
+            command.arguments,
+        )
+        if binding := self.bindings.get(key):
+            self._remove_binding(binding)
+
+    def _delete_policy(self, command: c.DeletePolicy) -> None:
+        if policy := self.policies.get((command.vhost, command.name)):
+            self._remove(policy)
+
+    def _delete_operator_policy(self, command: c.DeleteOperatorPolicy) -> None:
+        if policy := self.operator_policies.get((command.vhost, command.name)):
+            self._remove(policy)
+
+    def _delete_parameter(self, command: c.DeleteParameter) -> None:
+        if parameter := self.parameters.get((command.vhost, command.component, command.name)):
+            self._remove(parameter)
+
+    def _put_global_parameter(self, command: c.PutGlobalParameter) -> None:
+        self._store(command.record)
+
+    def _delete_global_parameter(self, command: c.DeleteGlobalParameter) -> None:
+        if parameter := self.global_parameters.get(command.name):
+            self._remove(parameter)
+
+    def _drop_transient(self, command: c.DropTransient) -> None:
+        """A restart is no reason to auto-delete: a durable auto-delete exchange stays, unbound."""
+        for queue in list(self.queues.values()):
+            if not queue.survives_restart and command.node in (None, queue.node):
+                for binding in list(self.bindings_to(queue.vhost, "queue", queue.name).values()):
+                    self._remove(binding)
+                self._remove(queue)
+        if command.node is not None:
+            return
+        for exchange in [found for found in self.exchanges.values() if not found.durable]:
+            to_it = self.bindings_to(exchange.vhost, "exchange", exchange.name)
+            from_it = self.bindings_from(exchange.vhost, exchange.name)
+            for binding in [*to_it.values(), *from_it.values()]:
+                self._remove(binding)
+            self._remove(exchange)
+
+
+def _drop_from_index(index: dict[Any, Any], key: Any, member: Any) -> None:
+    del index[key][member]
+    if not index[key]:
+        del index[key]
+
+
+_TABLE_OF: dict[type, str] = {
+    Vhost: "vhosts",
+    User: "users",
+    Permission: "permissions",
+    TopicPermission: "topic_permissions",
+    Exchange: "exchanges",
+    Queue: "queues",
+    Binding: "bindings",
+    Policy: "policies",
+    OperatorPolicy: "operator_policies",
+    Parameter: "parameters",
+    GlobalParameter: "global_parameters",
+}
+_TABLES = tuple(_TABLE_OF.values())
+_IN_VHOST = ("permissions", "topic_permissions", "policies", "operator_policies", "parameters")
+
+_APPLY: dict[type, Callable[[State, Any], None]] = {
+    c.PutVhost: State._put_vhost,
+    c.DeleteVhost: State._delete_vhost,
+    c.PutUser: State._put_user,
+    c.DeleteUser: State._delete_user,
+    c.PutPermission: State._put_user_right,
+    c.DeletePermission: State._delete_permission,
+    c.PutTopicPermission: State._put_user_right,
+    c.DeleteTopicPermission: State._delete_topic_permission,
+    c.PutExchange: State._put_exchange,
+    c.DeleteExchange: State._delete_exchange,
+    c.PutQueue: State._put_queue,
+    c.DeleteQueue: State._delete_queue,
+    c.PutBinding: State._put_binding,
+    c.DeleteBinding: State._delete_binding,
+    c.PutPolicy: State._put_in_vhost,
+    c.DeletePolicy: State._delete_policy,
+    c.PutOperatorPolicy: State._put_in_vhost,
+    c.DeleteOperatorPolicy: State._delete_operator_policy,
+    c.PutParameter: State._put_in_vhost,
+    c.DeleteParameter: State._delete_parameter,
+    c.PutGlobalParameter: State._put_global_parameter,
+    c.DeleteGlobalParameter: State._delete_global_parameter,
+    c.DropTransient: State._drop_transient,
+}
