@@ -20,3 +20,40 @@ build one buffer in the socket's transport."""
 
 SOCKET_PATH_BYTES_MAX = 107
 """The longest path of a Unix socket on Linux: `sun_path` has 108 bytes, one of them a NUL."""
+
+HEAD_STORED_MESSAGES = 16 * 1024
+HEAD_STORED_BYTES = 16 * 1024 * 1024
+"""How much of a queue stays in memory when the journal has it anyway. Reading back is cheap (one
+large read per page), so this only has to cover the jitter between publishers and consumers."""
+
+HEAD_MESSAGES = 256 * 1024
+HEAD_BYTES = 128 * 1024 * 1024
+"""The same for messages that would have to be written first. Memory is cheaper than a write that
+may never be needed, so it is larger; the node-wide budget bounds the sum over all queues."""
+
+LAZY_HEAD_MESSAGES = 256
+"""What a lazy queue, or any queue while the node is over its budget, keeps in memory."""
+
+MESSAGE_OVERHEAD_BYTES = 400
+"""What a message in memory costs beside its body: object, frames' head, dictionary and deque
+entries. Measured with 100-byte bodies: 380 bytes each."""
+
+HOT_BUDGET_WATERMARK_SHARE = 0.5
+"""Share of the memory watermark that message contents may take: RabbitMQ's paging ratio."""
+
+PAGE_MESSAGES = 4096
+PAGE_IN_BYTES = 4 * 1024 * 1024
+"""How much is read back at once: enough that a drain is bound by delivering, not by reading, and
+small beside the memory of a node."""
+
+DELIVERIES_PER_PUMP = 2048
+"""How many messages one queue hands out before the others have their turn."""
+
+DELIVERY_BATCH = 1024
+"""How many messages a consumer without a prefetch limit takes at once."""
+
+PUBLISH_TARGETS_CACHED = 1024
+"""How many different basic.publish payloads a channel remembers with their routes."""
+
+CONNECTION_INPUT_BYTES_MAX = 1024 * 1024
+"""Input that may wait in a connection that is held up; reading stops beyond it."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-MEBIBYTE = 1024 * 1024
-
 
 class Address(NamedTuple):
     """Where to listen. An empty host means every interface; `localhost` both loopbacks."""
@@ -24,6 +22,10 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+MANAGEMENT_DEFAULT = Address("localhost", 15672)
+CLUSTER_DEFAULT = Address("localhost", 25672)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +109,8 @@ class Settings:
     ssl_cert_login_san_type: str = "dns"
     ssl_cert_login_san_index: int = 0
     ssl_handshake_timeout_s: float = 5.0
-    management_listener: Address | None = Address("localhost", 15672)
-    cluster_listener: Address | None = Address("localhost", 25672)
+    management_listener: Address | None = MANAGEMENT_DEFAULT
+    cluster_listener: Address | None = CLUSTER_DEFAULT
     tcp: TcpOptions = TcpOptions()
     proxy_protocol: bool = False
     reverse_dns_lookups: bool = False

@@ -1,0 +1,77 @@
+"""rabbitmq.conf's format: lines of `key = value`, with where each line stands.
+
+    # a comment
+    listeners.tcp.default = 5672
+    default_pass = 's3cret # not a comment'
+
+A key is words of letters, digits, `_`, `-` and `@` joined by dots; a dot inside a word is written
+`\\.`. A value is the rest of the line without surrounding blanks; one in single quotes is taken as
+it stands; elsewhere a `#` that follows a blank starts a comment. A key given twice keeps the last
+value, as in RabbitMQ. Nothing here knows which keys exist: that is `config.keys`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirrormq.errors import ConfigurationError
+
+LINE = re.compile(r"^(?P<key>(?:[^\s=#\\]|\\.)+)\s*=\s*(?P<value>.*)$")
+COMMENT_AFTER_VALUE = re.compile(r"\s#.*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One setting as it was written, and by whom."""
+
+    key: str
+    value: str
+    source: str
+    """`file:line`, a variable's name or a flag: what an error should point at."""
+
+
+def parse_conf(text: str, name: str) -> list[Entry]:
+    """Every setting of a file's text, in order; `name` is the file's name in error messages."""
+    entries = []
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        where = f"{name}:{number}"
+        match = LINE.match(line)
+        if match is None:
+            raise ConfigurationError(f"{where}: expected `key = value`, found `{line}`.")
+        key = match["key"]
+        entries.append(Entry(key, _value(match["value"], key, where), where))
+    return entries
+
+
+def read_conf(path: Path) -> list[Entry]:
+    """Every setting of the file at `path`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"Cannot read the configuration file {path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"The configuration file {path} is not UTF-8 text.") from error
+    return parse_conf(text, str(path))
+
+
+def _value(text: str, key: str, where: str) -> str:
+    if text.startswith("'"):
+        closing = text.find("'", 1)
+        rest = text[closing + 1 :].strip() if closing > 0 else ""
+        if closing < 0 or (rest and not rest.startswith("#")):
+            raise ConfigurationError(f"{where}: the quoted value of {key} does not end.")
+        return text[1:closing]
+    value = COMMENT_AFTER_VALUE.sub("", text).strip()
+    if not value or value.startswith("#"):
+        raise ConfigurationError(f"{where}: {key} has no value.")
+    return value
+
+
+def split_key(key: str) -> list[str]:
+    """The words of a dotted key; `\\.` is a dot that belongs to a word."""
+    return [word.replace("\\.", ".") for word in re.split(r"(?<!\\)\.", key)]

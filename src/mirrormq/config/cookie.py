@@ -1,0 +1,50 @@
+"""The secret that the nodes of one cluster share: found in the environment or in a file.
+
+A file that does not exist is made, with 32 random bytes as hexadecimal and mode 0600. A file that
+others may read is refused, because whoever reads it can join the cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from mirrormq.errors import ConfigurationError
+
+COOKIE_BYTES = 32
+
+
+def find_cookie(environment: Mapping[str, str], file: Path | None, data_directory: Path) -> str:
+    """The cookie: of `file` if one is named, else of MIRRORMQ_COOKIE, else of DATA/cookie."""
+    if file is None and environment.get("MIRRORMQ_COOKIE"):
+        return environment["MIRRORMQ_COOKIE"]
+    if file is None and environment.get("MIRRORMQ_COOKIE_FILE"):
+        file = Path(environment["MIRRORMQ_COOKIE_FILE"])
+    return read_or_make(file or data_directory / "cookie")
+
+
+def read_or_make(path: Path) -> str:
+    """The content of a cookie file, which is made if it is not there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        except FileExistsError:
+            return _read(path)
+        with os.fdopen(descriptor, "w") as made:
+            made.write(secrets.token_hex(COOKIE_BYTES))
+        return _read(path)
+    except OSError as error:
+        raise ConfigurationError(f"Cannot use the cookie file {path}: {error.strerror}.") from error
+
+
+def _read(path: Path) -> str:
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise ConfigurationError(f"Others may read the cookie file {path}: run `chmod 600 {path}`.")
+    cookie = path.read_text().strip()
+    if not cookie:
+        raise ConfigurationError(f"The cookie file {path} is empty: remove it and a new one is made.")
+    return cookie

@@ -1,0 +1,58 @@
+"""Settings from MIRRORMQ_* variables.
+
+The rule: a key in capitals behind `MIRRORMQ_`, with each dot written as two underscores.
+
+    heartbeat                    MIRRORMQ_HEARTBEAT
+    listeners.tcp.default        MIRRORMQ_LISTENERS__TCP__DEFAULT
+    loopback_users.guest         MIRRORMQ_LOOPBACK_USERS__GUEST
+
+One underscore per dot is understood as well where only one key can be meant
+(MIRRORMQ_VM_MEMORY_HIGH_WATERMARK_RELATIVE). The last word of a family is lower case.
+
+A variable that names no key is not an error, unlike a line in the file: container platforms put
+MIRRORMQ_PORT, MIRRORMQ_SERVICE_HOST and the like into the environment of every program that runs
+beside a service called "mirrormq". It is reported in `Settings.warnings` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirrormq.config.conf import Entry
+from mirrormq.config.keys import FAMILIES, SCALARS
+
+PREFIX = "MIRRORMQ_"
+
+READ_ELSEWHERE = frozenset({"COOKIE", "COOKIE_FILE", "CONF", "NODE"})
+"""Variables with a reader of their own: the cookie, the file's path, the control program's node."""
+
+INTERNAL_PREFIXES = ("TEST_", "BENCH_", "BUILD_")
+"""Variables of our own test suite, benchmark and build."""
+
+
+def read_environment(environment: Mapping[str, str]) -> tuple[list[Entry], list[str]]:
+    """The settings found in the environment, and the names that fit no key."""
+    entries: list[Entry] = []
+    unknown: list[str] = []
+    for variable, value in sorted(environment.items()):
+        if not variable.startswith(PREFIX):
+            continue
+        word = variable.removeprefix(PREFIX)
+        if word in READ_ELSEWHERE or word.startswith(INTERNAL_PREFIXES):
+            continue
+        key = key_of(word)
+        if key is None:
+            unknown.append(variable)
+        else:
+            entries.append(Entry(key, value, variable))
+    return entries, unknown
+
+
+def key_of(word: str) -> str | None:
+    """The key a variable (without its prefix) means, if there is one."""
+    dotted = word.lower().replace("__", ".")
+    if dotted in SCALARS or dotted in FAMILIES or dotted.rpartition(".")[0] in FAMILIES:
+        return dotted
+    flat = dotted.replace(".", "_")
+    meant = [key for key in SCALARS if key.replace(".", "_") == flat]
+    return meant[0] if len(meant) == 1 else None

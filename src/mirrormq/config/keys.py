@@ -1,0 +1,187 @@
+"""Every key a configuration may hold, and the field of `Settings` it ends in.
+
+Three shapes of key:
+
+    scalar    `heartbeat = 60`                      one field
+    family    `listeners.tcp.1 = 5672`              every key of it, in the order of the last word
+    switches  `loopback_users.guest = false`        the last words whose value is true
+
+A family or set of switches that a stronger source (a flag, the environment) mentions replaces the
+weaker source's whole family. Keys that RabbitMQ has and that mean nothing here (Erlang's garbage
+collector, quorum queues …) are taken with a warning, so that a file brought from RabbitMQ works;
+any other key is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirrormq.config import readers as read
+from mirrormq.config.readers import Reader
+
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "none")
+LOG_CATEGORIES = ("channel", "connection", "federation", "mirroring", "queue", "upgrade")
+INT32_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A known key: how its value is read and where it goes."""
+
+    field: str
+    """A field of Settings; `tls.depth` is a field of a part; empty: checked and left at that."""
+    reader: Reader
+    shape: str = "scalar"
+    """`scalar`, `family` or `switches`."""
+
+
+def _tls(name: str, reader: Reader) -> Key:
+    return Key(f"tls.{name}", reader)
+
+
+SCALARS: dict[str, Key] = {
+    # Ours: RabbitMQ has these in its environment file only.
+    "name": Key("name", read.node_name),
+    "data_directory": Key("data_directory", read.path),
+    "runtime_dir": Key("runtime_directory", read.path),
+    "cluster.listener": Key("cluster_listener", read.address),
+    # RabbitMQ's.
+    "cluster_name": Key("cluster_name", read.text),
+    "ssl_options.certfile": _tls("certfile", read.readable_file),
+    "ssl_options.keyfile": _tls("keyfile", read.readable_file),
+    "ssl_options.cacertfile": _tls("cacertfile", read.readable_file),
+    "ssl_options.password": _tls("password", read.text),
+    "ssl_options.verify": _tls("verify", read.one_of("verify_none", "verify_peer")),
+    "ssl_options.fail_if_no_peer_cert": _tls("fail_if_no_peer_cert", read.boolean),
+    "ssl_options.depth": _tls("depth", read.integer(0, 255)),
+    "ssl_options.honor_cipher_order": _tls("honor_cipher_order", read.boolean),
+    "ssl_cert_login_from": Key(
+        "ssl_cert_login_from", read.one_of("distinguished_name", "common_name", "subject_alternative_name")
+    ),
+    "ssl_cert_login_san_type": Key(
+        "ssl_cert_login_san_type", read.one_of("dns", "ip", "email", "uri", "other_name")
+    ),
+    "ssl_cert_login_san_index": Key("ssl_cert_login_san_index", read.integer(0)),
+    "ssl_handshake_timeout": Key("ssl_handshake_timeout_s", read.milliseconds_as_s),
+    "tcp_listen_options.backlog": Key("tcp.backlog", read.integer(1)),
+    "tcp_listen_options.nodelay": Key("tcp.nodelay", read.boolean),
+    "tcp_listen_options.keepalive": Key("tcp.keepalive", read.boolean),
+    "tcp_listen_options.sndbuf": Key("tcp.sndbuf", read.integer(1)),
+    "tcp_listen_options.recbuf": Key("tcp.recbuf", read.integer(1)),
+    "tcp_listen_options.linger.on": Key("tcp.linger_on", read.boolean),
+    "tcp_listen_options.linger.timeout": Key("tcp.linger_timeout_s", read.integer(0)),
+    "proxy_protocol": Key("proxy_protocol", read.boolean),
+    "reverse_dns_lookups": Key("reverse_dns_lookups", read.boolean),
+    "heartbeat": Key("heartbeat_s", read.integer(0, 65535)),
+    "channel_max": Key("channel_max", read.integer(0, 65535)),
+    "connection_max": Key("connection_max", read.optional_limit),
+    "frame_max": Key("frame_max", read.integer(0, INT32_MAX)),
+    "initial_frame_max": Key("initial_frame_max", read.integer(4096, INT32_MAX)),
+    "max_message_size": Key("max_message_size", read.integer(1, 536870912)),
+    "handshake_timeout": Key("handshake_timeout_s", read.milliseconds_as_s),
+    "consumer_timeout": Key("consumer_timeout_ms", read.optional_timeout_ms),
+    "product.name": Key("product", read.text),
+    "product.version": Key("product_version", read.text),
+    "vm_memory_high_watermark.relative": Key("memory_high_watermark_relative", read.positive_float),
+    "vm_memory_high_watermark.absolute": Key("memory_high_watermark_bytes", read.size_bytes),
+    "total_memory_available_override_value": Key("total_memory_override_bytes", read.size_bytes),
+    "disk_free_limit.absolute": Key("disk_free_limit_bytes", read.size_bytes),
+    "disk_free_limit.relative": Key("disk_free_limit_relative", read.positive_float),
+    "memory_monitor_interval": Key("memory_monitor_interval_ms", read.integer(1)),
+    "default_user": Key("default_user", read.text),
+    "default_pass": Key("default_pass", read.text),
+    "default_vhost": Key("default_vhost", read.text),
+    "default_permissions.configure": Key("default_permissions.configure", read.text),
+    "default_permissions.write": Key("default_permissions.write", read.text),
+    "default_permissions.read": Key("default_permissions.read", read.text),
+    "load_definitions": Key("load_definitions", read.path),
+    "management.load_definitions": Key("load_definitions", read.path),
+    "definitions.local.path": Key("load_definitions", read.path),
+    "definitions.import_backend": Key("", read.one_of("local_filesystem")),
+    "auth_backends.1": Key("", read.one_of("internal", "rabbit_auth_backend_internal")),
+    "management.tcp.ip": Key("management_listener.host", read.text),
+    "management.tcp.port": Key("management_listener.port", read.integer(0, 65535)),
+    "management.listener.ip": Key("management_listener.host", read.text),
+    "management.listener.port": Key("management_listener.port", read.integer(0, 65535)),
+    "management": Key("management_listener", read.one_of("none")),
+    "queue_master_locator": Key("queue_master_locator", read.one_of("client-local", "min-masters", "random")),
+    "cluster_partition_handling": Key(
+        "cluster_partition_handling",
+        read.one_of("ignore", "pause_minority", "pause_if_all_down", "autoheal", "auto"),
+    ),
+    "cluster_partition_handling.pause_if_all_down.recover": Key(
+        "pause_if_all_down_recover", read.one_of("ignore", "autoheal")
+    ),
+    "net_ticktime": Key("net_ticktime_s", read.integer(1)),
+    "mirroring_sync_batch_size": Key("mirroring_sync_batch_size", read.integer(1)),
+    "mirroring_sync_max_throughput": Key("mirroring_sync_max_throughput_bytes", read.size_bytes),
+    "collect_statistics_interval": Key("collect_statistics_interval_ms", read.integer(1)),
+    "log.default.level": Key("log.level", read.one_of(*LOG_LEVELS)),
+    "log.console": Key("log.console", read.boolean),
+    "log.console.formatter": Key("log.formatter", read.one_of("plaintext", "json")),
+    "log.file": Key("log.file", read.path),
+    **{f"log.{name}.level": Key(f"log.category.{name}", read.one_of(*LOG_LEVELS)) for name in LOG_CATEGORIES},
+}
+
+FAMILIES: dict[str, Key] = {
+    "listeners.tcp": Key("amqp_listeners", read.address, "family"),
+    "listeners.ssl": Key("tls_listeners", read.address, "family"),
+    "ssl_options.versions": Key(
+        "tls.versions", read.one_of("tlsv1.3", "tlsv1.2", "tlsv1.1", "tlsv1"), "family"
+    ),
+    "ssl_options.ciphers": Key("tls.ciphers", read.text, "family"),
+    "auth_mechanisms": Key("auth_mechanisms", read.one_of("PLAIN", "AMQPLAIN", "EXTERNAL"), "family"),
+    "cluster_formation.classic_config.nodes": Key("classic_config_nodes", read.node_name, "family"),
+    "cluster_partition_handling.pause_if_all_down.nodes": Key(
+        "pause_if_all_down_nodes", read.node_name, "family"
+    ),
+    "join": Key("join", read.text, "family"),
+    "loopback_users": Key("loopback_users", read.boolean, "switches"),
+    "default_user_tags": Key("default_user_tags", read.boolean, "switches"),
+}
+
+EMPTIED_BY_NONE = ("listeners.tcp", "listeners.ssl", "loopback_users")
+"""Families that `FAMILY = none` empties."""
+
+WITHOUT_MEANING = (
+    "background_gc_enabled", "background_gc_target_interval", "classic_queue.default_version",
+    "cluster_formation.discovery_retry_*", "cluster_formation.internal_lock_retries",
+    "cluster_formation.lock_retry_*", "cluster_formation.node_type",
+    "cluster_formation.peer_discovery_backend", "cluster_formation.randomized_startup_delay_range.*",
+    "cluster_formation.target_cluster_size_hint", "cluster_keepalive_interval", "collect_statistics",
+    "default_worker_pool_size", "definitions.skip_if_unchanged", "delegate_count",
+    "distribution.listener.*", "erlang.K", "hipe_compile", "log.*.rotation.*", "log.*.file",
+    "log.console.color_esc_seqs.*", "log.console.formatter.*", "log.console.level",
+    "log.console.stdio", "log.console.use_colors", "log.exchange", "log.exchange.*",
+    "log.file.formatter", "log.file.formatter.*", "log.file.level", "log.journald", "log.journald.*",
+    "log.ra.level", "log.syslog", "log.syslog.*", "management.cors.*", "management.csp.policy",
+    "management.db_cache_multiplier", "management.disable_stats", "management.enable_queue_totals",
+    "management.headers.*", "management.hsts.policy", "management.http_log_dir",
+    "management.listener.server.*", "management.login_session_timeout", "management.rates_mode",
+    "management.sample_retention_policies.*", "management.tcp.backlog", "management.tcp.compress",
+    "management.tcp.idle_timeout", "management.tcp.inactivity_timeout",
+    "management.tcp.max_keepalive", "management.tcp.request_timeout",
+    "management.tcp.shutdown_timeout", "management_agent.*", "message_store_shutdown_timeout",
+    "mnesia_table_loading_retry_*", "motd_file", "num_acceptors.*", "password_hashing_module",
+    "prometheus.*", "queue_index_embed_msgs_below", "queue_leader_locator", "quorum_queue.*",
+    "raft.*", "socket_writer.gc_threshold", "ssl_options", "ssl_options.bypass_pem_cache",
+    "ssl_options.client_renegotiation", "ssl_options.dh", "ssl_options.dhfile",
+    "ssl_options.honor_ecc_order", "ssl_options.log_alert", "ssl_options.log_level",
+    "ssl_options.reuse_sessions", "ssl_options.secure_renegotiate", "sysmon_handler.*",
+    "tcp_listen_options", "tcp_listen_options.buffer", "tcp_listen_options.delay_send",
+    "tcp_listen_options.dontroute", "tcp_listen_options.exit_on_close",
+    "tcp_listen_options.*_watermark", "tcp_listen_options.priority",
+    "tcp_listen_options.send_timeout", "tcp_listen_options.send_timeout_close",
+    "tcp_listen_options.tos", "vhost_restart_strategy", "vm_memory_calculation_strategy",
+    "vm_memory_high_watermark_paging_ratio",
+)  # fmt: skip
+"""RabbitMQ's keys that are taken, with a warning, and do nothing here."""
+
+NOT_SUPPORTED = (
+    "auth_backends.*", "cluster_formation.dns.hostname", "credential_validator.*", "definitions.*",
+    "management.listener.ssl", "management.listener.ssl_opts.*", "management.ssl.*",
+    "management.disable_basic_auth", "management.enable_uaa", "management.path_prefix",
+    "ssl_allow_poodle_attack", "ssl_options.cacerts.*", "ssl_options.cert", "ssl_options.crl_check",
+    "ssl_options.key.*", "ssl_options.psk_identity",
+)  # fmt: skip
+"""RabbitMQ's keys whose silent loss would weaken security or lose data: refused by name."""

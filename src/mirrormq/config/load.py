@@ -1,0 +1,175 @@
+"""Four sources in, one `Settings` out: flags over environment over file over defaults."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from mirrormq.config.conf import Entry, read_conf, split_key
+from mirrormq.config.environment import read_environment
+from mirrormq.config.keys import EMPTIED_BY_NONE, FAMILIES, NOT_SUPPORTED, SCALARS, WITHOUT_MEANING, Key
+from mirrormq.config.readers import one_of
+from mirrormq.config.settings import Address, Settings
+from mirrormq.errors import ConfigurationError
+
+NONE = Key("", one_of("none"))
+EXCLUSIVE_PAIRS = (
+    ("memory_high_watermark_relative", "memory_high_watermark_bytes"),
+    ("disk_free_limit_relative", "disk_free_limit_bytes"),
+)
+
+
+def load_settings(
+    flags: Iterable[Entry] = (),
+    environment: Mapping[str, str] | None = None,
+    conf: Path | None = None,
+) -> Settings:
+    """Put a node's settings together; raises ConfigurationError with a sentence about the first fault."""
+    environment = os.environ if environment is None else environment
+    from_environment, unknown = read_environment(environment)
+    builder = _Builder(Settings(runtime_directory=default_runtime_directory(environment)))
+    builder.apply(read_conf(conf) if conf is not None else [])
+    builder.apply(from_environment)
+    builder.apply(flags)
+    for variable in unknown:
+        builder.warnings.append(f"The environment variable {variable} fits no setting and is ignored.")
+    return builder.finish()
+
+
+def default_runtime_directory(environment: Mapping[str, str]) -> Path:
+    """Where control sockets live: MIRRORMQ_RUNTIME_DIR, else under the user's state directory."""
+    if chosen := environment.get("MIRRORMQ_RUNTIME_DIR"):
+        return Path(chosen).expanduser()
+    state = environment.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
+    return Path(state) / "mirrormq"
+
+
+class _Builder:
+    """Applies sources from weakest to strongest."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.warnings: list[str] = []
+        self.named_data_directory = False
+
+    def apply(self, entries: Iterable[Entry]) -> None:
+        families: dict[str, dict[str, object]] = {}
+        for entry in entries:
+            family, word = self._family(entry.key)
+            if entry.key in EMPTIED_BY_NONE:
+                _read(NONE, entry)
+                families[entry.key] = {}
+            elif entry.key in SCALARS:
+                self._set_scalar(SCALARS[entry.key], _read(SCALARS[entry.key], entry))
+            elif family is not None:
+                families.setdefault(family, {})[word] = _read(FAMILIES[family], entry)
+            else:
+                self._without_a_place(entry)
+        for name, members in families.items():
+            self._set_family(name, members)
+
+    def _family(self, key: str) -> tuple[str | None, str]:
+        words = split_key(key)
+        name = ".".join(words[:-1])
+        return (name, words[-1]) if name in FAMILIES else (None, "")
+
+    def _set_scalar(self, key: Key, value: object) -> None:
+        part, _, name = key.field.partition(".")
+        if key.field == "management_listener":
+            self._replace(management_listener=None)
+        elif part == "management_listener":
+            current = self.settings.management_listener or Address("", 15672)
+            self._replace(management_listener=current._replace(**{name: value}))  # type: ignore[arg-type]
+        elif name.startswith("category."):
+            category = name.removeprefix("category.")
+            levels = dict(self.settings.log.categories) | {category: str(value)}
+            self._replace(log=replace(self.settings.log, categories=tuple(levels.items())))
+        elif name:
+            self._replace(**{part: replace(getattr(self.settings, part), **{name: value})})
+        elif part:
+            self._replace(**{part: value}, **_cleared_by(part))
+        if part == "data_directory":
+            self.named_data_directory = True
+
+    def _set_family(self, name: str, members: dict[str, object]) -> None:
+        key = FAMILIES[name]
+        if key.shape == "switches":
+            chosen: tuple[object, ...] = tuple(word for word, on in members.items() if on)
+        else:
+            chosen = tuple(members[word] for word in sorted(members, key=_index))
+        part, _, field = key.field.partition(".")
+        if field:
+            self._replace(**{part: replace(getattr(self.settings, part), **{field: chosen})})
+        else:
+            self._replace(**{part: chosen})
+
+    def _without_a_place(self, entry: Entry) -> None:
+        if any(fnmatchcase(entry.key, pattern) for pattern in NOT_SUPPORTED):
+            raise ConfigurationError(f"{entry.source}: MirrorMQ does not support {entry.key}; remove it.")
+        if not any(fnmatchcase(entry.key, pattern) for pattern in WITHOUT_MEANING):
+            raise ConfigurationError(f"{entry.source}: unknown key {entry.key}{_nearest(entry.key)}.")
+        self.warnings.append(f"{entry.source}: {entry.key} has no effect in MirrorMQ.")
+
+    def _replace(self, **changes: object) -> None:
+        self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
+
+    def finish(self) -> Settings:
+        if not self.named_data_directory:
+            self._replace(data_directory=Path("var") / self.settings.name)
+        _check(self.settings)
+        return replace(self.settings, warnings=tuple(self.warnings))
+
+
+def _cleared_by(field: str) -> dict[str, object]:
+    """Of `relative` and `absolute` the one set last holds."""
+    for one, other in EXCLUSIVE_PAIRS:
+        if field in (one, other):
+            return {one if field == other else other: None}
+    return {}
+
+
+def _read(key: Key, entry: Entry) -> object:
+    try:
+        return key.reader(entry.value)
+    except ValueError as error:
+        shown = "that value" if "pass" in entry.key else f"`{entry.value}`"
+        raise ConfigurationError(f"{entry.source}: {entry.key} must be {error}, not {shown}.") from None
+
+
+def _index(word: str) -> tuple[int, int, str]:
+    """Numbers in their order before names in theirs."""
+    return (0, int(word), "") if re.fullmatch(r"\d+", word) else (1, 0, word)
+
+
+def _nearest(key: str) -> str:
+    known = [*SCALARS, *(f"{name}.NAME" for name in FAMILIES)]
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    return f"; the nearest known key is {close[0]}" if close else ""
+
+
+def _check(settings: Settings) -> None:
+    """Faults that lie between settings rather than in one of them."""
+    tls = settings.tls
+    if settings.tls_listeners and (tls.certfile is None or tls.keyfile is None):
+        raise ConfigurationError("listeners.ssl needs ssl_options.certfile and ssl_options.keyfile.")
+    if tls.fail_if_no_peer_cert and tls.verify != "verify_peer":
+        raise ConfigurationError("ssl_options.fail_if_no_peer_cert needs ssl_options.verify = verify_peer.")
+    if tls.verify == "verify_peer" and settings.tls_listeners and tls.cacertfile is None:
+        raise ConfigurationError("ssl_options.verify = verify_peer needs ssl_options.cacertfile.")
+    if settings.cluster_partition_handling == "pause_if_all_down" and not settings.pause_if_all_down_nodes:
+        raise ConfigurationError(
+            "cluster_partition_handling = pause_if_all_down needs "
+            "cluster_partition_handling.pause_if_all_down.nodes.1 = NAME@HOST."
+        )
+    if 0 < settings.frame_max < settings.initial_frame_max:
+        raise ConfigurationError(
+            f"frame_max must be 0 or at least initial_frame_max ({settings.initial_frame_max}), "
+            f"not {settings.frame_max}."
+        )
+    if not settings.amqp_listeners and not settings.tls_listeners:
+        raise ConfigurationError("Set listeners.tcp.default or listeners.ssl.default: there is no listener.")

@@ -1,0 +1,200 @@
+"""Good settings are read, bad ones are refused with a sentence that says where and which key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirrormq.config.conf import Entry, parse_conf
+from mirrormq.config.cookie import find_cookie, read_or_make
+from mirrormq.config.keys import FAMILIES, SCALARS
+from mirrormq.config.load import load_settings
+from mirrormq.config.settings import Address, Settings
+from mirrormq.errors import ConfigurationError
+
+
+def settings_of(text: str, tmp_path: Path, environment: dict[str, str] | None = None) -> Settings:
+    """Load a configuration file with this text."""
+    file = tmp_path / "node.conf"
+    file.write_text(text)
+    return load_settings(environment=environment or {}, conf=file)
+
+
+GOOD = [
+    ("listeners.tcp.default = 5673", "amqp_listeners", (Address("", 5673),)),
+    ("listeners.tcp.1 = 127.0.0.1:5672\nlisteners.tcp.2 = ::1:5672", "amqp_listeners",
+     (Address("127.0.0.1", 5672), Address("::1", 5672))),
+    ("listeners.tcp.10 = 10\nlisteners.tcp.9 = [::1]:9", "amqp_listeners",
+     (Address("::1", 9), Address("", 10))),
+    ("heartbeat = 0", "heartbeat_s", 0),
+    ("heartbeat=30   # half", "heartbeat_s", 30),
+    ("handshake_timeout = 20000", "handshake_timeout_s", 20.0),
+    ("vm_memory_high_watermark.absolute = 512MB", "memory_high_watermark_bytes", 512_000_000),
+    ("vm_memory_high_watermark.absolute = 2GiB", "memory_high_watermark_bytes", 2 * 1024**3),
+    ("vm_memory_high_watermark.absolute = 1G", "memory_high_watermark_bytes", 1024**3),
+    ("vm_memory_high_watermark.absolute = 1kB", "memory_high_watermark_relative", None),
+    ("vm_memory_high_watermark.relative = 0.6", "memory_high_watermark_relative", 0.6),
+    ("disk_free_limit.absolute = 50000", "disk_free_limit_bytes", 50000),
+    ("disk_free_limit.relative = 1.5", "disk_free_limit_bytes", None),
+    ("loopback_users = none", "loopback_users", ()),
+    ("loopback_users.guest = false", "loopback_users", ()),
+    ("loopback_users.anna = true", "loopback_users", ("anna",)),
+    ("default_user_tags.monitoring = true", "default_user_tags", ("monitoring",)),
+    ("default_pass = 'a # b'", "default_pass", "a # b"),
+    ("default_pass = a#b", "default_pass", "a#b"),
+    ("consumer_timeout = undefined", "consumer_timeout_ms", None),
+    ("auth_mechanisms.1 = EXTERNAL\nauth_mechanisms.2 = PLAIN", "auth_mechanisms", ("EXTERNAL", "PLAIN")),
+    ("cluster_partition_handling = pause_minority", "cluster_partition_handling", "pause_minority"),
+    ("cluster_formation.classic_config.nodes.2 = b@h\ncluster_formation.classic_config.nodes.1 = a@h",
+     "classic_config_nodes", ("a@h", "b@h")),
+    ("management.tcp.port = 8080\nmanagement.tcp.ip = 127.0.0.1", "management_listener",
+     Address("127.0.0.1", 8080)),
+    ("heartbeat = 10\nheartbeat = 20", "heartbeat_s", 20),
+    ("# only a comment\n\n   ", "heartbeat_s", 60),
+    ("product.version = 3.9.0", "product_version", "3.9.0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "field", "expected"), GOOD)
+def test_a_good_line_ends_in_its_field(text: str, field: str, expected: object, tmp_path: Path) -> None:
+    assert getattr(settings_of(text, tmp_path), field) == expected
+
+
+BAD = [
+    ("heartbeat", "node.conf:1: expected `key = value`, found `heartbeat`."),
+    ("\nheartbeat = soon", "node.conf:2: heartbeat must be a whole number from 0 to 65535, not `soon`."),
+    ("heartbeat = 70000", "heartbeat must be a whole number from 0 to 65535, not `70000`."),
+    ("heartbeat =", "node.conf:1: heartbeat has no value."),
+    ("hartbeat = 5", "node.conf:1: unknown key hartbeat; the nearest known key is heartbeat."),
+    ("ssl_options.certfil = x",
+     "unknown key ssl_options.certfil; the nearest known key is ssl_options.certfile."),
+    ("zzz = 5", "node.conf:1: unknown key zzz."),
+    ("listeners.tcp.default = here", "listeners.tcp.default must be PORT or HOST:PORT, not `here`."),
+    ("listeners.tcp.default = 1.2.3.4:99999", "must be PORT or HOST:PORT"),
+    ("listeners.tcp = 5672", "listeners.tcp must be one of none, not `5672`."),
+    ("vm_memory_high_watermark.absolute = 5 apples", "must be a number of bytes with an optional unit"),
+    ("vm_memory_high_watermark.relative = -1", "must be a number above 0, not `-1`."),
+    ("cluster_partition_handling = pause", "must be one of ignore, pause_minority"),
+    ("cluster_partition_handling = pause_if_all_down",
+     "needs cluster_partition_handling.pause_if_all_down.nodes.1"),
+    ("proxy_protocol = maybe", "proxy_protocol must be true or false, not `maybe`."),
+    ("default_pass = 'open", "node.conf:1: the quoted value of default_pass does not end."),
+    ("listeners.ssl.default = 5671", "listeners.ssl needs ssl_options.certfile and ssl_options.keyfile."),
+    ("ssl_options.certfile = /no/such.pem", "ssl_options.certfile must be a readable file"),
+    ("auth_backends.1 = ldap", "auth_backends.1 must be one of internal"),
+    ("credential_validator.min_length = 5",
+     "MirrorMQ does not support credential_validator.min_length; remove it."),
+    ("frame_max = 100", "frame_max must be 0 or at least initial_frame_max (4096), not 100."),
+    ("listeners.tcp = none", "there is no listener."),
+    ("name = no host", "name must be NAME@HOST"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "sentence"), BAD)
+def test_a_bad_line_is_refused_by_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        settings_of(text, tmp_path)
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_password_is_never_shown(tmp_path: Path) -> None:
+    assert "hunter2" not in repr(settings_of("default_pass = hunter2", tmp_path))
+
+
+def test_flags_beat_environment_beats_file_beats_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "node.conf"
+    file.write_text("heartbeat = 1\nchannel_max = 1\nframe_max = 5000\n")
+    settings = load_settings(
+        [Entry("heartbeat", "3", "--heartbeat")],
+        {"MIRRORMQ_HEARTBEAT": "2", "MIRRORMQ_CHANNEL_MAX": "2", "HOME": "/"},
+        file,
+    )
+    assert (settings.heartbeat_s, settings.channel_max, settings.frame_max) == (3, 2, 5000)
+    assert settings.net_ticktime_s == 60
+
+
+def test_a_stronger_source_replaces_a_whole_family(tmp_path: Path) -> None:
+    settings = settings_of(
+        "listeners.tcp.1 = 1\nlisteners.tcp.2 = 2", tmp_path, {"MIRRORMQ_LISTENERS__TCP__DEFAULT": "9"}
+    )
+    assert settings.amqp_listeners == (Address("", 9),)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "field", "expected"),
+    [
+        ("MIRRORMQ_VM_MEMORY_HIGH_WATERMARK__RELATIVE", "0.7", "memory_high_watermark_relative", 0.7),
+        ("MIRRORMQ_VM_MEMORY_HIGH_WATERMARK_RELATIVE", "0.7", "memory_high_watermark_relative", 0.7),
+        ("MIRRORMQ_LOOPBACK_USERS", "none", "loopback_users", ()),
+        ("MIRRORMQ_LOOPBACK_USERS__ANNA", "true", "loopback_users", ("anna",)),
+        ("MIRRORMQ_NAME", "a@b", "name", "a@b"),
+        ("MIRRORMQ_NAME", "a@b", "data_directory", Path("var/a@b")),
+    ],
+)
+def test_a_variable_is_a_key_in_capitals(variable: str, value: str, field: str, expected: object) -> None:
+    assert getattr(load_settings(environment={variable: value}), field) == expected
+
+
+def test_a_variable_that_fits_no_key_is_a_warning() -> None:
+    settings = load_settings(environment={"MIRRORMQ_SERVICE_HOST": "10.0.0.1"})
+    assert settings.warnings == (
+        "The environment variable MIRRORMQ_SERVICE_HOST fits no setting and is ignored.",
+    )
+
+
+def test_a_bad_variable_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="MIRRORMQ_HEARTBEAT: heartbeat must be a whole number"):
+        load_settings(environment={"MIRRORMQ_HEARTBEAT": "x"})
+
+
+def test_a_key_of_rabbitmq_without_meaning_here_is_a_warning(tmp_path: Path) -> None:
+    settings = settings_of("num_acceptors.tcp = 10", tmp_path)
+    assert len(settings.warnings) == 1
+    assert "num_acceptors.tcp has no effect" in settings.warnings[0]
+
+
+def test_every_key_names_a_field_that_exists() -> None:
+    settings = Settings()
+    for key in [*SCALARS.values(), *FAMILIES.values()]:
+        part, _, name = key.field.partition(".")
+        if part and not name.startswith("category."):
+            assert hasattr(settings, part), key
+            assert not name or hasattr(getattr(settings, part), name), key
+
+
+def test_the_runtime_directory_follows_its_variable_and_the_state_directory() -> None:
+    assert load_settings(environment={"MIRRORMQ_RUNTIME_DIR": "/r"}).runtime_directory == Path("/r")
+    assert load_settings(environment={"XDG_STATE_HOME": "/s"}).runtime_directory == Path("/s/mirrormq")
+
+
+def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"Cannot read the configuration file .*: No such file"):
+        load_settings(environment={}, conf=tmp_path / "absent.conf")
+
+
+def test_lines_keep_where_they_stand() -> None:
+    assert parse_conf("\n a.b = c # d\n", "f") == [Entry("a.b", "c", "f:2")]
+
+
+def test_the_watermark_is_a_share_of_memory_or_a_number() -> None:
+    assert Settings().memory_limit_bytes(1000) == 400
+    assert Settings(memory_high_watermark_bytes=7).memory_limit_bytes(1000) == 7
+    assert Settings(disk_free_limit_bytes=None, disk_free_limit_relative=2.0).disk_limit_bytes(10) == 20
+
+
+def test_a_cookie_file_is_made_once_and_only_for_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "cookie"
+    first = read_or_make(path)
+    assert (len(first), path.stat().st_mode & 0o777) == (64, 0o600)
+    assert read_or_make(path) == first
+    path.chmod(0o644)
+    with pytest.raises(ConfigurationError, match="chmod 600"):
+        read_or_make(path)
+
+
+def test_the_cookie_of_a_named_file_beats_the_variable(tmp_path: Path) -> None:
+    environment = {"MIRRORMQ_COOKIE": "secret"}
+    assert find_cookie(environment, None, tmp_path) == "secret"
+    assert find_cookie(environment, tmp_path / "c", tmp_path) == (tmp_path / "c").read_text()
