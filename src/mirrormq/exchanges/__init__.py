@@ -1,0 +1,1 @@
+"""Where a message goes: exchange types, bindings, and the walk through them."""

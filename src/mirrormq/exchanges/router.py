@@ -1,0 +1,228 @@
+"""One vhost's exchanges, and the walk a message takes through them to its queues.
+
+The walk starts at the exchange that was published to and follows exchange-to-exchange bindings;
+an exchange where nothing matched passes the message to its alternate exchange. Every exchange is
+visited once, so cycles end, and every queue comes up once. The default exchange ("") has no
+bindings: a key leads to the queue of that name.
+
+What a walk found is remembered for (exchange, routing key) if all exchanges on the way decide
+by the routing key alone. Any change to exchanges, bindings or alternates forgets everything and
+raises `version`; whoever remembers results elsewhere (the publishing code keeps one per
+basic.publish payload, where `may_remember` allows it) compares versions. Bindings must therefore
+be changed through the router, and `invalidate` called when a queue comes or goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+from mirrormq.exchanges.binding import EXCHANGE, QUEUE, Binding, Destination
+from mirrormq.exchanges.counted import CountedDestinations
+from mirrormq.exchanges.exchange import NO_PROPERTIES, Exchange, Properties
+from mirrormq.wire.fields import Table
+
+DEFAULT_EXCHANGE = ""
+
+CACHE_ENTRIES_MAX = 16_384
+"""Publishers use few keys or endlessly many; for the first this is plenty (about 4 MB when full),
+for the second no number would do. A full cache is emptied and starts again."""
+
+NO_HEADERS: Table = {}
+
+
+def no_headers() -> Table:
+    """For messages without a headers table."""
+    return NO_HEADERS
+
+
+def no_properties() -> Properties:
+    """For callers that have none to offer."""
+    return NO_PROPERTIES
+
+
+class Router:
+    """Where the messages of one vhost go."""
+
+    def __init__(self, queues: Container[str]) -> None:
+        self.exchanges: dict[str, Exchange] = {}
+        self.alternate: dict[str, str] = {}
+        """Exchange → alternate exchange, by name; changed by `set_alternate`."""
+        self.version = 0
+        """Grows whenever a remembered route may be wrong."""
+        self._queues = queues
+        self._cache: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._may_remember: dict[str, bool] = {}
+        self._by_destination: dict[Destination, dict[tuple[str, Binding], None]] = {}
+        self._exchanges_behind: dict[str, CountedDestinations] = {}
+        """By exchange, the exchanges that are bound to it."""
+
+    def add(self, exchange: Exchange) -> None:
+        """A new exchange, without bindings."""
+        self.exchanges[exchange.name] = exchange
+        self.invalidate()
+
+    def remove(self, name: str) -> None:
+        """The exchange goes, with the bindings that start or end there."""
+        exchange = self.exchanges.pop(name)
+        for binding in exchange.bindings():
+            self._forget(name, binding)
+        for source, binding in self.bindings_to(Destination(EXCHANGE, name)):
+            self.unbind(source, binding)
+        self.alternate.pop(name, None)
+        self.invalidate()
+
+    def bind(self, source: str, binding: Binding) -> bool:
+        """Add a binding to the exchange `source`; False if it was there already."""
+        if not self.exchanges[source].bind(binding):
+            return False
+        self._by_destination.setdefault(binding.destination, {})[source, binding] = None
+        if binding.destination.kind == EXCHANGE:
+            self._exchanges_behind.setdefault(source, CountedDestinations()).add(binding.destination)
+        self.invalidate()
+        return True
+
+    def unbind(self, source: str, binding: Binding) -> bool:
+        """Remove a binding from the exchange `source`; False if there was none."""
+        exchange = self.exchanges.get(source)
+        if exchange is None or not exchange.unbind(binding):
+            return False
+        self._forget(source, binding)
+        self.invalidate()
+        return True
+
+    def bindings_to(self, destination: Destination) -> list[tuple[str, Binding]]:
+        """All (source exchange, binding) that lead to a queue or an exchange."""
+        return list(self._by_destination.get(destination, ()))
+
+    def set_alternate(self, name: str, alternate: str | None) -> None:
+        """Give an exchange an alternate, or take it away."""
+        if alternate is None:
+            self.alternate.pop(name, None)
+        else:
+            self.alternate[name] = alternate
+        self.invalidate()
+
+    def invalidate(self) -> None:
+        """Something that routes depend on has changed."""
+        self.version += 1
+        self._cache.clear()
+        self._may_remember.clear()
+
+    def route(
+        self,
+        exchange: str,
+        keys: Sequence[str],
+        headers: Callable[[], Table] = no_headers,
+        properties: Callable[[], Properties] = no_properties,
+        message: object = None,
+    ) -> tuple[str, ...]:
+        """The queues a message goes to, sorted. The first key is the routing key, others are CC and BCC.
+
+        `headers` and `properties` are called only if an exchange on the way looks at them, and
+        `message` is what exchanges that keep messages get to keep. KeyError if there is no such exchange.
+        """
+        if len(keys) == 1:
+            found = self._cache.get((exchange, keys[0]))
+            if found is not None:
+                return found
+        if exchange == DEFAULT_EXCHANGE:
+            return self._by_queue_name(keys)
+        walk = _Walk(self, keys, headers, properties, message)
+        found = walk.run(self.exchanges[exchange])
+        if walk.cacheable and len(keys) == 1:
+            if len(self._cache) >= CACHE_ENTRIES_MAX:
+                self._cache.clear()
+            self._cache[exchange, keys[0]] = found
+        return found
+
+    def may_remember(self, exchange: str) -> bool:
+        """Whether routes from this exchange stay the same, for a routing key, while `version` does.
+
+        True if every exchange a message could come to from here decides by routing keys alone.
+        """
+        known = self._may_remember.get(exchange)
+        if known is None:
+            known = self._may_remember[exchange] = all(each.cacheable for each in self._reachable(exchange))
+        return known
+
+    def _reachable(self, name: str) -> list[Exchange]:
+        found: dict[str, Exchange] = {}
+        remaining = [name]
+        while remaining:
+            name = remaining.pop()
+            exchange = self.exchanges.get(name)
+            if exchange is None or name in found:
+                continue
+            found[name] = exchange
+            if name in self.alternate:
+                remaining.append(self.alternate[name])
+            remaining.extend(each.name for each in self._exchanges_behind.get(name, ()))
+        return list(found.values())
+
+    def _by_queue_name(self, keys: Sequence[str]) -> tuple[str, ...]:
+        queues = self._queues
+        if len(keys) == 1:
+            return (keys[0],) if keys[0] in queues else ()
+        return tuple(sorted({key for key in keys if key in queues}))
+
+    def _forget(self, source: str, binding: Binding) -> None:
+        sources = self._by_destination[binding.destination]
+        del sources[source, binding]
+        if not sources:
+            del self._by_destination[binding.destination]
+        if binding.destination.kind == EXCHANGE:
+            behind = self._exchanges_behind[source]
+            behind.discard(binding.destination)
+            if not behind:
+                del self._exchanges_behind[source]
+
+
+class _Walk:
+    """One message on its way through the exchanges."""
+
+    __slots__ = ("_headers", "_keys", "_message", "_properties", "_router", "cacheable")
+
+    def __init__(
+        self,
+        router: Router,
+        keys: Sequence[str],
+        headers: Callable[[], Table],
+        properties: Callable[[], Properties],
+        message: object,
+    ) -> None:
+        self._router = router
+        self._keys = keys
+        self._headers = headers
+        self._properties = properties
+        self._message = message
+        self.cacheable = True
+        """No exchange so far looked at more than the routing key."""
+
+    def run(self, start: Exchange) -> tuple[str, ...]:
+        exchanges = self._router.exchanges
+        queues: set[str] = set()
+        seen = {start.name}
+        remaining = [start]
+        while remaining:
+            exchange = remaining.pop()
+            destinations = self._visit(exchange)
+            if not destinations and exchange.name in self._router.alternate:
+                destinations = {Destination(EXCHANGE, self._router.alternate[exchange.name])}
+            for kind, name in destinations:
+                if kind == QUEUE:
+                    queues.add(name)
+                elif name not in seen and name in exchanges:
+                    seen.add(name)
+                    remaining.append(exchanges[name])
+        return tuple(sorted(queues))
+
+    def _visit(self, exchange: Exchange) -> set[Destination]:
+        if exchange.cacheable and len(self._keys) == 1:
+            return set(exchange.route(self._keys[0], NO_HEADERS))
+        self.cacheable = self.cacheable and exchange.cacheable
+        headers = self._headers() if exchange.needs_headers else NO_HEADERS
+        properties = self._properties() if exchange.needs_properties else NO_PROPERTIES
+        if exchange.keeps_messages and self._message is not None:
+            exchange.on_publish(self._message, headers)
+        keys = self._keys if exchange.by_every_key else self._keys[:1]
+        return {each for key in keys for each in exchange.route(key, headers, properties)}

@@ -1,0 +1,72 @@
+"""Field values the way RabbitMQ shows them in its error texts (Erlang terms), and compares them.
+
+Where a text quotes a value, the original prints the Erlang term that the value was decoded to.
+Only its line breaks in terms wider than a page are not reproduced.
+"""
+
+from __future__ import annotations
+
+from mirrormq.wire.fields import TYPE_NAMES, Field, ScaledDecimal
+
+ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 27: "\\e", 34: '\\"', 92: "\\\\"}
+
+
+def type_name(field: Field) -> str:
+    """The type as an error text names it."""
+    return TYPE_NAMES[field.kind]
+
+
+def binary_text(value: bytes) -> str:
+    """A binary: quoted if every byte is printable Latin-1, otherwise its bytes as numbers."""
+    if not value:
+        return "<<>>"
+    if all(32 <= byte < 127 or byte >= 160 or byte in ESCAPES for byte in value):
+        quoted = b"".join(ESCAPES[byte].encode() if byte in ESCAPES else bytes((byte,)) for byte in value)
+        return f'<<"{quoted.decode("utf-8", "surrogateescape")}">>'
+    return f"<<{','.join(map(str, value))}>>"
+
+
+def value_text(field: Field) -> str:
+    """A field's value without its type."""
+    match field.value:
+        case bytes() as binary:
+            return binary_text(binary)
+        case bool() as flag:
+            return "true" if flag else "false"
+        case None:
+            return "undefined"
+        case ScaledDecimal(scale, digits):
+            return f"{{{scale},{digits}}}"
+        case list() as items:
+            return f"[{','.join(f'{{{type_name(item)},{value_text(item)}}}' for item in items)}]"
+        case dict() as table:
+            return f"[{','.join(_entry_text(name, item) for name, item in table.items())}]"
+        case number:
+            return str(number)
+
+
+def _entry_text(name: str, field: Field) -> str:
+    shown = binary_text(name.encode("utf-8", "surrogateescape"))
+    return f"{{{shown},{type_name(field)},{value_text(field)}}}"
+
+
+def comparable(field: Field) -> object:
+    """A value that equals another iff RabbitMQ's `==` says so of the two fields.
+
+    The wire type plays no part at the top level: 1 equals 1.0 and the timestamp 1, a string equals
+    a byte array. Booleans and void are atoms and equal no number. Inside arrays and tables the
+    types count, and so does the order; an empty array equals an empty table.
+    """
+    match field.value:
+        case bool() as flag:
+            return ("bool", flag)
+        case None:
+            return ("void",)
+        case ScaledDecimal(scale, digits):
+            return ("decimal", scale, digits)
+        case list() as items:
+            return ("list", *((item.kind, comparable(item)) for item in items))
+        case dict() as table:
+            return ("list", *((name, item.kind, comparable(item)) for name, item in table.items()))
+        case value:
+            return value
