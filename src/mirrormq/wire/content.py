@@ -1,0 +1,138 @@
+"""Content frames as one run of bytes: taken apart, put together, moved to another channel.
+
+A message's `frames` are its header frame and body frames back to back (see queues/message.py):
+
+    header  2 | channel 2 | size 4 | class 2 | weight 2 | body size 8 | flags and properties | 206
+    body    3 | channel 2 | size 4 | a piece of the body | 206            (none if the body is empty)
+
+The scanner has checked them, so nothing here looks for damage.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+METHOD_FRAME: Final = 1
+HEADER_FRAME: Final = 2
+BODY_FRAME: Final = 3
+
+FRAME_OVERHEAD_BYTES: Final = 8
+"""Type, channel and size before the payload, the end octet behind it."""
+
+PROPERTIES_AT: Final = 19
+"""Where the property flags start inside `frames`: frame head (7), class, weight and body size (12)."""
+
+BASIC_CLASS: Final = 60
+
+_FRAME_HEAD: Final = struct.Struct(">BHI")
+_FRAME_END: Final = b"\xce"
+_HEADER_HEAD: Final = struct.Struct(">BHIHHQ")
+_HEADER_FIXED_BYTES: Final = 12
+_SIZE: Final = struct.Struct(">I")
+
+
+def method_frame(channel: int, payload: bytes) -> bytes:
+    """A whole method frame."""
+    return _FRAME_HEAD.pack(METHOD_FRAME, channel, len(payload)) + payload + _FRAME_END
+
+
+def build_frames(channel: int, properties_payload: bytes, body: bytes, frame_max: int) -> bytes:
+    """Content frames of a new message; `frame_max` 0 means no limit."""
+    header = _header_frame(channel, properties_payload, len(body))
+    return header + _body_frames(channel, body, frame_max)
+
+
+def _header_frame(channel: int, properties_payload: bytes, body_size: int) -> bytes:
+    size = _HEADER_FIXED_BYTES + len(properties_payload)
+    head = _HEADER_HEAD.pack(HEADER_FRAME, channel, size, BASIC_CLASS, 0, body_size)
+    return head + properties_payload + _FRAME_END
+
+
+def _body_frames(channel: int, body: bytes, frame_max: int) -> bytes:
+    piece_max = frame_max - FRAME_OVERHEAD_BYTES
+    if not body:
+        return b""
+    if frame_max == 0 or len(body) <= piece_max:
+        return _FRAME_HEAD.pack(BODY_FRAME, channel, len(body)) + body + _FRAME_END
+    parts: list[bytes] = []
+    for at in range(0, len(body), piece_max):
+        piece = body[at : at + piece_max]
+        parts += (_FRAME_HEAD.pack(BODY_FRAME, channel, len(piece)), piece, _FRAME_END)
+    return b"".join(parts)
+
+
+def header_size(frames: bytes) -> int:
+    """Length of the whole header frame."""
+    return FRAME_OVERHEAD_BYTES + _SIZE.unpack_from(frames, 3)[0]  # type: ignore[no-any-return]
+
+
+def properties_of(frames: bytes) -> bytes:
+    """The raw header payload from the property flags on."""
+    return frames[PROPERTIES_AT : header_size(frames) - 1]
+
+
+def body_of(frames: bytes) -> bytes:
+    """The body in one piece."""
+    at = header_size(frames)
+    end = len(frames)
+    if at == end:
+        return b""
+    size = _SIZE.unpack_from(frames, at + 3)[0]
+    if at + FRAME_OVERHEAD_BYTES + size == end:
+        return frames[at + 7 : end - 1]
+    pieces = []
+    while at < end:
+        size = _SIZE.unpack_from(frames, at + 3)[0]
+        pieces.append(frames[at + 7 : at + 7 + size])
+        at += FRAME_OVERHEAD_BYTES + size
+    return b"".join(pieces)
+
+
+def with_properties(frames: bytes, properties_payload: bytes) -> bytes:
+    """The same message with other properties, the body untouched."""
+    channel = int.from_bytes(frames[1:3], "big")
+    body_size = int.from_bytes(frames[11:19], "big")
+    return _header_frame(channel, properties_payload, body_size) + frames[header_size(frames) :]
+
+
+def rechannel(frames: bytes, channel: int) -> bytes:
+    """The same frames on another channel."""
+    wanted = channel.to_bytes(2, "big")
+    if frames[1:3] == wanted:
+        return frames
+    body_at = FRAME_OVERHEAD_BYTES + _SIZE.unpack_from(frames, 3)[0]
+    end = len(frames)
+    if body_at == end:
+        return b"\x02" + wanted + frames[3:]
+    next_at = body_at + FRAME_OVERHEAD_BYTES + _SIZE.unpack_from(frames, body_at + 3)[0]
+    if next_at == end:
+        return b"".join((b"\x02", wanted, frames[3 : body_at + 1], wanted, frames[body_at + 3 :]))
+    changed = bytearray(frames)
+    at = 0
+    while at < end:
+        changed[at + 1 : at + 3] = wanted
+        at += FRAME_OVERHEAD_BYTES + _SIZE.unpack_from(frames, at + 3)[0]
+    return bytes(changed)
+
+
+def reframe(frames: bytes, channel: int, frame_max: int) -> bytes:
+    """The same message for a connection whose frames may be smaller; pieces are cut, never joined.
+
+    The header frame cannot be cut and is sent as it is, as RabbitMQ does.
+    """
+    if frame_max == 0 or len(frames) <= frame_max:
+        return rechannel(frames, channel)
+    body_at = at = header_size(frames)
+    sizes = []
+    while at < len(frames):
+        sizes.append(_SIZE.unpack_from(frames, at + 3)[0])
+        at += FRAME_OVERHEAD_BYTES + sizes[-1]
+    if not sizes or max(sizes) + FRAME_OVERHEAD_BYTES <= frame_max:
+        return rechannel(frames, channel)
+    parts = [rechannel(frames[:body_at], channel)]
+    at = body_at
+    for size in sizes:
+        parts.append(_body_frames(channel, frames[at + 7 : at + 7 + size], frame_max))
+        at += FRAME_OVERHEAD_BYTES + size
+    return b"".join(parts)

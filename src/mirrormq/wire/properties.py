@@ -1,0 +1,181 @@
+"""The fourteen properties of a message, whole or only the few that the broker acts upon.
+
+`decode_properties` reads everything. `scan_properties` is for the hot path: it walks the flags once,
+checks that the lengths add up, and looks at nothing that routing and storing do not need; the headers
+are left where they are. Whoever accepts a message with headers still owes them one `decode_table`,
+because RabbitMQ refuses a message whose headers it cannot read.
+
+A header that cannot be read is answered as RabbitMQ answers it, whose channel process crashes: with
+541 and no explanation. Flag bit 1 means nothing and is let through; bit 0 would announce a second word
+of flags, which no property uses, and is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from mirrormq.errors import InternalError, PreconditionFailed, SyntaxError_
+from mirrormq.wire.fields import Table, decode_table, encode_short_string, encode_table
+
+TRANSIENT: Final = 1
+PERSISTENT: Final = 2
+"""The two delivery modes; no mode at all means transient."""
+
+NO_HEADERS: Final = -1
+"""`headers_at` of a message without headers."""
+
+Scan = tuple[bool, int, bytes | None, int, bytes | None]
+"""persistent, priority, expiration, headers_at, user_id."""
+
+_CONTINUATION: Final = 0x0001
+_LENGTH: Final = struct.Struct(">I")
+_TIMESTAMP: Final = struct.Struct(">Q")
+
+
+class BasicProperties(NamedTuple):
+    """All properties, in the order of their flags; None where the flag is not set."""
+
+    content_type: str | None = None
+    content_encoding: str | None = None
+    headers: Table | None = None
+    delivery_mode: int | None = None
+    priority: int | None = None
+    correlation_id: str | None = None
+    reply_to: str | None = None
+    expiration: str | None = None
+    message_id: str | None = None
+    timestamp: int | None = None
+    """Seconds since the Unix epoch."""
+    type_: str | None = None
+    user_id: str | None = None
+    app_id: str | None = None
+    cluster_id: str | None = None
+
+
+PROPERTY_TYPES: Final[dict[str, str]] = {
+    name: {"headers": "table", "delivery_mode": "octet", "priority": "octet", "timestamp": "timestamp"}.get(
+        name, "shortstr"
+    )
+    for name in BasicProperties._fields
+}
+"""Name → wire type. The first name has flag bit 15, the next 14, and so on."""
+
+_FLAGS: Final = tuple(
+    (name, wire_type, 0x8000 >> index) for index, (name, wire_type) in enumerate(PROPERTY_TYPES.items())
+)
+
+
+def decode_properties(payload: bytes, offset: int) -> BasicProperties:
+    """Read the properties whose flags start at `offset`, up to the payload's end."""
+    values: list[object] = []
+    try:
+        flags = payload[offset] << 8 | payload[offset + 1]
+        at = offset + 2
+        for _, wire_type, flag in _FLAGS:
+            if flags & flag:
+                value, at = _decode_value(payload, at, wire_type)
+                values.append(value)
+            else:
+                values.append(None)
+    except (IndexError, struct.error, SyntaxError_):
+        raise InternalError from None
+    if at != len(payload) or flags & _CONTINUATION:
+        raise InternalError
+    return BasicProperties._make(values)
+
+
+def _decode_value(payload: bytes, at: int, wire_type: str) -> tuple[object, int]:
+    if wire_type == "shortstr":
+        end = at + 1 + payload[at]
+        return payload[at + 1 : end].decode("utf-8", "surrogateescape"), end
+    if wire_type == "octet":
+        return payload[at], at + 1
+    if wire_type == "timestamp":
+        return _TIMESTAMP.unpack_from(payload, at)[0], at + 8
+    return decode_table(payload, at)
+
+
+def encode_properties(properties: BasicProperties) -> bytes:
+    """The flags and the values."""
+    flags = 0
+    parts = []
+    for value, (_, wire_type, flag) in zip(properties, _FLAGS, strict=True):
+        if value is not None:
+            flags |= flag
+            parts.append(_encode_value(value, wire_type))
+    return flags.to_bytes(2, "big") + b"".join(parts)
+
+
+def _encode_value(value: str | int | Table, wire_type: str) -> bytes:
+    if isinstance(value, str):
+        return encode_short_string(value)
+    if isinstance(value, dict):
+        return encode_table(value)
+    return value.to_bytes(1, "big") if wire_type == "octet" else _TIMESTAMP.pack(value)
+
+
+def scan_properties(properties: bytes) -> Scan:
+    """What routing and storing need, from the flags on; unrolled because it runs for every message.
+
+    Refuses a delivery mode that is not 1 or 2, in RabbitMQ's words.
+    """
+    mode, priority, expiration, headers_at, user_id = 1, 0, None, -1, None
+    try:
+        flags = properties[0] << 8 | properties[1]
+        at = 2
+        if flags & 0x8000:  # content_type
+            at += 1 + properties[at]
+        if flags & 0x4000:  # content_encoding
+            at += 1 + properties[at]
+        if flags & 0x2000:
+            headers_at = at
+            at += 4 + _LENGTH.unpack_from(properties, at)[0]
+        if flags & 0x1000:
+            mode = properties[at]
+            at += 1
+        if flags & 0x0800:
+            priority = properties[at]
+            at += 1
+        if flags & 0x07FF:
+            expiration, user_id, at = _scan_rest(properties, flags, at)
+    except (IndexError, struct.error):
+        raise InternalError from None
+    if at != len(properties):
+        raise InternalError
+    if mode == 2:
+        return True, priority, expiration, headers_at, user_id
+    if mode != 1:
+        raise PreconditionFailed(f"invalid message: {{delivery_mode_unknown,{mode}}}")
+    return False, priority, expiration, headers_at, user_id
+
+
+def _scan_rest(properties: bytes, flags: int, at: int) -> tuple[bytes | None, bytes | None, int]:
+    """The properties behind `priority`, which most publishers do not set."""
+    expiration: bytes | None = None
+    user_id: bytes | None = None
+    if flags & 0x0400:  # correlation_id
+        at += 1 + properties[at]
+    if flags & 0x0200:  # reply_to
+        at += 1 + properties[at]
+    if flags & 0x0100:
+        end = at + 1 + properties[at]
+        expiration = properties[at + 1 : end]
+        at = end
+    if flags & 0x0080:  # message_id
+        at += 1 + properties[at]
+    if flags & 0x0040:  # timestamp
+        at += 8
+    if flags & 0x0020:  # type
+        at += 1 + properties[at]
+    if flags & 0x0010:
+        end = at + 1 + properties[at]
+        user_id = properties[at + 1 : end]
+        at = end
+    if flags & 0x0008:  # app_id
+        at += 1 + properties[at]
+    if flags & 0x0004:  # cluster_id
+        at += 1 + properties[at]
+    if flags & _CONTINUATION:
+        raise InternalError
+    return expiration, user_id, at
