@@ -1,0 +1,105 @@
+"""Password hashes: RabbitMQ's, so that imported users can log in, and a stronger one for new users.
+
+RabbitMQ keeps base64(salt + digest(salt + password)), four octets of salt and one round of a fast
+hash: cheap to guess when stolen. New passwords are kept with scrypt; its costs stand in front of
+the salt, so that they can be raised later without touching what is stored:
+
+    log2 of N (1 octet) | r (1) | p (1) | salt (16) | key (32)
+
+A user without a hash, and the empty password, never match: RabbitMQ refuses both.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Callable
+from typing import Any
+
+SHA256 = "rabbit_password_hashing_sha256"
+SHA512 = "rabbit_password_hashing_sha512"
+MD5 = "rabbit_password_hashing_md5"
+SCRYPT = "mirrormq_password_hashing_scrypt"
+
+DEFAULT_ALGORITHM = SCRYPT
+
+RABBIT_SALT_BYTES = 4
+SCRYPT_SALT_BYTES = 16
+"""What RFC 7914 and common advice use."""
+
+SCRYPT_LOG_N = 14
+SCRYPT_R = 8
+SCRYPT_P = 1
+"""The costs RFC 7914's author gives for interactive logins: 16 MiB and some 40 ms a guess."""
+
+SCRYPT_KEY_BYTES = 32
+_SCRYPT_PREFIX_BYTES = 3
+_SCRYPT_MEMORY_BYTES_MAX = 64 * 1024 * 1024
+"""Four times what the costs above need. A stored hash that asks for more does not match."""
+
+_DIGESTS: dict[str, Callable[[bytes], Any]] = {
+    SHA256: hashlib.sha256,
+    SHA512: hashlib.sha512,
+    MD5: lambda data: hashlib.md5(data, usedforsecurity=False),
+}
+
+ALGORITHMS = frozenset({*_DIGESTS, SCRYPT})
+
+
+def salt_bytes(algorithm: str = DEFAULT_ALGORITHM) -> int:
+    """How much salt `hash_password` wants."""
+    return SCRYPT_SALT_BYTES if algorithm == SCRYPT else RABBIT_SALT_BYTES
+
+
+def hash_password(password: bytes, salt: bytes, algorithm: str = DEFAULT_ALGORITHM) -> str:
+    """What to store for a password; the salt is random and the caller's."""
+    if len(salt) != salt_bytes(algorithm):
+        raise ValueError(f"{algorithm} wants {salt_bytes(algorithm)} octets of salt")
+    if algorithm == SCRYPT:
+        costs = bytes((SCRYPT_LOG_N, SCRYPT_R, SCRYPT_P))
+        return base64.b64encode(costs + salt + _scrypt(password, costs, salt)).decode()
+    digest: bytes = _DIGESTS[algorithm](salt + password).digest()
+    return base64.b64encode(salt + digest).decode()
+
+
+def verify_password(password: bytes, password_hash: str, algorithm: str) -> bool:
+    """Is this the password? False for anything that cannot be checked."""
+    if not password or not password_hash or algorithm not in ALGORITHMS:
+        return False
+    try:
+        stored = base64.b64decode(password_hash, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    if algorithm == SCRYPT:
+        return _verify_scrypt(password, stored)
+    salt, expected = stored[:RABBIT_SALT_BYTES], stored[RABBIT_SALT_BYTES:]
+    found: bytes = _DIGESTS[algorithm](salt + password).digest()
+    return hmac.compare_digest(found, expected)
+
+
+def _verify_scrypt(password: bytes, stored: bytes) -> bool:
+    if len(stored) != _SCRYPT_PREFIX_BYTES + SCRYPT_SALT_BYTES + SCRYPT_KEY_BYTES:
+        return False
+    costs, rest = stored[:_SCRYPT_PREFIX_BYTES], stored[_SCRYPT_PREFIX_BYTES:]
+    salt, expected = rest[:SCRYPT_SALT_BYTES], rest[SCRYPT_SALT_BYTES:]
+    try:
+        return hmac.compare_digest(_scrypt(password, costs, salt), expected)
+    except (ValueError, OverflowError, MemoryError):
+        return False
+
+
+def _scrypt(password: bytes, costs: bytes, salt: bytes) -> bytes:
+    log_n, r, p = costs
+    if log_n > 20 or p > 16:
+        raise ValueError("costs beyond what a login may take")
+    return hashlib.scrypt(
+        password,
+        salt=salt,
+        n=1 << log_n,
+        r=r,
+        p=p,
+        maxmem=_SCRYPT_MEMORY_BYTES_MAX,
+        dklen=SCRYPT_KEY_BYTES,
+    )

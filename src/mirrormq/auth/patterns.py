@@ -1,0 +1,126 @@
+"""Regular expressions that users write, run so that they cannot hurt.
+
+RabbitMQ hands patterns of permissions and policies to Erlang's `re:run`: Perl syntax (PCRE),
+matched anywhere in the name, on octets and not on characters, and given up without a match when
+the work gets out of hand. Here the `regex` module does the work, on octets too, and a time limit
+takes the place of PCRE's step limit. What it reads differently is translated first: a brace
+that starts no repeat count is an ordinary character (`regex` might see a fuzzy match in it), and
+`\\Q…\\E`, `\\z`, `\\Z`, `\\h`, `\\x{…}` mean what they mean in Perl.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import regex
+
+MATCH_TIMEOUT_S = 0.02
+"""One match. Honest patterns over names (at most 255 octets) take microseconds; PCRE's own limit
+of ten million steps comes to about this on current machines."""
+
+PATTERNS_CACHED_MAX = 4096
+"""Compiled patterns kept: some kilobytes each, and real brokers have tens or hundreds."""
+
+_REPEAT_COUNT = regex.compile(rb"\{\d+(?:,\d*)?\}")
+_HEX_ESCAPE = regex.compile(rb"\\x\{([0-9a-fA-F]{1,2})\}")
+_BRACED_ESCAPE = regex.compile(rb"\\[pPgkNo]\{[^}]*\}")
+_POSIX_CLASS = regex.compile(rb"\[:\^?[a-z]+:\]")
+_ESCAPES = {b"\\z": rb"\Z", b"\\Z": rb"(?=\n?\Z)", b"\\h": rb"[ \t]", b"\\e": rb"\x1b"}
+
+_PERL_TEXTS = {
+    "unterminated character set": "missing terminating ] for character class",
+    "multiple repeat": "nothing to repeat",
+    "unbalanced parenthesis": "unmatched parentheses",
+    "min repeat greater than max repeat": "numbers out of order in {} quantifier",
+    "bad escape (end of pattern)": "\\ at end of pattern",
+    "bad character range": "range out of order in character class",
+}
+"""What `regex` calls an error, and what PCRE does."""
+
+
+class PatternInvalid(Exception):
+    """The pattern is not a regular expression. PCRE's text, and the octet where it gave up."""
+
+    def __init__(self, text: str, position: int) -> None:
+        super().__init__(f"{text} at {position}")
+        self.text = text
+        self.position = position
+
+
+def check(pattern: str) -> None:
+    """Raise PatternInvalid unless the pattern can be used."""
+    _compile(pattern)
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Does the pattern occur in the name? False too if it is invalid or takes too long."""
+    try:
+        found = _compile(pattern).search(name.encode("utf-8", "surrogateescape"), timeout=MATCH_TIMEOUT_S)
+    except (PatternInvalid, TimeoutError):
+        return False
+    return found is not None
+
+
+def permits(pattern: str, name: str) -> bool:
+    """`matches` for permissions, where the empty pattern means nothing instead of everything."""
+    return matches(pattern, name) if pattern else name == ""
+
+
+@lru_cache(maxsize=PATTERNS_CACHED_MAX)
+def _compile(pattern: str) -> Any:
+    raw = pattern.encode("utf-8", "surrogateescape")
+    try:
+        return regex.compile(_translate(raw))
+    except regex.error as error:
+        text = _PERL_TEXTS.get(error.msg, error.msg)
+        position = error.pos if error.pos is not None else len(raw)
+        raise PatternInvalid(text, min(position, len(raw))) from None
+    except (RecursionError, OverflowError, MemoryError):
+        raise PatternInvalid("regular expression is too large", len(raw)) from None
+
+
+def _translate(raw: bytes) -> bytes:
+    """Perl's spelling into that of `regex`."""
+    out: list[bytes] = []
+    at = 0
+    class_start = -1
+    while at < len(raw):
+        octet = raw[at : at + 1]
+        if octet == b"\\":
+            piece, at = _translate_escape(raw, at, in_class=class_start >= 0)
+            out.append(piece)
+            continue
+        if class_start >= 0:
+            if posix := _POSIX_CLASS.match(raw, at):
+                out.append(posix.group())
+                at = posix.end()
+                continue
+            if octet == b"]" and at > class_start:
+                class_start = -1
+            elif octet == b"[":
+                octet = rb"\["
+        elif octet == b"[":
+            class_start = at + 2 if raw[at + 1 : at + 2] == b"^" else at + 1
+        elif octet == b"{" and not _REPEAT_COUNT.match(raw, at):
+            octet = rb"\{"
+        out.append(octet)
+        at += 1
+    return b"".join(out)
+
+
+def _translate_escape(raw: bytes, at: int, *, in_class: bool) -> tuple[bytes, int]:
+    if raw.startswith(rb"\Q", at):
+        end = raw.find(rb"\E", at)
+        quoted = raw[at + 2 : end] if end >= 0 else raw[at + 2 :]
+        return regex.escape(quoted), end + 2 if end >= 0 else len(raw)
+    if raw.startswith(rb"\E", at):
+        return b"", at + 2
+    if braced := _HEX_ESCAPE.match(raw, at):
+        return b"\\x" + braced.group(1).rjust(2, b"0"), braced.end()
+    if braced := _BRACED_ESCAPE.match(raw, at):
+        return braced.group(), braced.end()
+    escape = raw[at : at + 2]
+    if in_class:
+        return (rb" \t" if escape == rb"\h" else escape), at + 2
+    return _ESCAPES.get(escape, escape), at + 2

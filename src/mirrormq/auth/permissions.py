@@ -1,0 +1,87 @@
+"""May this user do that? Answers come from the metadata, and are remembered until it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from mirrormq.auth import patterns
+from mirrormq.auth.refusals import DEFAULT_EXCHANGE_NAME
+from mirrormq.metadata.records import User
+from mirrormq.metadata.state import State
+
+Access = Literal["configure", "write", "read"]
+TopicAccess = Literal["write", "read"]
+
+ANSWERS_CACHED_MAX = 65_536
+"""Remembered answers, some 200 octets each; all are forgotten when there are more."""
+
+IMPERSONATOR_TAG = "impersonator"
+"""A user with this tag may publish with anybody's user_id."""
+
+
+class Permissions:
+    """Permission checks over one State."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._version = state.access_version
+        self._answers: dict[tuple[str, ...], bool] = {}
+
+    def vhost_access(self, user: str, vhost: str) -> bool:
+        """May the user connect to the vhost? Any permission record will do, even one that matches nothing."""
+        return (user, vhost) in self._state.permissions
+
+    def check(self, user: str, vhost: str, resource: str, access: Access) -> bool:
+        """May the user configure, write or read a queue or exchange? "" is the default exchange."""
+        self._forget_if_changed()
+        key = (user, vhost, resource, access)
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._answers[key] = self._decide(user, vhost, resource, access)
+        return answer
+
+    def check_topic(
+        self,
+        user: str,
+        vhost: str,
+        exchange: str,
+        routing_key: str,
+        access: TopicAccess,
+        variables: Mapping[str, str] | None = None,
+    ) -> bool:
+        """May the user publish with (write) or bind by (read) a routing key on a topic exchange?
+
+        No topic permission for the exchange: yes. In the pattern {username}, {vhost} and the
+        names in `variables` (client_id) stand for their values; a name without one stays as it is.
+        """
+        permission = self._state.topic_permissions.get((user, vhost, exchange))
+        if permission is None:
+            return True
+        pattern = permission.write if access == "write" else permission.read
+        if "{" in pattern:
+            known = {"username": user, "vhost": vhost, **(variables or {})}
+            for name, value in known.items():
+                pattern = pattern.replace(f"{{{name}}}", value)
+        self._forget_if_changed()
+        key = (pattern, routing_key)
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._answers[key] = patterns.permits(pattern, routing_key)
+        return answer
+
+    def user_id_allowed(self, user: User, claimed: str) -> bool:
+        """May a message by this user carry this user_id?"""
+        return claimed == user.name or IMPERSONATOR_TAG in user.tags
+
+    def _decide(self, user: str, vhost: str, resource: str, access: Access) -> bool:
+        permission = self._state.permissions.get((user, vhost))
+        if permission is None:
+            return False
+        pattern: str = getattr(permission, access)
+        return patterns.permits(pattern, resource or DEFAULT_EXCHANGE_NAME)
+
+    def _forget_if_changed(self) -> None:
+        if self._version != self._state.access_version or len(self._answers) >= ANSWERS_CACHED_MAX:
+            self._answers.clear()
+            self._version = self._state.access_version
