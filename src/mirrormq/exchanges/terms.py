@@ -6,9 +6,14 @@ Only its line breaks in terms wider than a page are not reproduced.
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from mirrormq.wire.fields import TYPE_NAMES, Field, ScaledDecimal
 
 ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 27: "\\e", 34: '\\"', 92: "\\\\"}
+
+FLOAT_INTEGER_MAX = 2**53
+"""From here on not every integer is a float, and Erlang writes an exponent."""
 
 
 def type_name(field: Field) -> str:
@@ -41,8 +46,29 @@ def value_text(field: Field) -> str:
             return f"[{','.join(f'{{{type_name(item)},{value_text(item)}}}' for item in items)}]"
         case dict() as table:
             return f"[{','.join(_entry_text(name, item) for name, item in table.items())}]"
+        case float() as number:
+            return float_text(number)
         case number:
             return str(number)
+
+
+def float_text(number: float) -> str:
+    """The shortest digits that mean this number, with an exponent where that takes less room."""
+    sign, digit_tuple, shift = Decimal(repr(number)).normalize().as_tuple()
+    if not number or not isinstance(shift, int):
+        return repr(number)
+    minus = "-" if sign else ""
+    digits = "".join(map(str, digit_tuple))
+    point = len(digits) + shift  # where the decimal point goes, counted from the first digit
+    exponent = f"e{point - 1}"
+    room = len(exponent) + (2 if len(digits) == 1 else 1)
+    if 0 < point < len(digits):
+        return f"{minus}{digits[:point]}.{digits[point:]}"
+    if point <= 0 and 2 - point <= room:
+        return f"{minus}0.{'0' * -point}{digits}"
+    if point > 0 and point - len(digits) + 2 <= room and abs(number) < FLOAT_INTEGER_MAX:
+        return f"{minus}{digits}{'0' * (point - len(digits))}.0"
+    return f"{minus}{digits[0]}.{digits[1:] or '0'}{exponent}"
 
 
 def _entry_text(name: str, field: Field) -> str:
