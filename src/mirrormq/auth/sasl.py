@@ -40,7 +40,7 @@ def parse(
 ) -> Credentials:
     """The credentials in a start-ok; `certificate_user` is the name a verified peer certificate gives."""
     if mechanism not in offered:
-        known = mechanism in (PLAIN, AMQPLAIN, EXTERNAL) or mechanism.upper() != mechanism
+        known = mechanism in (PLAIN, AMQPLAIN, EXTERNAL)
         raise CommandInvalid(f"{'invalid' if known else 'unknown'} authentication mechanism '{mechanism}'")
     if mechanism == PLAIN:
         return parse_plain(response)

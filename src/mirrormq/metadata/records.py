@@ -163,7 +163,7 @@ class Policy(msgspec.Struct, frozen=True, tag="policy", array_like=True):
     pattern: str
     apply_to: str = "all"
     definition: dict[str, Any] = {}
-    priority: int = 0
+    priority: int | float = 0
 
     @property
     def key(self) -> PolicyKey:
@@ -178,7 +178,7 @@ class OperatorPolicy(msgspec.Struct, frozen=True, tag="operator-policy", array_l
     pattern: str
     apply_to: str = "all"
     definition: dict[str, Any] = {}
-    priority: int = 0
+    priority: int | float = 0
 
     @property
     def key(self) -> PolicyKey:
