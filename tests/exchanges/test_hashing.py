@@ -133,7 +133,7 @@ def test_a_weight_is_a_positive_integer(key: str, complaint: str) -> None:
     assert refusal.value.text == f"PRECONDITION_FAILED - The binding key {complaint}"
 
 
-@pytest.mark.parametrize("key", ["1", "+3", "007", "123456789012345678901234567890"])
+@pytest.mark.parametrize("key", ["1", "+3", "007", "9" * 255])
 def test_any_positive_integer_will_do(key: str) -> None:
     validate_binding("x-consistent-hash", key, {})
     assert place(consistent({"q": int(key)}), "k") == "q"
