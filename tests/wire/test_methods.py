@@ -85,6 +85,19 @@ def test_pamqp_writes_and_reads_the_same_payload(method_id: int) -> None:
         assert theirs.marshal() == payload[4:]
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        methods.BasicAck((1 << 64) - 1, True),
+        methods.ConnectionTune(65_535, (1 << 32) - 1, 65_534),
+        methods.QueueDeclareOk("q", (1 << 32) - 1, (1 << 32) - 2),
+        methods.BasicGetOk((1 << 63) + 1, False, "x", "k", (1 << 32) - 1),
+    ],
+)
+def test_integers_have_their_full_width(method: methods.Method) -> None:
+    assert decode_method(ENCODERS[METHOD_IDS[type(method)]](*method)) == method
+
+
 @pytest.mark.parametrize("nothing", [b"", b"\x00", b"\x00\x32\x00"])
 def test_less_than_a_method_id_is_an_unknown_frame(nothing: bytes) -> None:
     with pytest.raises(FrameError, match="unknown_frame"):

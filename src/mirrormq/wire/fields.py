@@ -14,7 +14,7 @@ from __future__ import annotations
 import decimal
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -268,8 +268,8 @@ def field(value: object) -> Field:
     raise TypeError(f"a {type(value).__name__} has no field type")
 
 
-def table_of(values: dict[str, object]) -> Table:
-    """A dict of native Python values as a table."""
+def table_of(values: Mapping[str, object]) -> Table:
+    """A mapping of native Python values as a table."""
     return {key: field(value) for key, value in values.items()}
 
 

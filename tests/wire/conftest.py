@@ -1,0 +1,8 @@
+"""Hypothesis without a stopwatch: the machine may be busy with other things."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")
