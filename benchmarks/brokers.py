@@ -1,0 +1,188 @@
+"""The two brokers under measurement, each started alone in a directory of its own.
+
+RabbitMQ runs as it comes: no plugins, no configuration but its ports and directories, its own Erlang
+port mapper. MirrorMQ runs as `mirrormq server` with its defaults. Only what was started here is stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Protocol
+
+from mirrormq.perf.dial import Dialer
+from mirrormq.perf.options import PerfError, parse_uri
+
+START_DEADLINE_S = 120.0
+STOP_DEADLINE_S = 30.0
+POLL_S = 0.01
+RABBITMQ_SCRIPTS = Path("/usr/lib/rabbitmq/bin")
+
+
+def free_port() -> int:
+    """A loopback port nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Broker(Protocol):
+    """A broker that can be started, measured and stopped."""
+
+    name: str
+    uri: str
+    start_s: float
+
+    def start(self) -> None:
+        """Start it and wait until it serves a client; notes how long that took."""
+
+    def stop(self) -> None:
+        """Stop it and remove what it wrote."""
+
+
+class _Process:
+    """A broker process, its directory and the time it took to serve its first client."""
+
+    name = ""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.uri = f"amqp://guest:guest@127.0.0.1:{self.port}/%2F"
+        self.start_s = 0.0
+        self.directory = Path(tempfile.mkdtemp(prefix=f"bench-{self.name.lower()}-"))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _command(self) -> list[str]:
+        raise NotImplementedError
+
+    def _environment(self) -> dict[str, str]:
+        return dict(os.environ)
+
+    def start(self) -> None:
+        """Start the broker; it serves when a client has a channel."""
+        begin = time.monotonic()
+        with open(self.directory / "output", "wb") as output:
+            self._process = subprocess.Popen(
+                self._command(),
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        while True:
+            try:
+                Dialer(parse_uri(self.uri), STOP_DEADLINE_S).close()
+                break
+            except PerfError as error:
+                if self._process.poll() is not None or time.monotonic() - begin > START_DEADLINE_S:
+                    tail = (self.directory / "output").read_text(errors="replace")[-2000:]
+                    self.stop()
+                    raise RuntimeError(f"{self.name} did not start ({error}):\n{tail}") from None
+                time.sleep(POLL_S)
+        self.start_s = time.monotonic() - begin
+
+    def stop(self) -> None:
+        """SIGTERM to the session we made, SIGKILL when that is not heard, then clean up."""
+        if self._process is not None:
+            self._signal(signal.SIGTERM)
+            try:
+                self._process.wait(STOP_DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                self._signal(signal.SIGKILL)
+                self._process.wait()
+            self._process = None
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return
+
+
+class RabbitMQ(_Process):
+    """Debian's rabbitmq-server, without the wrapper that wants its own account."""
+
+    name = "RabbitMQ"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._distribution_port, self._epmd_port = free_port(), free_port()
+        (self.directory / "enabled_plugins").write_text("[].\n")
+
+    @staticmethod
+    def version() -> str | None:
+        """The installed version, None when RabbitMQ or Erlang is missing."""
+        found = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*"))
+        usable = (RABBITMQ_SCRIPTS / "rabbitmq-server").exists() and shutil.which("erl")
+        return found[-1].name.partition("-")[2] if found and usable else None
+
+    def _command(self) -> list[str]:
+        return [str(RABBITMQ_SCRIPTS / "rabbitmq-server")]
+
+    def _environment(self) -> dict[str, str]:
+        base = self.directory
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(base),
+            "LANG": "C.UTF-8",
+            "ERL_EPMD_PORT": str(self._epmd_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": f"bench{self.port}@localhost",
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_DIST_PORT": str(self._distribution_port),
+            "RABBITMQ_MNESIA_BASE": str(base / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(base / "log"),
+            "RABBITMQ_PID_FILE": str(base / "pid"),
+            "RABBITMQ_GENERATED_CONFIG_DIR": str(base / "generated"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(base / "enabled_plugins"),
+            "RABBITMQ_CONFIG_FILE": str(base / "none.conf"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(base / "none.config"),
+            "RABBITMQ_CONF_ENV_FILE": str(base / "none"),
+        }
+
+    def stop(self) -> None:
+        """The node first, then the port mapper it started, known by our port."""
+        running = self._process is not None
+        super().stop()
+        if running:
+            environment = os.environ | {"ERL_EPMD_PORT": str(self._epmd_port)}
+            subprocess.run(["epmd", "-kill"], env=environment, capture_output=True, check=False)
+
+
+class MirrorMQ(_Process):
+    """One node of ours."""
+
+    name = "MirrorMQ"
+
+    def _command(self) -> list[str]:
+        program = Path(sys.executable).with_name("mirrormq")
+        return [
+            str(program),
+            "server",
+            "--name",
+            f"bench{self.port}@localhost",
+            "--data",
+            str(self.directory / "data"),
+            "--amqp",
+            f"127.0.0.1:{self.port}",
+            "--management",
+            f"127.0.0.1:{free_port()}",
+            "--cluster",
+            f"127.0.0.1:{free_port()}",
+        ]
+
+    def _environment(self) -> dict[str, str]:
+        runtime = self.directory / "runtime"
+        runtime.mkdir(exist_ok=True)
+        return os.environ | {"MIRRORMQ_RUNTIME_DIR": str(runtime), "MIRRORMQ_COOKIE": "bench"}

@@ -1,0 +1,193 @@
+"""The tricks that make the generator light: one prebuilt run of messages, and counting by stride.
+
+Publishing. All messages of a producer are equal but for a time stamp, so `PublishRun` holds a few
+hundred of them back to back and a send is a slice of it. The first and the last message of each
+slice carry a stamp; the others a zero flag.
+
+Receiving. Deliveries of equal messages are equally long and differ only in delivery tag,
+redelivered flag and body. `Layout.learn` takes one delivery apart; `Layout.count` then answers
+how many of them follow each other in a buffer, by comparing strided slices (one C loop each)
+at the octets that would differ if anything else were there: frame types, sizes, class, method,
+frame end. The delivery tags of the first and the last must differ by exactly the count.
+Whatever does not fit falls back to reading frame by frame, so odd frames between deliveries
+(heartbeats, acks, another size) cost time, not correctness.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from mirrormq.perf.options import STAMP_BYTES
+
+METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
+FRAME_END = 0xCE
+FRAME_OVERHEAD_BYTES = 8
+
+DELIVER = b"\x00\x3c\x00\x3c"
+ACK = b"\x00\x3c\x00\x50"
+NACK = b"\x00\x3c\x00\x78"
+RETURN = b"\x00\x3c\x00\x32"
+
+HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+ACK_FRAME = struct.Struct(">BHI4sQBB")
+"""basic.ack whole: type, channel, size 13, class and method, delivery tag, multiple, frame end."""
+ACK_SIZE_BYTES = ACK_FRAME.size
+
+RUN_BYTES = 64 * 1024
+"""How much is prebuilt. More than what a loopback send takes at once helps nothing and spoils the cache."""
+RUN_MESSAGES_MIN = 4
+RUN_MESSAGES_MAX = 1000
+
+_STAMP = struct.Struct(">BQ")
+_TAG = struct.Struct(">Q")
+_HEAD = struct.Struct(">BHI")
+
+
+def frame(kind: int, channel: int, payload: bytes) -> bytes:
+    """One whole frame."""
+    return _HEAD.pack(kind, channel, len(payload)) + payload + b"\xce"
+
+
+def ack_frame(channel: int, tag: int, multiple: bool) -> bytes:
+    """A whole basic.ack."""
+    return ACK_FRAME.pack(METHOD, channel, 13, ACK, tag, multiple, FRAME_END)
+
+
+def short_string(text: str) -> bytes:
+    """A short string as AMQP writes it."""
+    data = text.encode("utf-8", "surrogateescape")
+    return bytes((len(data),)) + data
+
+
+def publish_frames(
+    channel: int, exchange: str, routing_key: str, body: bytes, *, persistent: bool, frame_max: int
+) -> bytes:
+    """One message as a publisher sends it: method, header, and as many body frames as it takes."""
+    method = b"\x00\x3c\x00\x28\x00\x00" + short_string(exchange) + short_string(routing_key) + b"\x00"
+    properties = b"\x10\x00\x02" if persistent else b"\x00\x00"
+    header = b"\x00\x3c\x00\x00" + _TAG.pack(len(body)) + properties
+    parts = [frame(METHOD, channel, method), frame(HEADER, channel, header)]
+    step = (frame_max or len(body) + FRAME_OVERHEAD_BYTES) - FRAME_OVERHEAD_BYTES
+    parts += [frame(BODY, channel, body[at : at + step]) for at in range(0, len(body), step)]
+    return b"".join(parts)
+
+
+class PublishRun:
+    """Equal messages back to back; a slice of them is what goes to the socket."""
+
+    __slots__ = ("_last_slot", "_stamped", "count", "data", "message_bytes", "stamp_at")
+
+    def __init__(self, message: bytes, body_size: int, count: int) -> None:
+        self.message_bytes = len(message)
+        self.count = count
+        self.data = bytearray(message * count)
+        self._stamped = body_size >= STAMP_BYTES
+        # The body's first octet: right behind the header frame and the first body frame's head.
+        method_size = int.from_bytes(message[3:7], "big") + FRAME_OVERHEAD_BYTES
+        header_size = int.from_bytes(message[method_size + 3 : method_size + 7], "big") + FRAME_OVERHEAD_BYTES
+        self.stamp_at = method_size + header_size + _HEAD.size
+        self._last_slot = 0
+
+    def slice(self, count: int, now_ns: int) -> memoryview:
+        """`count` messages, the first and the last stamped with now. Valid until the next call."""
+        if self._stamped:
+            if self._last_slot:
+                self.data[self._last_slot * self.message_bytes + self.stamp_at] = 0
+            _STAMP.pack_into(self.data, self.stamp_at, 1, now_ns)
+            self._last_slot = count - 1
+            if self._last_slot:
+                _STAMP.pack_into(self.data, self._last_slot * self.message_bytes + self.stamp_at, 1, now_ns)
+        return memoryview(self.data)[: count * self.message_bytes]
+
+
+def build_run(
+    exchange: str,
+    routing_key: str,
+    size: int,
+    *,
+    persistent: bool,
+    frame_max: int,
+    batch: int,
+    channel: int = 1,
+) -> PublishRun:
+    """A run of messages of `size` octets for one producer; `batch` bounds its length when not 0."""
+    body = bytes(min(size, STAMP_BYTES)) + b"x" * max(0, size - STAMP_BYTES)
+    message = publish_frames(channel, exchange, routing_key, body, persistent=persistent, frame_max=frame_max)
+    count = min(max(RUN_MESSAGES_MIN, RUN_BYTES // len(message)), RUN_MESSAGES_MAX)
+    return PublishRun(message, size, min(count, batch) if batch else count)
+
+
+class Layout:
+    """The shape that one delivery had and the next ones are expected to have."""
+
+    __slots__ = ("_marks", "body_at", "stride", "tag_at")
+
+    def __init__(self, stride: int, tag_at: int, body_at: int, marks: list[tuple[int, int]]) -> None:
+        self.stride = stride
+        self.tag_at = tag_at
+        self.body_at = body_at
+        """Where the body starts, or -1 when it is too short for a stamp."""
+        self._marks = marks
+
+    @classmethod
+    def learn(cls, data: bytearray, start: int, end: int) -> Layout | None:
+        """Take the delivery at `start` apart; None when it is not all there yet."""
+        marks: list[tuple[int, int]] = []
+        at, bodies, remaining, body_at = start, 0, -1, -1
+        while remaining:
+            if at + _HEAD.size > end:
+                return None
+            kind, _channel, size = _HEAD.unpack_from(data, at)
+            after = at + size + FRAME_OVERHEAD_BYTES
+            if after > end:
+                return None
+            offset = at - start
+            marks += [(offset + i, data[at + i]) for i in (0, 2, 4, 5, 6)] + [(after - 1 - start, FRAME_END)]
+            if kind == METHOD:
+                marks += [(offset + 8, 60), (offset + 10, 60)]
+            elif kind == HEADER:
+                remaining = int.from_bytes(data[at + 11 : at + 19], "big")
+                marks += [(offset + i, data[at + i]) for i in (16, 17, 18)]
+            elif kind == BODY:
+                if not bodies and size >= STAMP_BYTES:
+                    body_at = offset + _HEAD.size
+                bodies += 1
+                remaining -= size
+            at = after
+        tag_at = _HEAD.size + 4 + 1 + data[start + 11]
+        return cls(at - start, tag_at, body_at, marks)
+
+    def count(self, data: bytearray, start: int, end: int) -> int:
+        """How many whole deliveries of this shape stand in data[start:end]; 0 when the first is not one."""
+        stride = self.stride
+        count = (end - start) // stride
+        while count:
+            if self._fits(data, start, start + count * stride, count):
+                return count
+            count //= 2
+        return 0
+
+    def _fits(self, data: bytearray, start: int, stop: int, count: int) -> bool:
+        stride = self.stride
+        for offset, octet in self._marks:
+            if data[start + offset : stop : stride].count(octet) != count:
+                return False
+        return self.tag(data, stop - stride) - self.tag(data, start) == count - 1
+
+    def tag(self, data: bytearray, start: int) -> int:
+        """The delivery tag of the delivery at `start`."""
+        tag: int = _TAG.unpack_from(data, start + self.tag_at)[0]
+        return tag
+
+    def stamps(self, data: bytearray, start: int, count: int) -> list[int]:
+        """The clock readings found in `count` deliveries, most of which carry none."""
+        if self.body_at < 0:
+            return []
+        stride, first = self.stride, start + self.body_at
+        flags = data[first : start + count * stride : stride]
+        found = []
+        at = flags.find(1)
+        while at >= 0:
+            found.append(_TAG.unpack_from(data, first + at * stride + 1)[0])
+            at = flags.find(1, at + 1)
+        return found

@@ -1,0 +1,306 @@
+"""The loop: dial everything, let the roles run, measure between two snapshots, leave the broker tidy.
+
+Everything is one process on purpose. On the two cores a broker is usually measured on, a second
+generator process takes its time from the broker, and one process never needs a whole core.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from collections.abc import Callable
+from itertools import cycle
+
+from mirrormq.perf.dial import Dialer
+from mirrormq.perf.frames import METHOD, build_run, frame
+from mirrormq.perf.histogram import Histogram
+from mirrormq.perf.options import Address, Options, PerfError, parse_uri
+from mirrormq.perf.report import Report
+from mirrormq.perf.roles import Consumer, Echo, Producer
+from mirrormq.wire import methods
+
+TICK_S = 0.05
+"""The longest time the loop sleeps, so deadlines and heartbeats are looked at often enough."""
+RATE_TICK_S = 0.001
+"""The same while a rate is kept: messages leave at most this late."""
+PROGRESS_INTERVAL_S = 0.5
+
+Progress = Callable[[float, int, int], None]
+"""Called with the part done (0 to 1) and the published and consumed counts so far."""
+
+
+class Load:
+    """One run on one set of brokers."""
+
+    def __init__(self, options: Options, progress: Progress | None = None) -> None:
+        options.check()
+        self.options = options
+        self._progress = progress
+        self._addresses: cycle[Address] = cycle([parse_uri(uri) for uri in options.uris])
+        self._producers: list[Producer] = []
+        self._consumers: list[Consumer] = []
+        self._echoes: list[Echo] = []
+        self._selector = selectors.DefaultSelector()
+        self._writing: set[int] = set()
+        self._blocked_s = 0.0
+
+    def run(self) -> Report:
+        """Do it all; raises PerfError with one sentence when it cannot be done."""
+        control = self._dial()
+        try:
+            self._prepare(control)
+            try:
+                self._dial_roles()
+                return self._measure()
+            finally:
+                self._close_roles()
+                if self.options.mode == "both" and not self.options.keep:
+                    control.call(methods.encode_queue_delete(self.options.queue), methods.QUEUE_DELETE_OK)
+        finally:
+            control.close()
+            self._selector.close()
+
+    def _dial(self) -> Dialer:
+        return Dialer(next(self._addresses), self.options.timeout)
+
+    def _prepare(self, control: Dialer) -> None:
+        """The exchange, the queue and the binding the run needs."""
+        options = self.options
+        if options.exchange:
+            declare = methods.encode_exchange_declare(
+                options.exchange, options.exchange_type, durable=options.durable
+            )
+            control.call(declare, methods.EXCHANGE_DECLARE_OK)
+        if options.mode == "latency":
+            return
+        if options.mode == "consume":
+            control.declare_queue(options.queue, durable=options.durable, passive=True)
+        else:
+            control.declare_queue(options.queue, durable=options.durable)
+        if options.purge:
+            control.call(methods.encode_queue_purge(options.queue), methods.QUEUE_PURGE_OK)
+        self._bind(control, options.queue)
+
+    def _bind(self, dialer: Dialer, queue: str) -> None:
+        if self.options.exchange and self.options.mode != "consume":
+            bind = methods.encode_queue_bind(queue, self.options.exchange, queue)
+            dialer.call(bind, methods.QUEUE_BIND_OK)
+
+    def _dial_roles(self) -> None:
+        options = self.options
+        if options.consumes:
+            for _ in range(options.consumers):
+                self._consumers.append(self._consumer())
+        if options.publishes:
+            for index in range(options.producers):
+                self._producers.append(self._producer(index))
+        if options.mode == "latency":
+            for index in range(options.connections):
+                self._echoes.append(self._echo(index))
+        for role in self._roles():
+            self._selector.register(role.link.socket, selectors.EVENT_READ, role)
+
+    def _opening(self, queue: str) -> bytes:
+        consume = methods.encode_basic_consume(queue, "perf", no_ack=self.options.auto_ack, nowait=True)
+        return frame(METHOD, 1, consume)
+
+    def _consumer(self) -> Consumer:
+        options = self.options
+        dialer = self._dial()
+        if options.prefetch and not options.auto_ack:
+            dialer.prefetch(options.prefetch)
+        return Consumer(dialer.release(options.size), options, self._opening(options.queue))
+
+    def _producer(self, index: int) -> Producer:
+        options = self.options
+        dialer = self._dial()
+        if options.confirm_window:
+            dialer.call(methods.encode_confirm_select(), methods.CONFIRM_SELECT_OK)
+        run = build_run(
+            options.exchange,
+            options.queue,
+            options.size,
+            persistent=options.persistent,
+            frame_max=dialer.frame_max,
+            batch=options.batch,
+        )
+        barrier = frame(METHOD, 1, methods.encode_queue_declare(options.queue, passive=True))
+        share, extra = divmod(options.messages, options.producers)
+        limit = share + (index < extra) if options.messages else 0
+        return Producer(dialer.release(options.size), run, options, limit, barrier)
+
+    def _echo(self, index: int) -> Echo:
+        options = self.options
+        dialer = self._dial()
+        queue = f"{options.queue}-{os.getpid()}-{index}"
+        dialer.declare_queue(queue, durable=options.durable, exclusive=True)
+        self._bind(dialer, queue)
+        run = build_run(
+            options.exchange,
+            queue,
+            options.size,
+            persistent=options.persistent,
+            frame_max=dialer.frame_max,
+            batch=1,
+        )
+        return Echo(dialer.release(options.size), run, options, self._opening(queue))
+
+    def _roles(self) -> list[Producer | Consumer]:
+        return [*self._consumers, *self._producers, *self._echoes]
+
+    def _measure(self) -> Report:
+        """Warm up, measure, settle. A publish run counts whole: from empty sockets to the broker's answer."""
+        options = self.options
+        roles = self._roles()
+        warmup_s = 0.0 if options.messages or options.mode == "publish" else options.warmup
+        begin = time.monotonic()
+        interrupted = False
+        before, cpu_before, started = self._counts(), time.process_time(), begin
+        try:
+            if warmup_s:
+                self._loop(roles, begin + warmup_s, begin, warmup_s + options.duration)
+            before, cpu_before, started = self._counts(), time.process_time(), time.monotonic()
+            self._blocked_s = 0.0
+            for histogram in (*self._deliver_latencies(), *self._confirm_latencies()):
+                histogram.clear()
+            end = float("inf") if options.messages else started + options.duration
+            self._loop(roles, end, begin, warmup_s + options.duration)
+        except KeyboardInterrupt:
+            interrupted = True
+        if options.mode == "publish" and not interrupted:
+            self._settle(roles)
+        seconds = time.monotonic() - started
+        cpu_s = time.process_time() - cpu_before
+        return self._report(before, seconds, cpu_s)
+
+    def _loop(self, roles: list[Producer | Consumer], end: float, begin: float, whole_s: float) -> None:
+        tick_s = RATE_TICK_S if self.options.rate else TICK_S
+        next_look = next_progress = 0.0
+        while not self._finished():
+            now = time.monotonic()
+            if now >= end:
+                return
+            if now >= next_look:
+                self._look_after(roles, now, tick_s)
+                next_look = now + tick_s
+            if now >= next_progress:
+                self._show((now - begin) / whole_s)
+                next_progress = now + PROGRESS_INTERVAL_S
+            self._step(min(tick_s, end - now))
+
+    def _step(self, timeout_s: float) -> None:
+        """Serve the sockets that are ready once."""
+        for key, events in self._selector.select(timeout_s):
+            role = key.data
+            if events & selectors.EVENT_READ:
+                role.readable(time.monotonic_ns())
+            role.pump(time.monotonic_ns())
+            self._want(role)
+
+    def _look_after(self, roles: list[Producer | Consumer], now: float, elapsed_s: float) -> None:
+        """What no socket event brings: first sends, rates, heartbeats, the time spent blocked."""
+        now_ns = time.monotonic_ns()
+        for role in roles:
+            role.pump(now_ns)
+            role.link.beat(now)
+            self._want(role)
+        if any(role.link.blocked for role in roles if not role.reads_only):
+            self._blocked_s += elapsed_s
+
+    def _want(self, role: Producer | Consumer) -> None:
+        """Watch for room to write only while somebody wants to write."""
+        number = role.link.socket.fileno()
+        wants = role.wants_write
+        if wants != (number in self._writing):
+            self._writing.symmetric_difference_update((number,))
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if wants else 0)
+            self._selector.modify(role.link.socket, events, role)
+
+    def _finished(self) -> bool:
+        """Whether a run of a fixed number of messages is done."""
+        wanted = self.options.messages
+        if not wanted:
+            return False
+        if self.options.mode == "publish":
+            return all(producer.settled for producer in self._producers)
+        return sum(role.consumed_count for role in (*self._consumers, *self._echoes)) >= wanted
+
+    def _settle(self, roles: list[Producer | Consumer]) -> None:
+        """Stop publishing and wait until the broker has everything."""
+        deadline = time.monotonic() + self.options.timeout
+        for producer in self._producers:
+            producer.stopped = True
+        while not all(producer.settled for producer in self._producers):
+            now = time.monotonic()
+            if now > deadline:
+                raise PerfError(
+                    f"the broker did not take what was published within {self.options.timeout:g} s"
+                )
+            self._look_after(roles, now, 0.0)
+            self._step(TICK_S)
+
+    def _show(self, part: float) -> None:
+        if self._progress is None:
+            return
+        published, _confirmed, consumed = self._counts()[:3]
+        if self.options.messages:
+            done = published if self.options.mode == "publish" else consumed
+            part = done / self.options.messages
+        self._progress(min(part, 1.0), published, consumed)
+
+    def _counts(self) -> tuple[int, int, int, int, int]:
+        producers, readers = self._producers, (*self._consumers, *self._echoes)
+        return (
+            sum(role.published_count for role in producers) + sum(e.published_count for e in self._echoes),
+            sum(role.confirmed_count for role in producers),
+            sum(role.consumed_count for role in readers),
+            sum(role.rejected_count for role in producers),
+            sum(role.link.returned_count for role in producers),
+        )
+
+    def _deliver_latencies(self) -> list[Histogram]:
+        return [role.latency for role in (*self._consumers, *self._echoes)]
+
+    def _confirm_latencies(self) -> list[Histogram]:
+        return [role.confirm_latency for role in self._producers]
+
+    def _report(self, before: tuple[int, ...], seconds: float, cpu_s: float) -> Report:
+        published, confirmed, consumed, rejected, returned = (
+            after - start for after, start in zip(self._counts(), before, strict=True)
+        )
+        return Report(
+            mode=self.options.mode,
+            seconds=round(seconds, 4),
+            published=published,
+            confirmed=confirmed,
+            consumed=consumed,
+            rejected=rejected,
+            returned=returned,
+            blocked_seconds=round(self._blocked_s, 2),
+            generator_cpu_percent=round(100 * cpu_s / seconds, 1) if seconds else 0.0,
+            confirm_latency_ms=_summary(self._confirm_latencies()),
+            deliver_latency_ms=_summary(self._deliver_latencies()),
+        )
+
+    def _close_roles(self) -> None:
+        for producer in self._producers:
+            producer.stopped = True
+        for role in self._roles():
+            if isinstance(role, Consumer) and not isinstance(role, Echo) and self.options.mode == "consume":
+                role.finish()
+            role.link.say_goodbye()
+        for role in self._roles():
+            role.link.close()
+
+
+def _summary(histograms: list[Histogram]) -> dict[str, float]:
+    together = Histogram()
+    for histogram in histograms:
+        together.merge(histogram)
+    return together.summary_ms() if together.total else {}
+
+
+def run(options: Options, progress: Progress | None = None) -> Report:
+    """Run once and say what was measured."""
+    return Load(options, progress).run()

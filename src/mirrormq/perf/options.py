@@ -1,0 +1,109 @@
+"""What one run of the load generator is asked to do, checked before anything is dialled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+MODES = ("publish", "consume", "both", "latency")
+
+STAMP_BYTES = 9
+"""A flag octet and a 64-bit clock reading open the body of a message whose latency is measured."""
+
+SIZE_BYTES_MAX = 128 * 1024 * 1024
+"""RabbitMQ 3.10's default `max_message_size`."""
+
+DEFAULT_URI = "amqp://guest:guest@127.0.0.1:5672/%2F"
+
+
+class PerfError(Exception):
+    """The run cannot go on; the text is one sentence for the person who started it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a broker listens and who we are there."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    vhost: str
+
+
+def parse_uri(uri: str) -> Address:
+    """Read amqp://user:password@host:port/vhost, with the defaults every client has."""
+    parts = urlsplit(uri)
+    if parts.scheme != "amqp":
+        raise PerfError(f"cannot use the URI {uri!r}: write amqp://user:password@host:port/vhost")
+    try:
+        port = parts.port or 5672
+    except ValueError:
+        raise PerfError(f"the port in the URI {uri!r} is not a number between 1 and 65535") from None
+    return Address(
+        host=parts.hostname or "127.0.0.1",
+        port=port,
+        user=unquote(parts.username or "guest"),
+        password=unquote(parts.password or "guest"),
+        vhost=unquote(parts.path[1:]) if len(parts.path) > 1 else "/",
+    )
+
+
+@dataclass(slots=True)
+class Options:
+    """One run. The names are the command line's."""
+
+    uris: list[str] = field(default_factory=lambda: [DEFAULT_URI])
+    mode: str = "both"
+    queue: str = "perf"
+    exchange: str = ""
+    exchange_type: str = "direct"
+    producers: int = 1
+    consumers: int = 1
+    connections: int = 200
+    size: int = 100
+    persistent: bool = False
+    durable: bool = False
+    confirm_window: int = 1000
+    batch: int = 0
+    prefetch: int = 500
+    ack_every: int = 100
+    auto_ack: bool = False
+    rate: float = 0.0
+    duration: float = 10.0
+    warmup: float = 1.0
+    messages: int = 0
+    purge: bool = False
+    keep: bool = False
+    timeout: float = 30.0
+
+    def check(self) -> None:
+        """Refuse what cannot be run, and say what to write instead."""
+        if self.mode not in MODES:
+            raise PerfError(f"--mode is one of {', '.join(MODES)}, not {self.mode!r}")
+        for name in ("producers", "consumers", "connections", "ack_every"):
+            if getattr(self, name) < 1:
+                raise PerfError(f"--{name.replace('_', '-')} must be at least 1")
+        for name in ("size", "confirm_window", "prefetch", "rate", "messages", "warmup", "batch"):
+            if getattr(self, name) < 0:
+                raise PerfError(f"--{name.replace('_', '-')} cannot be negative")
+        if self.size > SIZE_BYTES_MAX:
+            raise PerfError(f"--size can be at most {SIZE_BYTES_MAX} bytes")
+        if self.mode == "latency" and self.size < STAMP_BYTES:
+            raise PerfError(f"--mode latency needs --size of at least {STAMP_BYTES} bytes for the time stamp")
+        if not self.auto_ack and self.prefetch and self.ack_every > self.prefetch:
+            raise PerfError("--ack-every cannot be larger than --prefetch, the broker would wait for ever")
+        if self.duration <= 0 and not self.messages:
+            raise PerfError("--duration must be more than 0 seconds when --messages is not given")
+        for uri in self.uris:
+            parse_uri(uri)
+
+    @property
+    def publishes(self) -> bool:
+        """Whether this run has producers."""
+        return self.mode in ("publish", "both")
+
+    @property
+    def consumes(self) -> bool:
+        """Whether this run has consumers."""
+        return self.mode in ("consume", "both")
