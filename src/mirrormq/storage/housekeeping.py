@@ -1,0 +1,167 @@
+"""Giving disk space back: dead segments are removed, sparse ones copied to the tail and removed.
+
+The order of things is what matters, and `recovery.py` says why: first write what replay would miss
+without the segment (live messages, acknowledgements of older segments, numbers), then sync, then
+remove, one segment after another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrormq.storage import records
+from mirrormq.storage.limits import SPARSE_RATIO
+from mirrormq.storage.queue_store import merged
+from mirrormq.storage.recovery import valid_body
+from mirrormq.storage.segments import Segment
+
+if TYPE_CHECKING:
+    from mirrormq.storage.journal import Journal
+
+
+class Housekeeper:
+    """Frees and compacts in bounded steps."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._compacting: Segment | None = None
+        self._offset = 0
+        """How far the segment being compacted has been copied."""
+
+    def step(self, budget_bytes: int) -> int:
+        """One bounded step; gives the bytes read or freed, 0 when there was nothing to do."""
+        freed = self._free_dead()
+        if freed:
+            return freed
+        if self._compacting is None:
+            self._compacting = self._choose_sparse()
+            self._offset = records.DATA_AT
+        if self._compacting is None:
+            return 0
+        return self._compact(self._compacting, budget_bytes)
+
+    def _free_dead(self) -> int:
+        """Remove every sealed segment without live messages; the newest stays."""
+        journal = self._journal
+        sealed = [
+            item
+            for item in journal.segments.by_number.values()
+            if item.number != journal.segments.last_number
+        ]
+        dead = [segment for segment in sealed if not segment.live]
+        if not dead:
+            return 0
+        journal.write_pending()
+        for segment in dead:
+            self._carry_forward(segment)
+        journal.writer.sync()
+        freed = 0
+        try:
+            journal.remove_index()
+            for segment in dead:
+                freed += segment.used_bytes
+                journal.segments.remove(segment.number)
+        except OSError as error:
+            raise journal.writer.fail(error) from error
+        if self._compacting in dead:
+            self._compacting = None
+        return freed
+
+    def _carry_forward(self, segment: Segment) -> None:
+        """Write at the tail what replay would no longer know without this segment."""
+        journal = self._journal
+        older = [other for other in journal.segments.by_number.values() if other.number < segment.number]
+        for queue_id, (low, high) in segment.acknowledged.items():
+            stored = [other.stored[queue_id] for other in older if queue_id in other.stored]
+            spans = [(max(low, first), min(high, last)) for first, last in stored]
+            spans = [span for span in spans if span[0] <= span[1]]
+            if not spans:
+                continue
+            store = journal.queues.get(queue_id)
+            if store is None or not store.known:
+                journal.write_erased(queue_id)
+                continue
+            missing = [found for first, last in spans for found in store.table.missing(first, last)]
+            if missing:
+                store.write_acknowledgements(merged(missing))
+        for store in journal.queues.values():
+            if store.next_segment == segment.number:
+                store.write_next()
+            if store.delivered_segment == segment.number and store.table.count:
+                store.write_delivered()
+
+    def _choose_sparse(self) -> Segment | None:
+        """The emptiest sealed segment below the ratio that nobody is draining just now."""
+        best, best_ratio = None, SPARSE_RATIO
+        newest = self._journal.segments.last_number
+        for segment in self._journal.segments.by_number.values():
+            settled, segment.settled_live = segment.settled_live == segment.live, segment.live
+            if not settled or segment.damaged or segment.number == newest or not segment.total:
+                continue
+            ratio = segment.live / segment.total
+            if ratio < best_ratio:
+                best, best_ratio = segment, ratio
+        return best
+
+    def _compact(self, segment: Segment, budget_bytes: int) -> int:
+        """Copy the next stretch's live messages to the tail."""
+        self._journal.write_pending()
+        data = self._read(segment, min(budget_bytes, segment.used_bytes - self._offset))
+        at = 0
+        while at + records.START.size <= len(data):
+            length = records.PREFIX.unpack_from(data, at)[0] + records.PREFIX_BYTES
+            if at + length > len(data):
+                break
+            body = valid_body(segment, data, at)
+            if body is None:
+                return self._give_up(segment)
+            if body[0] == records.MESSAGE:
+                self._copy(segment.base + self._offset + at, body)
+            at += length
+        if at == 0 and self._offset < segment.used_bytes:
+            at = self._copy_long(segment)
+        self._offset += at
+        if self._offset >= segment.used_bytes:
+            self._compacting = None
+        return at
+
+    def _copy_long(self, segment: Segment) -> int:
+        """Copy one record that is longer than the budget."""
+        prefix = self._read(segment, records.PREFIX_BYTES)
+        length = records.PREFIX.unpack(prefix)[0] + records.PREFIX_BYTES if prefix else 0
+        body = valid_body(segment, self._read(segment, min(length, segment.used_bytes)), 0)
+        if body is None:
+            return self._give_up(segment)
+        if body[0] == records.MESSAGE:
+            self._copy(segment.base + self._offset, body)
+        return int(length)
+
+    def _read(self, segment: Segment, size: int) -> bytes:
+        try:
+            return self._journal.segments.file(segment.number).read(size, self._offset)
+        except OSError:
+            return b""
+
+    def _give_up(self, segment: Segment) -> int:
+        """A bad record: the segment stays until its last live message is gone."""
+        segment.damaged = True
+        self._compacting = None
+        return 1
+
+    def _copy(self, position: int, body: bytes) -> None:
+        """Append a message again for those queues whose tables point at this copy."""
+        queues = self._journal.queues
+        flags, references, publish, frames = records.split_message(body)
+        durable = bool(flags & records.DURABLE)
+        live = []
+        for reference in references:
+            store = queues.get(reference[0])
+            if store is not None and (store.table if durable else store.paged).get(reference[1]) == position:
+                live.append(reference)
+        if not live:
+            return
+        if len(live) < len(references):
+            body = records.message_body(flags, live, publish, frames)
+        owners = [(queues[queue_id], sequence) for queue_id, sequence, _ in live]
+        size = records.BODY_SIZE.unpack_from(frames, records.BODY_SIZE_AT)[0]
+        self._journal.place(body, owners, durable, size)

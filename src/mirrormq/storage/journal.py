@@ -1,0 +1,180 @@
+"""The node's journal: what the broker calls.
+
+    journal = Journal(disk, directory, make_envelope)
+    report = journal.open()             what was found, what was dropped and why
+    journal.forget_unknown(ids)         queues that the metadata no longer knows
+    store = journal.queue(7)            a QueueStore; also tells what was recovered
+    …
+    journal.flush(sync=journal.needs_sync)    once a tick: one write, at most one fsync
+    journal.housekeeping(budget)              now and then: frees and compacts segments
+    journal.close()                           the next open need not scan
+
+After any JournalFailed every call raises it again: the node must stop. Records and their order:
+`records.py`; what survives a crash, and why: `recovery.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from mirrormq.queues.message import Message
+from mirrormq.storage import records, shutdown_index
+from mirrormq.storage.disk import Disk
+from mirrormq.storage.housekeeping import Housekeeper
+from mirrormq.storage.limits import REFERENCES_PER_RECORD, SEGMENT_BYTES
+from mirrormq.storage.loading import Loader, MakeEnvelope
+from mirrormq.storage.queue_store import EVERY_SEQUENCE, JournalQueue
+from mirrormq.storage.recovery import Recovery, RecoveryReport
+from mirrormq.storage.segments import Segments, widen
+from mirrormq.storage.writer import Writer
+
+
+class Journal:
+    """One append-only log for all queues of a node."""
+
+    def __init__(
+        self, disk: Disk, directory: str, make_envelope: MakeEnvelope, *, segment_bytes: int = SEGMENT_BYTES
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._index_exists = False
+        self.segments = Segments(disk, directory)
+        self.writer = Writer(self.segments, segment_bytes, self.remove_index)
+        self.loader = Loader(self.writer, self.segments, make_envelope)
+        self.queues: dict[int, JournalQueue] = {}
+        self.touched: dict[int, JournalQueue] = {}
+        """Queues with something to write at the next flush."""
+        self._housekeeper = Housekeeper(self)
+
+    def open(self) -> RecoveryReport:
+        """Rebuild everything from disk. Call once, before anything else."""
+        self._disk.make_directory(self._directory)
+        report = RecoveryReport()
+        self._index_exists = shutdown_index.exists(self._disk, self._directory)
+        if self._index_exists:
+            reason = shutdown_index.load(self._disk, self._directory, self)
+            if reason is None:
+                report.from_index = True
+                report.count(self.segments, self.queues)
+                return report
+            report.index_ignored = reason
+            self.remove_index()
+        Recovery(self._disk, self.segments, self._make_queue, report).run(self.queues)
+        report.count(self.segments, self.queues)
+        return report
+
+    def _make_queue(self, queue_id: int) -> JournalQueue:
+        return JournalQueue(self, queue_id)
+
+    def forget_unknown(self, known_ids: Collection[int]) -> list[int]:
+        """Erase recovered queues whose ids are not in `known_ids`; says which."""
+        known = set(known_ids)
+        unknown = sorted(set(self.queues) - known)
+        for queue_id in unknown:
+            self.queues[queue_id].erase()
+        return unknown
+
+    def queue(self, queue_id: int) -> JournalQueue:
+        """A queue's share of the journal, new or recovered. Ids are 1 … 2³² - 1."""
+        store = self.queues.get(queue_id)
+        if store is None:
+            store = self.queues[queue_id] = JournalQueue(self, queue_id)
+        return store
+
+    @property
+    def dirty(self) -> bool:
+        """Whether a flush has something to write."""
+        return self.writer.buffered or bool(self.touched)
+
+    @property
+    def needs_sync(self) -> bool:
+        """Whether durable messages were appended since the last sync."""
+        return self.writer.needs_sync
+
+    @property
+    def failure(self) -> str | None:
+        """Why the journal stopped, None while it works."""
+        return self.writer.failure
+
+    @property
+    def disk_bytes(self) -> int:
+        """Used bytes of all segments."""
+        return sum(segment.used_bytes for segment in self.segments.by_number.values())
+
+    def append_shared(
+        self, references: Sequence[tuple[JournalQueue, Message]], *, durable: bool = True
+    ) -> None:
+        """Store one message that went to several queues once. Each pair has that queue's own
+        Message (sequence, expiry); frames and envelope are taken from the first."""
+        flags = records.DURABLE if durable else 0
+        for at in range(0, len(references), REFERENCES_PER_RECORD):
+            part = references[at : at + REFERENCES_PER_RECORD]
+            message = part[0][1]
+            keys = [(queue.queue_id, copy.sequence, copy.expires_at) for queue, copy in part]
+            body = records.message_body(flags, keys, message.envelope.publish, message.frames)
+            owners = [(queue, copy.sequence) for queue, copy in part]
+            position = self.place(body, owners, durable, message.body_size)
+            for _, copy in part:
+                copy.position = position
+
+    def place(self, body: bytes, owners: Sequence[tuple[JournalQueue, int]], durable: bool, size: int) -> int:
+        """Append a MESSAGE body and point its owners' tables at it."""
+        for queue, _ in owners:
+            queue.check()
+        position = self.writer.append(body)
+        segment = self.segments.by_number[position >> 32]
+        segment.total += len(owners)
+        segment.live += len(owners)
+        for queue, sequence in owners:
+            queue.point([sequence], [position], [size], durable)
+            if durable:
+                widen(segment.stored, queue.queue_id, sequence, sequence)
+        if durable:
+            self.writer.needs_sync = True
+        return position
+
+    def flush(self, sync: bool) -> None:
+        """Write everything since the last flush with one call; with `sync` it survives a crash."""
+        self.writer.check()
+        self.write_pending()
+        if sync:
+            self.writer.sync()
+        else:
+            self.writer.drain()
+
+    def write_pending(self) -> None:
+        """Buffer the records of acknowledgements and delivery marks gathered by the queues."""
+        touched, self.touched = self.touched, {}
+        for store in touched.values():
+            store.write_pending()
+
+    def housekeeping(self, budget_bytes: int) -> int:
+        """Free dead segments, compact sparse ones. Reads at most about `budget_bytes`; gives the
+        bytes read or freed, 0 when there was nothing to do."""
+        self.writer.check()
+        return self._housekeeper.step(budget_bytes)
+
+    def close(self) -> None:
+        """Flush, seal, and leave an index so that the next open need not scan."""
+        self.flush(sync=True)
+        self.writer.seal()
+        if not self._index_exists:
+            shutdown_index.save(self._disk, self._directory, self)
+        self.segments.close()
+        self.writer.failure = "the journal is closed"
+
+    def remove_index(self) -> None:
+        """The index of the last clean shutdown is about to become untrue."""
+        if self._index_exists:
+            shutdown_index.remove(self._disk, self._directory)
+            self._index_exists = False
+
+    def drop_queue(self, store: JournalQueue) -> None:
+        """An erased queue is no longer ours."""
+        self.queues.pop(store.queue_id, None)
+        self.touched.pop(store.queue_id, None)
+
+    def write_erased(self, queue_id: int) -> None:
+        """An ERASED record at the tail."""
+        position = self.writer.append(records.QUEUE_HEAD.pack(records.ERASED, queue_id))
+        widen(self.segments.by_number[position >> 32].acknowledged, queue_id, *EVERY_SEQUENCE)

@@ -1,0 +1,44 @@
+"""Named limits of the journal, each with the reason for its number."""
+
+from __future__ import annotations
+
+SEGMENT_BYTES = 64 << 20
+"""A segment is preallocated to this size. Large enough that creating one (a few milliseconds) is
+rare at 150,000 messages/s, small enough that reading one whole during recovery costs little memory."""
+
+BUFFER_BYTES = 4 << 20
+"""Buffered records are handed to the kernel (not synced) beyond this, so that the buffer is bounded."""
+
+OPEN_SEGMENTS = 64
+"""Sealed segments kept open for reading; the least recently read is closed beyond this."""
+
+READ_WINDOW_BYTES = 1 << 20
+"""`load` reads neighbouring messages with one pread of at most this, plus the last record."""
+
+READ_GAP_BYTES = 32 << 10
+"""Two wanted messages further apart than this are read separately: reading a gap of 32 KiB from the
+page cache costs about as much as one more system call."""
+
+READ_TAIL_BYTES = 1 << 10
+"""Read beyond the start of a window's last record, whose length is not known before it is read."""
+
+ENVELOPE_CACHE_ENTRIES = 256
+"""Envelopes kept for sharing between loaded messages; the cache is emptied when full."""
+
+ACK_RANGES_PER_RECORD = 4096
+"""A long list of acknowledgements is split into records of about 64 KiB."""
+
+REFERENCES_PER_RECORD = 4096
+"""A message routed to more queues than this is stored more than once."""
+
+SPARSE_RATIO = 0.5
+"""A sealed segment whose live share is below this is compacted: at worst one byte copied for each
+byte freed, and at most about twice the live data on disk."""
+
+SEQUENCE_RESERVE = 1 << 16
+"""`reserve` writes a NEXT record this far ahead, so that memory-only messages cost one small record
+in 65,536 and a crash skips at most that many numbers."""
+
+RESYNC_CHECKSUM_BYTES = 1 << 30
+"""Bytes that may be checksummed while searching for the next valid record behind damage in one
+segment; about a second of work."""

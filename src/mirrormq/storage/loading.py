@@ -1,0 +1,146 @@
+"""Reading messages back: neighbours in one read, each record checked, equal envelopes shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from struct import Struct
+
+from mirrormq.queues.message import HEADER_PAYLOAD_AT, Envelope, Message
+from mirrormq.storage import records
+from mirrormq.storage.errors import DamagedMessages
+from mirrormq.storage.limits import ENVELOPE_CACHE_ENTRIES, READ_GAP_BYTES, READ_TAIL_BYTES, READ_WINDOW_BYTES
+from mirrormq.storage.segments import Segment, Segments
+from mirrormq.storage.table import PositionTable
+from mirrormq.storage.writer import Writer
+
+MakeEnvelope = Callable[[bytes, bytes], Envelope]
+"""Of the basic.publish payload and the raw properties (flags on)."""
+
+PROPERTIES_AT = HEADER_PAYLOAD_AT + 12
+"""Behind class, weight and body size."""
+FRAME_SIZE = Struct(">I")
+FRAME_SIZE_AT = 3
+
+
+class Loader:
+    """Reads messages from the segments."""
+
+    def __init__(self, writer: Writer, segments: Segments, make_envelope: MakeEnvelope) -> None:
+        self._writer = writer
+        self._segments = segments
+        self._make_envelope = make_envelope
+        self._envelopes: dict[tuple[bytes, bytes], Envelope] = {}
+
+    def load(
+        self, queue_id: int, table: PositionTable, paged: PositionTable, sequences: Sequence[int]
+    ) -> list[Message]:
+        """Messages in the order asked for; raises DamagedMessages for bad records, and KeyError
+        for a sequence that is not stored."""
+        if not sequences:
+            return []
+        positions = table.positions(sequences) if table.count else [0] * len(sequences)
+        if paged.count and 0 in positions:
+            pairs = zip(positions, sequences, strict=True)
+            positions = [position or paged.get(sequence) for position, sequence in pairs]
+        if 0 in positions:
+            raise KeyError(f"message {sequences[positions.index(0)]} of queue {queue_id} is not stored")
+        order = sorted(range(len(positions)), key=positions.__getitem__)
+        found: list[Message] = []
+        damaged: list[int] = []
+        start = 0
+        while start < len(order):
+            end = self._window(positions, order, start)
+            wanted = [(positions[index], sequences[index]) for index in order[start:end]]
+            self._read_window(queue_id, wanted, found, damaged)
+            start = end
+        if damaged:
+            raise DamagedMessages(queue_id, sorted(damaged))
+        if order != list(range(len(order))):
+            by_sequence = {message.sequence: message for message in found}
+            return [by_sequence[sequence] for sequence in sequences]
+        return found
+
+    def _window(self, positions: Sequence[int], order: Sequence[int], start: int) -> int:
+        """How far (exclusive) one read can serve, from `order[start]` on."""
+        first = previous = positions[order[start]]
+        limit = min(first + READ_WINDOW_BYTES, ((first >> 32) + 1) << 32)
+        for end in range(start + 1, len(order)):
+            position = positions[order[end]]
+            if position >= limit or position - previous > READ_GAP_BYTES:
+                return end
+            previous = position
+        return len(order)
+
+    def _read_window(
+        self, queue_id: int, wanted: Sequence[tuple[int, int]], found: list[Message], damaged: list[int]
+    ) -> None:
+        """Read and decode (position, sequence) pairs that lie close together in one segment."""
+        first, last = wanted[0][0], wanted[-1][0]
+        segment = self._segments.by_number[first >> 32]
+        try:
+            data = self._writer.read(segment.number, last - first + READ_TAIL_BYTES, first - segment.base)
+        except OSError:
+            damaged += [sequence for _, sequence in wanted]
+            return
+        salt, checksum, start_of = segment.salt, segment.checksum, records.START.unpack_from
+        prefix_bytes, size = records.PREFIX_BYTES, len(data)
+        head_of, head_bytes = records.SINGLE_HEAD.unpack_from, records.SINGLE_HEAD.size
+        frame_size = FRAME_SIZE.unpack_from
+        last_publish = last_properties = b""
+        envelope: Envelope | None = None
+        for position, sequence in wanted:
+            at = position - first + prefix_bytes
+            if at + head_bytes > size:
+                damaged.append(sequence)
+                continue
+            length, check, kind = start_of(data, at - prefix_bytes)
+            body = data[at : at + length]
+            if len(body) < length:
+                body = self._read_long(segment, position, length)
+            if kind != records.MESSAGE or len(body) != length or checksum(salt, body) != check:
+                damaged.append(sequence)
+                continue
+            _, _, references, publish_length, owner, number, expires_at = head_of(body)
+            publish_at = head_bytes
+            if references != 1:
+                owner, number, expires_at, publish_at = own_reference(body, references, queue_id, sequence)
+            if owner != queue_id or number != sequence:
+                damaged.append(sequence)
+                continue
+            publish = body[publish_at : publish_at + publish_length]
+            frames = body[publish_at + publish_length :]
+            properties = frames[PROPERTIES_AT : HEADER_PAYLOAD_AT + frame_size(frames, FRAME_SIZE_AT)[0]]
+            if envelope is None or properties != last_properties or publish != last_publish:
+                envelope = self._envelope(publish, properties)
+                last_publish, last_properties = publish, properties
+            message = Message(envelope, frames, expires_at)
+            message.sequence = sequence
+            message.position = position
+            found.append(message)
+
+    def _read_long(self, segment: Segment, position: int, length: int) -> bytes:
+        """The body of a record that a window's end cut off."""
+        offset = position - segment.base + records.PREFIX_BYTES
+        try:
+            return self._writer.read(segment.number, min(length, segment.used_bytes - offset), offset)
+        except OSError:
+            return b""
+
+    def _envelope(self, publish: bytes, properties: bytes) -> Envelope:
+        key = (publish, properties)
+        envelope = self._envelopes.get(key)
+        if envelope is None:
+            if len(self._envelopes) >= ENVELOPE_CACHE_ENTRIES:
+                self._envelopes.clear()
+            envelope = self._envelopes[key] = self._make_envelope(publish, properties)
+        return envelope
+
+
+def own_reference(body: bytes, references: int, queue_id: int, sequence: int) -> tuple[int, int, int, int]:
+    """(queue, sequence, expires at, end of the references) of one queue's share of a message."""
+    start = records.MESSAGE_HEAD.size
+    end = start + references * records.REFERENCE.size
+    for owner, number, expires_at in records.REFERENCE.iter_unpack(body[start:end]):
+        if owner == queue_id and number == sequence:
+            return owner, number, expires_at, end
+    return 0, 0, 0, end

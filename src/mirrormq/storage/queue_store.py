@@ -1,0 +1,224 @@
+"""One queue's share of the journal: its table of live messages and what it still has to write.
+
+Messages are buffered at once, in order. Acknowledgements and delivery marks are gathered here and
+become records when the journal flushes: a consumer that acknowledges one by one then costs one
+range, not a thousand records.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mirrormq.queues.message import Message
+from mirrormq.storage import records
+from mirrormq.storage.limits import ACK_RANGES_PER_RECORD, SEQUENCE_RESERVE
+from mirrormq.storage.segments import widen
+from mirrormq.storage.table import PositionTable
+
+if TYPE_CHECKING:
+    from mirrormq.storage.journal import Journal
+
+EVERY_SEQUENCE = (0, (1 << 64) - 1)
+"""The span that an ERASED record covers."""
+
+
+class JournalQueue:
+    """Implements `QueueStore`; made by `Journal.queue`."""
+
+    __slots__ = (
+        "_acknowledged",
+        "_delivered_pending",
+        "_journal",
+        "delivered_segment",
+        "delivered_up_to",
+        "erased",
+        "known",
+        "next_segment",
+        "next_sequence",
+        "paged",
+        "queue_id",
+        "table",
+    )
+
+    def __init__(self, journal: Journal, queue_id: int) -> None:
+        self._journal = journal
+        self._acknowledged: list[tuple[int, int]] = []
+        self._delivered_pending = False
+        self.queue_id = queue_id
+        self.table = PositionTable()
+        """Durable messages."""
+        self.paged = PositionTable()
+        """Messages that are on disk only to save memory; recovery does not know them."""
+        self.next_sequence = 1
+        """Lowest sequence the journal does not know to be used; what a restart begins with."""
+        self.next_segment = 0
+        """Number of the segment with the record that says so."""
+        self.delivered_up_to = 0
+        self.delivered_segment = 0
+        self.known = False
+        """Whether recovery would find anything about this queue."""
+        self.erased = False
+
+    @property
+    def live_count(self) -> int:
+        """Messages stored now."""
+        return self.table.count + self.paged.count
+
+    @property
+    def live_bytes(self) -> int:
+        """Their body bytes."""
+        return self.table.size_bytes + self.paged.size_bytes
+
+    def recovered(self) -> array[int]:
+        """Sequences of the durable messages, ascending."""
+        return self.table.live()
+
+    def append(self, messages: Sequence[Message], *, durable: bool) -> None:
+        """Write messages; sets `position`. Not durable: paged out only, forgotten by recovery."""
+        if not messages:
+            return
+        self.check()
+        flags = records.DURABLE if durable else 0
+        writer = self._journal.writer
+        sequences, positions, sizes = writer.append_messages(self.queue_id, messages, flags)
+        self.point(sequences, positions, sizes, durable)
+
+    def point(
+        self, sequences: list[int], positions: Sequence[int], sizes: Sequence[int], durable: bool
+    ) -> None:
+        """Let the tables and counters follow what was just written."""
+        table, other = (self.table, self.paged) if durable else (self.paged, self.table)
+        first, count = sequences[0], len(sequences)
+        if sequences == list(range(first, first + count)):
+            replaced = table.put_run(first, positions, sizes)
+        else:
+            replaced = [old for old in map(table.put, sequences, positions, sizes) if old]
+        if other.count:
+            replaced += [old for number in sequences for old in other.clear(number, 1) if old]
+        if replaced:
+            self._journal.segments.release(replaced)
+        if self._acknowledged and min(sequences) < self.next_sequence:
+            self._unacknowledge(sequences)
+        highest = max(sequences)
+        if durable:
+            self.known = True
+            if highest >= self.next_sequence:
+                self.next_sequence = highest + 1
+                self.next_segment = positions[-1] >> 32
+
+    def _unacknowledge(self, sequences: Sequence[int]) -> None:
+        """Numbers stored anew must not be killed by an acknowledgement that is still to be written."""
+        kept = {number for first, count in self._acknowledged for number in range(first, first + count)}
+        kept.difference_update(sequences)
+        self._acknowledged = records.runs(list(kept)) if kept else []
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        """Messages with a position are no longer needed."""
+        self.forget([message.sequence for message in messages if message.position])
+
+    def forget(self, sequences: Sequence[int]) -> None:
+        """Like `acknowledge`, for messages that are known by sequence only (paged out)."""
+        if not sequences:
+            return
+        self.check()
+        release = self._journal.segments.release
+        ranges = records.runs(list(sequences))
+        durable_before = self.table.count
+        for table in (self.table, self.paged):
+            if table.count:
+                for first, count in ranges:
+                    for positions in table.clear_run(first, count):
+                        release(positions)
+        if self.table.count < durable_before:
+            self._acknowledged += ranges
+            self._journal.touched[self.queue_id] = self
+
+    def load(self, sequences: Sequence[int]) -> list[Message]:
+        """Read messages back, in the order asked for; raises DamagedMessages for bad records."""
+        self.check()
+        return self._journal.loader.load(self.queue_id, self.table, self.paged, sequences)
+
+    def delivered(self, sequence: int) -> None:
+        """Everything up to `sequence` has been handed to a consumer at least once."""
+        if sequence > self.delivered_up_to and self.known:
+            self.delivered_up_to = sequence
+            self._delivered_pending = True
+            self._journal.touched[self.queue_id] = self
+
+    def reserve(self, next_sequence: int) -> None:
+        """Numbers below `next_sequence` are used, also by messages that were never stored: they
+        must not be used again after a restart. Writes ahead, so it is cheap to call often."""
+        self.check()
+        if next_sequence > self.next_sequence:
+            self.next_sequence = next_sequence + SEQUENCE_RESERVE
+            self.write_next()
+
+    def erase(self) -> None:
+        """Forget everything about this queue; this object cannot be used afterwards."""
+        self.check()
+        for table in (self.table, self.paged):
+            for chunk in table.chunks.values():
+                self._journal.segments.release(chunk)
+        self.table, self.paged = PositionTable(), PositionTable()
+        self._acknowledged = []
+        self.erased = True
+        self._journal.drop_queue(self)
+        if self.known:
+            self._journal.write_erased(self.queue_id)
+
+    def check(self) -> None:
+        """Refuse work after a failure or an erase."""
+        self._journal.writer.check()
+        if self.erased:
+            raise ValueError(f"queue {self.queue_id} was erased from the journal")
+
+    def write_pending(self) -> None:
+        """Turn gathered acknowledgements and the delivery mark into records."""
+        if self._acknowledged:
+            ranges = merged(self._acknowledged)
+            self._acknowledged = []
+            self.write_acknowledgements(ranges)
+        if self._delivered_pending:
+            self._delivered_pending = False
+            self.write_delivered()
+
+    def write_acknowledgements(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """ACK records for sorted (first, count) ranges."""
+        writer = self._journal.writer
+        for at in range(0, len(ranges), ACK_RANGES_PER_RECORD):
+            part = ranges[at : at + ACK_RANGES_PER_RECORD]
+            position = writer.append(records.acknowledgement_body(self.queue_id, part))
+            highest = part[-1][0] + part[-1][1] - 1
+            number = position >> 32
+            widen(self._journal.segments.by_number[number].acknowledged, self.queue_id, part[0][0], highest)
+            if highest >= self.next_sequence:
+                self.next_sequence = highest + 1
+                self.next_segment = number
+
+    def write_next(self) -> None:
+        """A NEXT record at the tail."""
+        body = records.QUEUE_SEQUENCE.pack(records.NEXT, self.queue_id, self.next_sequence)
+        self.next_segment = self._journal.writer.append(body) >> 32
+        self.known = True
+
+    def write_delivered(self) -> None:
+        """A DELIVERED record at the tail."""
+        body = records.QUEUE_SEQUENCE.pack(records.DELIVERED, self.queue_id, self.delivered_up_to)
+        self.delivered_segment = self._journal.writer.append(body) >> 32
+
+
+def merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sorted ranges with neighbours joined."""
+    if len(ranges) == 1:
+        return ranges
+    ranges.sort()
+    joined = [ranges[0]]
+    for first, count in ranges[1:]:
+        last_first, last_count = joined[-1]
+        if first <= last_first + last_count:
+            joined[-1] = (last_first, max(last_count, first + count - last_first))
+        else:
+            joined.append((first, count))
+    return joined

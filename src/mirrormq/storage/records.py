@@ -1,0 +1,148 @@
+"""How a record looks on disk, little-endian:
+
+    length u32      of everything behind the checksum
+    checksum u32    of the same bytes, seeded with the file's salt
+    kind u8
+    payload
+
+The salt makes a record valid in its own file only. A publisher who hides a well-formed record in a
+message body cannot have it found when recovery searches behind damage, and blocks that belonged to
+an older file cannot be mistaken for this one's. Kinds are values that text and zeros do not contain,
+so such a search meets few false starts.
+
+    MESSAGE     flags u8, references u16, publish length u16,
+                references × (queue u32, sequence u64, expires at u64),
+                basic.publish payload, content frames
+    ACK         queue u32, n × (first sequence u64, count u64)
+    DELIVERED   queue u32, sequence u64: everything up to it was handed out at least once
+    ERASED      queue u32: everything so far is gone
+    NEXT        queue u32, sequence u64: the lowest number not yet used
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from struct import Struct, pack
+
+Checksum = Callable[[int, bytes], int]
+"""Of a seed and bytes."""
+
+_crc32c: Checksum | None
+try:
+    from google_crc32c import extend as _crc32c
+except ImportError:  # pragma: no cover - where the wheel is missing, new files use zlib's polynomial
+    _crc32c = None
+
+MESSAGE, ACK, DELIVERED, ERASED, NEXT, ENTRY = 0xE1, 0xE2, 0xE3, 0xE4, 0xE5, 0xE6
+"""ENTRY is the one kind of the metadata log."""
+
+DURABLE = 1
+"""Flag of a message that recovery keeps; without it the record only pages memory out."""
+
+PREFIX = Struct("<II")
+PREFIX_BYTES = PREFIX.size
+START = Struct("<IIB")
+"""Prefix and kind."""
+MESSAGE_HEAD = Struct("<BBHH")
+REFERENCE = Struct("<IQQ")
+SINGLE_HEAD = Struct("<BBHHIQQ")
+"""MESSAGE_HEAD and its only REFERENCE."""
+QUEUE_HEAD = Struct("<BI")
+QUEUE_SEQUENCE = Struct("<BIQ")
+RANGE = Struct("<QQ")
+BODY_SIZE = Struct(">Q")
+BODY_SIZE_AT = 11
+"""Where content frames keep the body's length: frame head (7), class (2), weight (2)."""
+
+CRC32C, CRC32 = 1, 2
+"""Which checksum a file uses; written in its header."""
+
+
+def _crc32(seed: int, data: bytes) -> int:
+    return zlib.crc32(data, seed)
+
+
+def no_checksum(seed: int, data: bytes) -> int:
+    """Stands in for a checksum this installation does not have; matches nothing."""
+    return -1
+
+
+def checksum_named(name: int) -> Checksum | None:
+    """The function for a header's checksum byte; None if this installation does not have it."""
+    if name == CRC32C:
+        return _crc32c
+    return _crc32 if name == CRC32 else None
+
+
+PREFERRED_CHECKSUM = CRC32C if _crc32c is not None else CRC32
+
+
+def sealed(body: bytes, checksum: Checksum, salt: int) -> bytes:
+    """A whole record of a body that starts with its kind."""
+    return PREFIX.pack(len(body), checksum(salt, body)) + body
+
+
+def message_body(
+    flags: int, references: Sequence[tuple[int, int, int]], publish: bytes, frames: bytes
+) -> bytes:
+    """A MESSAGE with any number of (queue, sequence, expires at)."""
+    head = MESSAGE_HEAD.pack(MESSAGE, flags, len(references), len(publish))
+    return b"".join((head, *(REFERENCE.pack(*reference) for reference in references), publish, frames))
+
+
+def split_message(body: bytes) -> tuple[int, list[tuple[int, int, int]], bytes, bytes]:
+    """Flags, references, basic.publish payload and content frames of a MESSAGE."""
+    _, flags, count, publish_length = MESSAGE_HEAD.unpack_from(body)
+    publish_at = MESSAGE_HEAD.size + count * REFERENCE.size
+    frames_at = publish_at + publish_length
+    references = list(REFERENCE.iter_unpack(body[MESSAGE_HEAD.size : publish_at]))
+    return flags, references, body[publish_at:frames_at], body[frames_at:]
+
+
+def acknowledgement_body(queue_id: int, ranges: Sequence[tuple[int, int]]) -> bytes:
+    """An ACK of (first, count) ranges."""
+    numbers = [number for pair in ranges for number in pair]
+    return pack("<BI" + "QQ" * len(ranges), ACK, queue_id, *numbers)
+
+
+def runs(sequences: list[int]) -> list[tuple[int, int]]:
+    """Numbers as (first, count) ranges; sorts them in place, repeated ones count once."""
+    sequences.sort()
+    first, last = sequences[0], sequences[-1]
+    if last - first + 1 == len(sequences) and len(set(sequences)) == len(sequences):
+        return [(first, len(sequences))]
+    found = []
+    previous = first
+    for sequence in sequences[1:]:
+        if sequence > previous + 1:
+            found.append((first, previous - first + 1))
+            first = sequence
+        previous = sequence
+    found.append((first, previous - first + 1))
+    return found
+
+
+HEADER = Struct("<8sIIBxxxQ")
+HEADER_MAGIC = b"MMQJRNL1"
+HEADER_BYTES = HEADER.size + 4
+DATA_AT = 2 * HEADER_BYTES
+"""Records start behind two copies of the header: losing the salt would lose the whole file."""
+
+
+def file_header(number: int, checksum_name: int, salt: int) -> bytes:
+    """Both copies of a file's header."""
+    head = HEADER.pack(HEADER_MAGIC, number, salt, checksum_name, 0)
+    return (head + zlib.crc32(head).to_bytes(4, "little")) * 2
+
+
+def read_file_header(data: bytes) -> tuple[int, int, int] | None:
+    """(number, checksum name, salt) from either copy; None if both are bad."""
+    for at in (0, HEADER_BYTES):
+        head = data[at : at + HEADER.size]
+        check = data[at + HEADER.size : at + HEADER_BYTES]
+        if len(check) == 4 and zlib.crc32(head).to_bytes(4, "little") == check:
+            magic, number, salt, checksum_name, _ = HEADER.unpack(head)
+            if magic == HEADER_MAGIC:
+                return number, checksum_name, salt
+    return None

@@ -1,0 +1,317 @@
+"""Recovery: from the segment files back to the queues' tables.
+
+The guarantee. Whatever `Journal.flush(sync=True)` covered before it returned is there after any
+crash, in the order it was written: a durable message that was not acknowledged is found, one whose
+acknowledgement was covered too is not. A record that does not match its checksum is never served;
+each stretch of bytes that was dropped is reported with its file, offset, length and reason.
+
+What is not guaranteed. Bytes written after the last sync may survive in whole, in part, or not at
+all; so an acknowledged message can come back (it was delivered before, and is marked redelivered),
+and an unconfirmed one may exist or not. A damaged ACK record brings its messages back; a damaged
+MESSAGE record loses that message on this node; a damaged NEXT record may let numbers be used twice
+when nothing else of the queue is left. Paged-only records are never recovered.
+
+The story. The journal is a history: the state of a queue is what one gets by replaying MESSAGE,
+ACK, ERASED, DELIVERED and NEXT records in order, segment by segment, offset by offset. Replay is
+the definition; everything else (tables, counters, the shutdown index) must agree with it. A later
+MESSAGE for the same (queue, sequence) replaces an earlier one: that is what compaction writes.
+
+Why acknowledgements are carried forward. A segment whose messages are all gone should be deleted,
+wherever it lies. But it also holds ACK records, and those may speak about messages in *older*
+segments that still exist because of some other, living message in them. Delete the ACK and the next
+replay brings an acknowledged message back. One could delete only from the oldest segment on, and
+then one forgotten message would pin the disk for ever; or compact every older segment first, and
+pay for copying what is not sparse. So freeing segment A first writes, at the tail, for each queue
+that A acknowledges something of and each older segment O that stores that queue: all sequences in
+O's span that are *not live now*. This needs no reading of A or O, because "not live now" is in the
+table, and it is true at the moment it is written, which is all that replay asks of a record. In the
+same way A's NEXT and DELIVERED knowledge moves to the tail if no newer record implies it.
+
+Invariants.
+1.  Only the newest segment can hold unsynced bytes; a segment is synced before the next one exists.
+2.  A segment's name and header are durable before any record in it counts as synced.
+3.  Nothing is appended to a segment of an earlier run: after `open` the next append starts a new
+    one. A torn tail is cut off, and what was read from the last segment is synced before it is used,
+    because the page cache of a killed process is not yet the disk.
+4.  Replaying the existing segments gives, at any time, the tables in memory, except for what is
+    buffered or unsynced, and for paged-only messages.
+5.  A segment is removed only after everything that 4 needs without it was synced, and its removal is
+    durable before another segment is removed: a removed segment that came back after a crash would
+    meet its acknowledgements gone.
+6.  A table never points into a removed segment.
+7.  The shutdown index is removed, durably, before the first byte that would make it untrue.
+
+Behind damage the scan looks for the next valid record: first where the damaged record says it ends,
+then byte by byte for something that has a known kind, a possible length and a matching checksum.
+Zeros up to the end of a segment are its unused, preallocated part, not damage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from struct import Struct
+
+from mirrormq.storage import records
+from mirrormq.storage.disk import Disk
+from mirrormq.storage.limits import RESYNC_CHECKSUM_BYTES
+from mirrormq.storage.queue_store import EVERY_SEQUENCE, JournalQueue
+from mirrormq.storage.segments import Segment, Segments, widen
+from mirrormq.storage.table import CHUNK_BITS, MASK
+
+KINDS = frozenset((records.MESSAGE, records.ACK, records.DELIVERED, records.ERASED, records.NEXT))
+KIND = re.compile(b"[" + re.escape(bytes(sorted(KINDS))) + b"]")
+SIMPLE_MESSAGE = bytes((records.MESSAGE, records.DURABLE, 1, 0))
+"""How the body of a durable message for one queue starts."""
+WHOLE_HEAD = Struct("<II" + records.SINGLE_HEAD.format.removeprefix("<"))
+"""A record's prefix and the head of a message for one queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A stretch of bytes that recovery did not use."""
+
+    path: str
+    offset: int
+    length: int
+    reason: str
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What `open` found."""
+
+    segments: int = 0
+    records: int = 0
+    """Records read; 0 if the index of a clean shutdown made reading unnecessary."""
+    queues: int = 0
+    messages: int = 0
+    message_bytes: int = 0
+    """Body bytes of the live messages."""
+    from_index: bool = False
+    index_ignored: str | None = None
+    """Why an index that was there could not be used."""
+    dropped: list[Dropped] = field(default_factory=list)
+
+    def count(self, segments: Segments, queues: Mapping[int, JournalQueue]) -> None:
+        """Fill in the totals."""
+        self.segments = len(segments.by_number)
+        self.queues = len(queues)
+        self.messages = sum(store.live_count for store in queues.values())
+        self.message_bytes = sum(store.live_bytes for store in queues.values())
+
+
+class Recovery:
+    """One scan over all segments."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        segments: Segments,
+        make_queue: Callable[[int], JournalQueue],
+        report: RecoveryReport,
+    ) -> None:
+        self._disk = disk
+        self._segments = segments
+        self._make_queue = make_queue
+        self._report = report
+        self._queues: dict[int, JournalQueue] = {}
+
+    def run(self, queues: dict[int, JournalQueue]) -> None:
+        """Replay the history into `queues`."""
+        self._queues = queues
+        numbers = self._segments.found()
+        for number in numbers:
+            self._recover_segment(number, newest=number == numbers[-1])
+        for store in queues.values():
+            store.known = True
+            store.table.recount()
+            for chunk in store.table.chunks.values():
+                self._segments.claim(chunk)
+
+    def _recover_segment(self, number: int, newest: bool) -> None:
+        path = self._segments.path(number)
+        file = self._disk.open(path)
+        data = file.read(file.size(), 0)
+        header = records.read_file_header(data)
+        checksum = records.checksum_named(header[1]) if header is not None else None
+        if header is None or checksum is None or header[0] != number:
+            file.close()
+            self._set_aside(path, data, newest)
+            self._segments.last_number = max(self._segments.last_number, number)
+            return
+        segment = Segment(number, header[1], checksum, header[2])
+        end = self._scan(segment, path, data, newest)
+        if end < len(data):
+            file.truncate(end)
+        if newest or end < len(data):
+            file.sync()
+        file.close()
+        segment.used_bytes = end
+        self._segments.adopt(segment)
+
+    def _set_aside(self, path: str, data: bytes, newest: bool) -> None:
+        """A segment without a usable header: half created if it holds nothing, else kept for a person."""
+        if newest and not data[records.DATA_AT :].strip(b"\0"):
+            self._disk.remove(path)
+        else:
+            self._drop(path, 0, len(data), "the header is damaged; the file is renamed to *.damaged")
+            self._disk.rename(path, path + ".damaged")
+
+    def _drop(self, path: str, start: int, end: int, reason: str) -> None:
+        self._report.dropped.append(Dropped(path, start, end - start, reason))
+
+    def _scan(self, segment: Segment, path: str, data: bytes, newest: bool) -> int:
+        """Replay one segment; gives the end of its last valid record."""
+        at = end = records.DATA_AT
+        while True:
+            at = end = self._replay(segment, data, at)
+            if data.count(0, at) == len(data) - at:
+                return end
+            at = find_record(segment, data, at)
+            if at < 0:
+                reason = "torn by a crash" if newest else "damaged"
+                self._drop(path, end, len(data), reason)
+                segment.damaged = segment.damaged or not newest
+                return end if newest else len(data)
+            self._drop(path, end, at, "damaged; skipped to the next valid record")
+            segment.damaged = True
+
+    def _replay(self, segment: Segment, data: bytes, at: int) -> int:
+        """Replay valid records from `at` on; gives the offset of the first bad one."""
+        while at + records.START.size <= len(data):
+            if data.startswith(SIMPLE_MESSAGE, at + records.PREFIX_BYTES):
+                after = self._replay_run(segment, data, at)
+            else:
+                after = self._replay_other(segment, data, at)
+            if after == at:
+                break
+            at = after
+        return at
+
+    def _replay_run(self, segment: Segment, data: bytes, at: int) -> int:
+        """The hot loop: consecutive durable messages of one queue. Gives the offset where it ends."""
+        whole_of, body_size = WHOLE_HEAD.unpack_from, records.BODY_SIZE.unpack_from
+        checksum, salt, base, last = segment.checksum, segment.salt, segment.base, len(data) - WHOLE_HEAD.size
+        prefix_bytes, body_size_at = records.PREFIX_BYTES, WHOLE_HEAD.size + records.BODY_SIZE_AT
+        if at > last:
+            return at
+        queue_id = whole_of(data, at)[6]
+        table = None
+        number, count, low, high = -1, 0, 1 << 64, 0
+        while at <= last:
+            length, check, kind, flags, references, publish_length, owner, sequence, _ = whole_of(data, at)
+            if owner != queue_id or references != 1 or flags != 1 or kind != 0xE1:
+                break
+            body = data[at + prefix_bytes : at + prefix_bytes + length]
+            if len(body) != length or checksum(salt, body) != check:
+                break
+            if sequence >> CHUNK_BITS != number:
+                if table is None:
+                    table = self._queue(queue_id).table
+                number = sequence >> CHUNK_BITS
+                chunk, sizes = table.chunk(number)
+            chunk[sequence & MASK] = base + at
+            sizes[sequence & MASK] = body_size(data, at + body_size_at + publish_length)[0]
+            if sequence > high:
+                high = sequence
+            if sequence < low:
+                low = sequence
+            at += prefix_bytes + length
+            count += 1
+        if count:
+            self._note_stored(segment, queue_id, low, high, count)
+        return at
+
+    def _note_stored(self, segment: Segment, queue_id: int, low: int, high: int, count: int) -> None:
+        self._report.records += count
+        segment.total += count
+        widen(segment.stored, queue_id, low, high)
+        self._note_used(queue_id, high, segment.number)
+
+    def _note_used(self, queue_id: int, sequence: int, segment_number: int) -> None:
+        store = self._queue(queue_id)
+        if sequence >= store.next_sequence:
+            store.next_sequence = sequence + 1
+            store.next_segment = segment_number
+
+    def _queue(self, queue_id: int) -> JournalQueue:
+        store = self._queues.get(queue_id)
+        if store is None:
+            store = self._queues[queue_id] = self._make_queue(queue_id)
+        return store
+
+    def _replay_other(self, segment: Segment, data: bytes, at: int) -> int:
+        """Replay one record of any kind; gives the offset behind it, or `at` if it is bad."""
+        body = valid_body(segment, data, at)
+        if body is None:
+            return at
+        kind = body[0]
+        if kind == records.MESSAGE:
+            self._replay_message(segment, segment.base + at, body)
+        elif kind == records.ACK:
+            queue_id = records.QUEUE_HEAD.unpack_from(body)[1]
+            table = self._queue(queue_id).table
+            for first, count in records.RANGE.iter_unpack(body[records.QUEUE_HEAD.size :]):
+                table.wipe(first, count)
+                widen(segment.acknowledged, queue_id, first, first + count - 1)
+                self._note_used(queue_id, first + count - 1, segment.number)
+        elif kind == records.ERASED:
+            queue_id = records.QUEUE_HEAD.unpack(body)[1]
+            self._queues.pop(queue_id, None)
+            widen(segment.acknowledged, queue_id, *EVERY_SEQUENCE)
+        elif kind == records.DELIVERED:
+            _, queue_id, sequence = records.QUEUE_SEQUENCE.unpack(body)
+            store = self._queue(queue_id)
+            store.delivered_up_to, store.delivered_segment = sequence, segment.number
+        elif kind == records.NEXT:
+            _, queue_id, sequence = records.QUEUE_SEQUENCE.unpack(body)
+            self._note_used(queue_id, sequence - 1, segment.number)
+        self._report.records += 1
+        return at + records.PREFIX_BYTES + len(body)
+
+    def _replay_message(self, segment: Segment, position: int, body: bytes) -> None:
+        """A message of several queues, or one that only paged memory out."""
+        flags, references, _, frames = records.split_message(body)
+        if not flags & records.DURABLE:
+            segment.total += len(references)
+            return
+        size = records.BODY_SIZE.unpack_from(frames, records.BODY_SIZE_AT)[0]
+        self._report.records -= len(references)
+        for queue_id, sequence, _ in references:
+            chunk, sizes = self._queue(queue_id).table.chunk(sequence >> CHUNK_BITS)
+            chunk[sequence & MASK] = position
+            sizes[sequence & MASK] = size
+            self._note_stored(segment, queue_id, sequence, sequence, 1)
+
+
+def valid_body(segment: Segment, data: bytes, at: int) -> bytes | None:
+    """The body of the record at an offset, None if there is no valid one."""
+    if at + records.START.size > len(data):
+        return None
+    length, check, kind = records.START.unpack_from(data, at)
+    body_at = at + records.PREFIX_BYTES
+    if kind not in KINDS or body_at + length > len(data):
+        return None
+    body = data[body_at : body_at + length]
+    return body if segment.checksum(segment.salt, body) == check else None
+
+
+def find_record(segment: Segment, data: bytes, bad_at: int) -> int:
+    """Offset of the first valid record behind a bad one, -1 if there is none."""
+    if bad_at + records.PREFIX_BYTES <= len(data):
+        length = records.PREFIX.unpack_from(data, bad_at)[0]
+        next_at = bad_at + records.PREFIX_BYTES + int(length)
+        if length and valid_body(segment, data, next_at) is not None:
+            return next_at
+    budget = RESYNC_CHECKSUM_BYTES
+    for match in KIND.finditer(data, bad_at + records.PREFIX_BYTES + 1):
+        at = match.start() - records.PREFIX_BYTES
+        length = records.PREFIX.unpack_from(data, at)[0]
+        if length > budget or at + records.PREFIX_BYTES + length > len(data):
+            continue
+        budget -= length
+        if valid_body(segment, data, at) is not None:
+            return at
+    return -1

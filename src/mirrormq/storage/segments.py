@@ -1,0 +1,163 @@
+"""The journal's files: what each segment holds, and the set of those that exist.
+
+A segment is written once, sealed (synced, cut to its used length) and later removed whole. What it
+keeps in memory is what freeing it needs to know: how many of its message references are live, and
+for each queue the range of sequences it stores durably and the range its acknowledgements cover.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from mirrormq.storage import records
+from mirrormq.storage.disk import Disk, File
+from mirrormq.storage.limits import OPEN_SEGMENTS
+
+SUFFIX = ".journal"
+Spans = dict[int, tuple[int, int]]
+"""queue id → (lowest, highest) sequence."""
+
+
+def widen(spans: Spans, queue_id: int, low: int, high: int) -> None:
+    """Make a queue's span include [low, high]."""
+    span = spans.get(queue_id)
+    if span is None:
+        spans[queue_id] = (low, high)
+    elif low < span[0] or high > span[1]:
+        spans[queue_id] = (min(low, span[0]), max(high, span[1]))
+
+
+class Segment:
+    """One file of the journal."""
+
+    __slots__ = (
+        "acknowledged",
+        "checksum",
+        "checksum_name",
+        "damaged",
+        "live",
+        "number",
+        "salt",
+        "settled_live",
+        "stored",
+        "total",
+        "used_bytes",
+    )
+
+    def __init__(self, number: int, checksum_name: int, checksum: records.Checksum, salt: int) -> None:
+        self.number = number
+        self.checksum_name = checksum_name
+        self.checksum = checksum
+        self.salt = salt
+        self.used_bytes = records.DATA_AT
+        self.live = 0
+        """Message references that the queues' tables point at."""
+        self.total = 0
+        """Message references ever written."""
+        self.stored: Spans = {}
+        self.acknowledged: Spans = {}
+        """Of ACK records; an ERASED record covers every sequence."""
+        self.damaged = False
+        """A record in it is bad: it cannot be walked, so it is never compacted."""
+        self.settled_live = -1
+        """`live` when housekeeping last looked; a segment that is being drained is left alone."""
+
+    @property
+    def base(self) -> int:
+        """The position of its first byte."""
+        return self.number << 32
+
+
+class Segments:
+    """The segment files of one directory, with a bounded number of them open."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._open: OrderedDict[int, File] = OrderedDict()
+        self.by_number: dict[int, Segment] = {}
+        """Ascending."""
+        self.last_number = 0
+        """The highest number that was ever used here as far as we know."""
+
+    def path(self, number: int) -> str:
+        """Where a segment is."""
+        return f"{self._directory}/{number:010d}{SUFFIX}"
+
+    def found(self) -> list[int]:
+        """Numbers of the segment files on disk, ascending."""
+        names = [name for name in self._disk.list(self._directory) if name.endswith(SUFFIX)]
+        return sorted(int(name.removesuffix(SUFFIX)) for name in names if name.removesuffix(SUFFIX).isdigit())
+
+    def create(self, limit_bytes: int) -> tuple[Segment, File]:
+        """A new, preallocated, durable segment with the next number."""
+        number = self.last_number + 1
+        name = records.PREFERRED_CHECKSUM
+        checksum = records.checksum_named(name)
+        assert checksum is not None
+        segment = Segment(number, name, checksum, self._disk.salt())
+        file = self._disk.create(self.path(number))
+        file.allocate(limit_bytes)
+        file.write(records.file_header(number, name, segment.salt), 0)
+        file.sync()
+        self._disk.sync_directory(self._directory)
+        self.last_number = number
+        self.by_number[number] = segment
+        return segment, file
+
+    def adopt(self, segment: Segment) -> None:
+        """Take in a segment that recovery found."""
+        self.by_number[segment.number] = segment
+        self.last_number = max(self.last_number, segment.number)
+
+    def file(self, number: int) -> File:
+        """The open file of a sealed segment."""
+        file = self._open.get(number)
+        if file is None:
+            while len(self._open) >= OPEN_SEGMENTS:
+                self._open.popitem(last=False)[1].close()
+            file = self._open[number] = self._disk.open(self.path(number))
+        else:
+            self._open.move_to_end(number)
+        return file
+
+    def seal(self, segment: Segment, file: File) -> None:
+        """No more writes: synced, cut to length, kept open for reading."""
+        file.truncate(segment.used_bytes)
+        file.sync()
+        file.close()
+
+    def remove(self, number: int) -> None:
+        """Remove the file for good: it cannot come back once this returns."""
+        file = self._open.pop(number, None)
+        if file is not None:
+            file.close()
+        self._disk.remove(self.path(number))
+        self._disk.sync_directory(self._directory)
+        self.by_number.pop(number, None)
+
+    def release(self, positions: Sequence[int]) -> None:
+        """Positions that no table points at any more; zeros are skipped."""
+        if not positions:
+            return
+        by_number = self.by_number
+        low, high = min(positions), max(positions)
+        if low and low >> 32 == high >> 32:
+            by_number[low >> 32].live -= len(positions)
+            return
+        for position in positions:
+            if position:
+                by_number[position >> 32].live -= 1
+
+    def claim(self, positions: Sequence[int]) -> None:
+        """Positions that a table points at, found by recovery; zeros are skipped."""
+        by_number = self.by_number
+        for position in positions:
+            if position:
+                by_number[position >> 32].live += 1
+
+    def close(self) -> None:
+        """Close every file."""
+        while self._open:
+            self._open.popitem()[1].close()

@@ -1,0 +1,158 @@
+"""What a clean shutdown leaves behind so that the next start need not read every segment.
+
+    magic, checksum of all that follows, length of the description u32
+    description (JSON): byte order; each segment's number, length, salt, counters; each queue's numbers
+    per queue and chunk, as described: positions, then sizes, as they stand in memory
+
+It is believed only if it is whole and the segment files on disk are exactly those it describes, with
+the same lengths and salts. Otherwise it is thrown away and the segments are read.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from mirrormq.storage import records
+from mirrormq.storage.disk import Disk
+from mirrormq.storage.segments import Segment, Spans
+from mirrormq.storage.table import CHUNK
+
+if TYPE_CHECKING:
+    from mirrormq.storage.journal import Journal
+
+NAME = "clean-shutdown.index"
+MAGIC = b"MMQINDX1"
+HEAD_BYTES = len(MAGIC) + 8
+CHUNK_BYTES = CHUNK * 12
+
+
+def exists(disk: Disk, directory: str) -> bool:
+    """Whether there is an index."""
+    return NAME in disk.list(directory)
+
+
+def remove(disk: Disk, directory: str) -> None:
+    """Remove it for good."""
+    disk.remove(f"{directory}/{NAME}")
+    disk.sync_directory(directory)
+
+
+def save(disk: Disk, directory: str, journal: Journal) -> None:
+    """Write it, whole or not at all."""
+    queues = [store for store in journal.queues.values() if store.known]
+    description = {
+        "byte_order": sys.byteorder,
+        "chunk": CHUNK,
+        "segments": [describe(segment) for segment in journal.segments.by_number.values()],
+        "queues": [
+            {
+                "id": store.queue_id,
+                "next": [store.next_sequence, store.next_segment],
+                "delivered": [store.delivered_up_to, store.delivered_segment],
+                "chunks": sorted(store.table.chunks),
+            }
+            for store in queues
+        ],
+    }
+    text = json.dumps(description, separators=(",", ":")).encode()
+    pieces = [len(text).to_bytes(4, "little"), text]
+    for store in queues:
+        for number in sorted(store.table.chunks):
+            pieces += (store.table.chunks[number].tobytes(), store.table.sizes[number].tobytes())
+    content = b"".join(pieces)
+    temporary = f"{directory}/{NAME}.new"
+    if f"{NAME}.new" in disk.list(directory):
+        disk.remove(temporary)
+    file = disk.create(temporary)
+    file.write(MAGIC + zlib.crc32(content).to_bytes(4, "little") + content, 0)
+    file.sync()
+    file.close()
+    disk.rename(temporary, f"{directory}/{NAME}")
+    disk.sync_directory(directory)
+
+
+def describe(segment: Segment) -> dict[str, Any]:
+    """What the next start must know about a segment."""
+    return {
+        "number": segment.number,
+        "length": segment.used_bytes,
+        "salt": segment.salt,
+        "checksum": segment.checksum_name,
+        "total": segment.total,
+        "damaged": segment.damaged,
+        "stored": [[queue_id, *span] for queue_id, span in segment.stored.items()],
+        "acknowledged": [[queue_id, *span] for queue_id, span in segment.acknowledged.items()],
+    }
+
+
+def load(disk: Disk, directory: str, journal: Journal) -> str | None:
+    """Fill the journal from the index; otherwise leave it empty and say why not."""
+    file = disk.open(f"{directory}/{NAME}")
+    data = file.read(file.size(), 0)
+    file.close()
+    content = data[len(MAGIC) + 4 :]
+    if data[: len(MAGIC) + 4] != MAGIC + zlib.crc32(content).to_bytes(4, "little"):
+        return "its checksum does not match"
+    length = int.from_bytes(content[:4], "little")
+    description = json.loads(content[4 : 4 + length])
+    if description["byte_order"] != sys.byteorder or description["chunk"] != CHUNK:
+        return "it was written by another kind of machine or version"
+    segments = [restored(item) for item in description["segments"]]
+    if [segment.number for segment in segments] != journal.segments.found():
+        return "the segment files are not those it describes"
+    for segment in segments:
+        reason = mismatch(disk, journal.segments.path(segment.number), segment)
+        if reason is not None:
+            return reason
+    for segment in segments:
+        journal.segments.adopt(segment)
+    fill_queues(journal, description["queues"], content, 4 + length)
+    return None
+
+
+def restored(item: dict[str, Any]) -> Segment:
+    """A segment from its description."""
+    checksum = records.checksum_named(item["checksum"])
+    segment = Segment(item["number"], item["checksum"], checksum or records.no_checksum, item["salt"])
+    segment.used_bytes, segment.total, segment.damaged = item["length"], item["total"], item["damaged"]
+    segment.stored, segment.acknowledged = spans(item["stored"]), spans(item["acknowledged"])
+    return segment
+
+
+def spans(rows: list[list[int]]) -> Spans:
+    """Spans from their JSON form."""
+    return {queue_id: (low, high) for queue_id, low, high in rows}
+
+
+def mismatch(disk: Disk, path: str, segment: Segment) -> str | None:
+    """Why a file is not the segment that was described; None if it is."""
+    file = disk.open(path)
+    size, header = file.size(), records.read_file_header(file.read(records.DATA_AT, 0))
+    file.close()
+    if size != segment.used_bytes:
+        return f"{path} has {size} bytes, not {segment.used_bytes}"
+    if header != (segment.number, segment.checksum_name, segment.salt):
+        return f"the header of {path} is another one"
+    if records.checksum_named(segment.checksum_name) is None:
+        return f"the checksum of {path} is not available here"
+    return None
+
+
+def fill_queues(journal: Journal, rows: list[dict[str, Any]], content: bytes, at: int) -> None:
+    """Rebuild the queues' tables from the arrays."""
+    for row in rows:
+        store = journal.queue(row["id"])
+        store.known = True
+        store.next_sequence, store.next_segment = row["next"]
+        store.delivered_up_to, store.delivered_segment = row["delivered"]
+        for number in row["chunks"]:
+            positions = array("Q", content[at : at + 8 * CHUNK])
+            store.table.chunks[number] = positions
+            store.table.sizes[number] = array("I", content[at + 8 * CHUNK : at + CHUNK_BYTES])
+            journal.segments.claim(positions)
+            at += CHUNK_BYTES
+        store.table.recount()

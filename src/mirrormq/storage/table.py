@@ -1,0 +1,189 @@
+"""Where each stored message of one queue is: sequence → position and body size, 12 bytes a message.
+
+Chunks of 256 numbers in two arrays; position 0 means "not stored", and a chunk whose last message
+has gone is dropped. Whole runs are written and cleared as array slices, at C speed.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import compress
+
+CHUNK_BITS = 8
+"""256: a queue that stores one message pays for one chunk, 3 KiB, and there may be 10,000 queues."""
+CHUNK = 1 << CHUNK_BITS
+MASK = CHUNK - 1
+NO_POSITIONS = array("Q", bytes(8 * CHUNK))
+NO_SIZES = array("I", bytes(4 * CHUNK))
+
+
+class PositionTable:
+    """The live stored messages of one queue."""
+
+    __slots__ = ("chunks", "count", "counts", "size_bytes", "sizes")
+
+    def __init__(self) -> None:
+        self.chunks: dict[int, array[int]] = {}
+        self.sizes: dict[int, array[int]] = {}
+        self.counts: dict[int, int] = {}
+        self.count = 0
+        self.size_bytes = 0
+        """Body bytes of all messages in the table."""
+
+    def get(self, sequence: int) -> int:
+        """The position, 0 if there is none."""
+        chunk = self.chunks.get(sequence >> CHUNK_BITS)
+        return chunk[sequence & MASK] if chunk is not None else 0
+
+    def put(self, sequence: int, position: int, size: int) -> int:
+        """Set one; gives back the position it replaces, 0 if none."""
+        number = sequence >> CHUNK_BITS
+        chunk = self.chunks.get(number)
+        if chunk is None:
+            chunk = self.add_chunk(number)
+        at = sequence & MASK
+        old = chunk[at]
+        sizes = self.sizes[number]
+        if old:
+            self.size_bytes -= sizes[at]
+        else:
+            self.counts[number] += 1
+            self.count += 1
+        chunk[at] = position
+        sizes[at] = size
+        self.size_bytes += size
+        return old
+
+    def put_run(self, first: int, positions: Sequence[int], sizes: Sequence[int]) -> list[int]:
+        """Set consecutive numbers from `first` on; gives back the positions that were replaced."""
+        replaced: list[int] = []
+        done = 0
+        while done < len(positions):
+            number, at = (first + done) >> CHUNK_BITS, (first + done) & MASK
+            step = min(CHUNK - at, len(positions) - done)
+            if number in self.chunks:
+                replaced += [old for old in self.clear(first + done, step) if old]
+            chunk = self.chunks.get(number)
+            if chunk is None:
+                chunk = self.add_chunk(number)
+            new_sizes = array("I", sizes[done : done + step])
+            chunk[at : at + step] = array("Q", positions[done : done + step])
+            self.sizes[number][at : at + step] = new_sizes
+            self.counts[number] += step
+            self.count += step
+            self.size_bytes += sum(new_sizes)
+            done += step
+        return replaced
+
+    def add_chunk(self, number: int) -> array[int]:
+        """An empty chunk."""
+        chunk = self.chunks[number] = NO_POSITIONS[:]
+        self.sizes[number] = NO_SIZES[:]
+        self.counts[number] = 0
+        return chunk
+
+    def chunk(self, number: int) -> tuple[array[int], array[int]]:
+        """Positions and sizes of a chunk, made if need be; for recovery, which counts at its end."""
+        chunk = self.chunks.get(number)
+        if chunk is None:
+            chunk = self.add_chunk(number)
+        return chunk, self.sizes[number]
+
+    def clear(self, first: int, count: int) -> array[int]:
+        """Clear a run inside one chunk; gives back what stood there, zeros included."""
+        number, at = first >> CHUNK_BITS, first & MASK
+        chunk = self.chunks.get(number)
+        if chunk is None:
+            return array("Q")
+        end = at + count
+        old = chunk[at:end]
+        gone = count - old.count(0)
+        if gone:
+            sizes = self.sizes[number]
+            self.size_bytes -= sum(sizes[at:end])
+            self.count -= gone
+            self.counts[number] -= gone
+            if self.counts[number] == 0:
+                del self.chunks[number], self.sizes[number], self.counts[number]
+            else:
+                chunk[at:end] = NO_POSITIONS[at:end]
+                sizes[at:end] = NO_SIZES[at:end]
+        return old
+
+    def clear_run(self, first: int, count: int) -> Iterator[array[int]]:
+        """Clear a run of any length, chunk by chunk."""
+        for number in self._touched(first, count):
+            low = max(first, number << CHUNK_BITS)
+            high = min(first + count, (number + 1) << CHUNK_BITS)
+            yield self.clear(low, high - low)
+
+    def _touched(self, first: int, count: int) -> Sequence[int]:
+        """Numbers of the chunks a run touches; a very long run costs only the chunks that exist."""
+        numbers = range(first >> CHUNK_BITS, ((first + count - 1) >> CHUNK_BITS) + 1)
+        if len(numbers) <= max(4, len(self.chunks)):
+            return numbers
+        return [number for number in self.chunks if number in numbers]
+
+    def wipe(self, first: int, count: int) -> None:
+        """Clear a run without counting; recovery counts at its end."""
+        end = first + count
+        for number in self._touched(first, count):
+            chunk = self.chunks.get(number)
+            if chunk is not None:
+                base = number << CHUNK_BITS
+                low, high = max(first - base, 0), min(end - base, CHUNK)
+                chunk[low:high] = NO_POSITIONS[low:high]
+
+    def positions(self, sequences: Sequence[int]) -> list[int]:
+        """Positions of several; the usual case, consecutive numbers, by slices."""
+        first, count = sequences[0], len(sequences)
+        if sequences[-1] - first + 1 != count or list(sequences) != list(range(first, first + count)):
+            return [self.get(sequence) for sequence in sequences]
+        found: list[int] = []
+        while len(found) < count:
+            number, at = (first + len(found)) >> CHUNK_BITS, (first + len(found)) & MASK
+            chunk = self.chunks.get(number, NO_POSITIONS)
+            found += chunk[at : at + count - len(found)]
+        return found
+
+    def live(self) -> array[int]:
+        """All sequences in the table, ascending."""
+        found = array("Q")
+        for number in sorted(self.chunks):
+            base = number << CHUNK_BITS
+            found.extend(compress(range(base, base + CHUNK), self.chunks[number]))
+        return found
+
+    def missing(self, first: int, last: int) -> list[tuple[int, int]]:
+        """The (first, count) ranges of [first, last] that are not in the table."""
+        ranges: list[tuple[int, int]] = []
+        start = first
+        for number in sorted(self.chunks):
+            base = number << CHUNK_BITS
+            if base > last or base + CHUNK <= first:
+                continue
+            for sequence in compress(range(base, base + CHUNK), self.chunks[number]):
+                if sequence > last:
+                    break
+                if sequence >= first:
+                    if sequence > start:
+                        ranges.append((start, sequence - start))
+                    start = sequence + 1
+        if start <= last:
+            ranges.append((start, last - start + 1))
+        return ranges
+
+    def recount(self) -> None:
+        """Restore the counters after a recovery that wrote the arrays directly."""
+        self.count = self.size_bytes = 0
+        for number in list(self.chunks):
+            chunk = self.chunks[number]
+            live = CHUNK - chunk.count(0)
+            if live == 0:
+                del self.chunks[number], self.sizes[number]
+                self.counts.pop(number, None)
+                continue
+            self.counts[number] = live
+            self.count += live
+            self.size_bytes += sum(compress(self.sizes[number], chunk))

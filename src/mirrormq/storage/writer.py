@@ -1,0 +1,190 @@
+"""The journal's tail: records gathered in memory, written with one call, synced with another.
+
+Positions are known as soon as a record is buffered, because only this object appends. All but the
+last segment are sealed, and sealing syncs; so only the tail can ever hold unsynced bytes. The first
+OSError makes the writer refuse everything from then on: after a failed fsync the kernel may have
+dropped the pages and would report success the next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mirrormq.queues.message import Message
+from mirrormq.storage import records
+from mirrormq.storage.disk import File
+from mirrormq.storage.errors import JournalFailed
+from mirrormq.storage.limits import BUFFER_BYTES
+from mirrormq.storage.segments import Segment, Segments, widen
+
+
+class Writer:
+    """Appends to the newest segment; starts a new one when it is full."""
+
+    def __init__(self, segments: Segments, segment_bytes: int, before_first: Callable[[], None]) -> None:
+        self._segments = segments
+        self._segment_bytes = segment_bytes
+        self._before_first = before_first
+        self._parts: list[bytes] = []
+        self._written = 0
+        """Offset in the tail up to which records were handed to the kernel."""
+        self._synced = 0
+        self.tail: Segment | None = None
+        self._file: File | None = None
+        self._end = 0
+        """Offset behind the last buffered record."""
+        self.failure: str | None = None
+        self.needs_sync = False
+
+    @property
+    def buffered(self) -> bool:
+        """Whether records wait for the next write."""
+        return self._end > self._written
+
+    def check(self) -> None:
+        """Refuse to go on after a failure."""
+        if self.failure is not None:
+            raise JournalFailed(self.failure)
+
+    def fail(self, error: OSError) -> JournalFailed:
+        """Remember a failure for ever."""
+        self.failure = f"the journal cannot be written: {error}"
+        return JournalFailed(self.failure)
+
+    def append(self, body: bytes) -> int:
+        """Buffer one record; gives its position."""
+        tail = self._tail_for(len(body) + records.PREFIX_BYTES)
+        self._parts.append(records.sealed(body, tail.checksum, tail.salt))
+        position = tail.base + self._end
+        self._end += len(body) + records.PREFIX_BYTES
+        if self._end - self._written > BUFFER_BYTES:
+            self.drain()
+        return position
+
+    def append_messages(
+        self, queue_id: int, messages: Sequence[Message], flags: int
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Buffer messages of one queue; gives their sequences, positions and body sizes."""
+        sequences: list[int] = []
+        positions: list[int] = []
+        sizes: list[int] = []
+        while len(positions) < len(messages):
+            done = len(positions)
+            message = messages[done]
+            least = records.SINGLE_HEAD.size + len(message.envelope.publish) + len(message.frames)
+            tail = self._tail_for(least + records.PREFIX_BYTES)
+            rest = messages[done:] if done else messages
+            self._append_run(tail, queue_id, rest, flags, sequences, positions, sizes)
+            count = len(positions) - done
+            tail.total += count
+            tail.live += count
+            if flags & records.DURABLE:
+                run = sequences[done:] if done else sequences
+                widen(tail.stored, queue_id, min(run), max(run))
+                self.needs_sync = True
+        if self._end - self._written > BUFFER_BYTES:
+            self.drain()
+        return sequences, positions, sizes
+
+    def _append_run(
+        self,
+        tail: Segment,
+        queue_id: int,
+        messages: Sequence[Message],
+        flags: int,
+        sequences: list[int],
+        positions: list[int],
+        sizes: list[int],
+    ) -> None:
+        """The hot loop: as many messages as the tail has room for, the first in any case."""
+        parts, base, end, salt, checksum = self._parts, tail.base, self._end, tail.salt, tail.checksum
+        limit = self._segment_bytes
+        pack_head, pack_prefix = records.SINGLE_HEAD.pack, records.PREFIX.pack
+        prefix_bytes = records.PREFIX_BYTES
+        body_size, body_size_at = records.BODY_SIZE.unpack_from, records.BODY_SIZE_AT
+        envelope, publish, publish_length = None, b"", 0
+        for message in messages:
+            if message.envelope is not envelope:
+                envelope = message.envelope
+                publish = envelope.publish
+                publish_length = len(publish)
+            frames = message.frames
+            sequence = message.sequence
+            body = (
+                pack_head(records.MESSAGE, flags, 1, publish_length, queue_id, sequence, message.expires_at)
+                + publish
+                + frames
+            )
+            after = end + prefix_bytes + len(body)
+            if after > limit and end > records.DATA_AT:
+                break
+            parts.append(pack_prefix(len(body), checksum(salt, body)))
+            parts.append(body)
+            message.position = position = base + end
+            sequences.append(sequence)
+            positions.append(position)
+            sizes.append(body_size(frames, body_size_at)[0])
+            end = after
+        self._end = end
+
+    def _tail_for(self, size: int) -> Segment:
+        """The tail, or a new one if `size` more bytes do not fit. An empty one takes any size."""
+        self.check()
+        tail = self.tail
+        if tail is not None and (self._end + size <= self._segment_bytes or self._end == records.DATA_AT):
+            return tail
+        self.seal()
+        try:
+            self._before_first()
+            self.tail, self._file = self._segments.create(self._segment_bytes)
+        except OSError as error:
+            raise self.fail(error) from error
+        self._end = self._written = self._synced = records.DATA_AT
+        return self.tail
+
+    def drain(self) -> None:
+        """Hand what is buffered to the kernel."""
+        self.check()
+        if self._end == self._written:
+            return
+        assert self._file is not None and self.tail is not None
+        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        try:
+            self._file.write(data, self._written)
+        except OSError as error:
+            raise self.fail(error) from error
+        self._parts = []
+        self._written = self.tail.used_bytes = self._end
+
+    def sync(self) -> None:
+        """Write and fsync; once this returns everything appended so far survives a crash."""
+        self.drain()
+        if self._synced < self._written:
+            assert self._file is not None
+            try:
+                self._file.sync()
+            except OSError as error:
+                raise self.fail(error) from error
+            self._synced = self._written
+        self.needs_sync = False
+
+    def seal(self) -> None:
+        """Sync the tail and turn it into an ordinary segment; the next append starts another."""
+        self.drain()
+        if self.tail is None or self._file is None:
+            return
+        try:
+            self._segments.seal(self.tail, self._file)
+        except OSError as error:
+            raise self.fail(error) from error
+        self.tail, self._file = None, None
+        self._end = self._written = self._synced = 0
+        self.needs_sync = False
+
+    def read(self, number: int, size: int, offset: int) -> bytes:
+        """Bytes of any segment, what is still buffered included."""
+        if self.tail is not None and number == self.tail.number:
+            self.drain()
+            assert self._file is not None
+            return self._file.read(size, offset)
+        return self._segments.file(number).read(size, offset)
