@@ -1,0 +1,1 @@
+"""The programs `mirrormq` and `mirrormqctl`."""

@@ -1,0 +1,107 @@
+"""Asking a node and printing its answer: what every verb of `mirrormqctl` does."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from mirrormq.cli import formatting
+from mirrormq.cli.line import GENERAL, Line
+from mirrormq.cli.verbs import Verb
+from mirrormq.config.load import default_runtime_directory
+from mirrormq.control import client
+from mirrormq.control.protocol import EXIT_DATA, EXIT_UNAVAILABLE, ControlError, Request
+
+PASSWORD_VERBS = ("add_user", "change_password", "authenticate_user")
+
+
+def perform(verb: Verb, line: Line) -> int:
+    """Ask the node and print its answer."""
+    fill_in_password(verb, line.words)
+    show_banner(verb, line)
+    result = ask(line, verb.name, [] if verb.all_columns else line.words)
+    if verb.columns:
+        show_rows(verb, line, result)
+    elif isinstance(result, str) and not line.options.get("silent"):
+        print(result)
+    return 0
+
+
+def ask(line: Line, verb: str, words: list[str]) -> Any:
+    """One request to the node the line names."""
+    if "uri" in line.options:
+        raise ControlError(
+            "--uri needs the HTTP API, which this version does not have yet: "
+            "run mirrormqctl on the node's machine.",
+            EXIT_UNAVAILABLE,
+        )
+    options = {name: value for name, value in line.options.items() if name not in GENERAL or name == "vhost"}
+    directory = default_runtime_directory(os.environ)
+    return client.call(directory, line.node, Request(verb, words, options), line.timeout_s)
+
+
+def show_banner(verb: Verb, line: Line) -> None:
+    """The line that says what is about to happen."""
+    if verb.banner and not line.is_quiet:
+        print(verb.banner.format(*line.words, **banner_words(verb, line)), flush=True)
+
+
+def show_rows(verb: Verb, line: Line, rows: list[dict[str, Any]]) -> None:
+    """A table in the format asked for."""
+    columns: Iterable[str] = (columns_of(line) if verb.all_columns else []) or verb.columns
+    headers = verb.headers and not line.options.get("no-table-headers") and not line.options.get("silent")
+    renderer = formatting.RENDERERS[line.options.get("formatter", "table")]
+    for text in renderer(shaped(verb, line, rows), list(columns), headers):
+        print(text)
+
+
+def columns_of(line: Line) -> list[str]:
+    """`name,messages` and `name, messages` mean the same as `name messages`."""
+    return [column for word in line.words for column in word.split(",") if column]
+
+
+def fill_in_password(verb: Verb, words: list[str]) -> None:
+    """A password that is not among the words is read from stdin, so that `ps` never shows it."""
+    if verb.name in PASSWORD_VERBS and len(words) == 1:
+        password = "" if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+        if not password:
+            raise ControlError("Password is not provided via argument or stdin", EXIT_DATA)
+        words.append(password)
+
+
+def banner_words(verb: Verb, line: Line) -> dict[str, str]:
+    """What the names in a banner stand for."""
+    words, options = line.words, line.options
+    conditions = [text for text in ("empty", "unused") if options.get(f"if-{text}")]
+    seconds = line.timeout_s or 0.0
+    return {
+        **verb.banner_options,
+        **{name: str(value) for name, value in options.items()},
+        "vhost": str(options.get("vhost", "/")),
+        "node": line.node,
+        "timeout": str(seconds),
+        "timeout_ms": str(int(seconds * 1000)),
+        "rest": ", ".join(words[1:]),
+        "on": f'on "{words[1]}" ' if len(words) > 1 else "",
+        "which": "all limits" if words[1:] == ["all"] else f'"{"".join(words[1:])}" limit',
+        "whom": "all users" if options.get("global") else f'user "{options.get("user", "guest")}"',
+        "where": "all vhosts" if options.get("global") else f'vhost "{options.get("vhost", "/")}"',
+        "conditions": f"if queue is {' and if queue is '.join(conditions)} " if conditions else "",
+        "threshold": _threshold(verb, words),
+    }
+
+
+def _threshold(verb: Verb, words: list[str]) -> str:
+    if words[:1] == ["mem_relative"]:
+        return f"{words[-1]} times the total RAM"
+    is_size = words[:1] == ["absolute"] or verb.name == "set_disk_free_limit"
+    return f"{words[-1]} bytes" if is_size else "".join(words[:1])
+
+
+def shaped(verb: Verb, line: Line, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Parameters' values are shown as JSON in every format."""
+    if verb.name not in ("list_parameters", "list_global_parameters"):
+        return rows
+    return [{**row, "value": formatting.compact_json(row["value"])} for row in rows]

@@ -1,0 +1,125 @@
+"""`mirrormqctl`: rabbitmqctl's verbs, flags, output and exit codes for a MirrorMQ node.
+
+Flags may stand anywhere, as in rabbitmqctl; that, and exit codes that scripts depend on, is why the
+words are read here and not by a command-line library. Only the control socket is needed, so it works
+whatever state the node's listeners are in.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+
+from mirrormq.cli import formatting, local
+from mirrormq.cli.asking import columns_of, perform
+from mirrormq.cli.line import GENERAL, Line, UsageError, parse
+from mirrormq.cli.verbs import VERBS, Verb
+from mirrormq.control.protocol import EXIT_USAGE, ControlError
+from mirrormq.errors import ConfigurationError
+
+PROGRAM_USAGE = (
+    "mirrormqctl [--node <node>] [--timeout <timeout>] [--longnames] [--quiet] <command> [<command options>]"
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The console script."""
+    try:
+        sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def run(arguments: list[str]) -> int:
+    """Do what the words say; returns the exit code."""
+    line = parse(arguments)
+    if not line.words or line.words[0] == "help" or (line.options.get("help")):
+        return _help(line)
+    name, line.words = line.words[0], line.words[1:]
+    verb = VERBS.get(name)
+    if name == "version":
+        return _version()
+    if verb is None:
+        return _unknown_verb(name)
+    try:
+        check(verb, line)
+    except UsageError as error:
+        usage = f"Arguments given:\n\t{' '.join(arguments)}\n\nUsage\n\n{usage_of(verb)}"
+        print(f"Error (argument validation): {error}\n{usage}", file=sys.stderr)
+        return error.exit_code
+    try:
+        return local.PROGRAMS.get(name, perform)(verb, line)
+    except ControlError as error:
+        prefix = "" if error.bare else "Error:\n"
+        print(f"{prefix}{error.text}", file=sys.stderr)
+        return error.exit_code
+    except ConfigurationError as error:
+        print(f"Error:\n{error}", file=sys.stderr)
+        return EXIT_USAGE
+
+
+def check(verb: Verb, line: Line) -> None:
+    """Refuse what rabbitmqctl refuses before it asks a node."""
+    least, most = verb.arguments
+    foreign = [name for name in line.options if name not in GENERAL and name not in verb.options]
+    if line.unknown or foreign:
+        flags = line.unknown + [f"--{name}" for name in foreign]
+        raise UsageError("Invalid options for this command:\n" + "\n".join(f"{flag} : " for flag in flags))
+    if len(line.words) < least:
+        raise UsageError("not enough arguments.")
+    if len(line.words) > most:
+        raise UsageError("too many arguments.")
+    wrong = (
+        [column for column in columns_of(line) if column not in verb.all_columns] if verb.all_columns else []
+    )
+    if wrong:
+        raise UsageError(f"Info key(s) {','.join(wrong)} are not supported")
+    if line.options.get("formatter", "table") not in formatting.FORMATTERS:
+        raise UsageError(f"the formatter must be one of {', '.join(formatting.FORMATTERS)}.")
+    try:
+        _ = line.timeout_s
+    except ValueError:
+        raise UsageError("the timeout must be a number of seconds.") from None
+    local.check_values(verb, line.words)
+
+
+def usage_of(verb: Verb) -> str:
+    """How a verb is written."""
+    return f"mirrormqctl [--node <node>] [--longnames] [--quiet] {verb.name} {verb.usage}".rstrip()
+
+
+def _help(line: Line) -> int:
+    words = [word for word in line.words if word != "help"]
+    verb = VERBS.get(words[0]) if words else None
+    if words and verb is None:
+        return _unknown_verb(words[0])
+    if verb is None:
+        print(f"\nUsage\n\n{PROGRAM_USAGE}\n\nAvailable commands:")
+        for group in dict.fromkeys(known.group for known in VERBS.values()):
+            print(f"\n{group}:\n")
+            for known in (known for known in VERBS.values() if known.group == group):
+                print(f"   {known.name:<29} {known.help}")
+        print("\nUse 'mirrormqctl help <command>' to learn more about a specific command")
+        print("Example: mirrormqctl -n mirror1@localhost list_queues name messages")
+        return 0
+    print(f"\nUsage\n\n{usage_of(verb)}\n\n{verb.help}.")
+    if verb.all_columns:
+        print(f"\n<column> must be one of {', '.join(verb.all_columns)}")
+    print(f"\nExample: mirrormqctl {verb.example or verb.name}")
+    return 0
+
+
+def _unknown_verb(name: str) -> int:
+    close = difflib.get_close_matches(name, VERBS, n=1, cutoff=0.7)
+    suggestion = f"Did you mean '{close[0]}'? \n" if close else f"\nUsage\n\n{PROGRAM_USAGE}\n"
+    print(f"\nCommand '{name}' not found. \n{suggestion}", file=sys.stderr)
+    return EXIT_USAGE
+
+
+def _version() -> int:
+    from mirrormq import __version__
+
+    print(__version__)
+    return 0

@@ -1,0 +1,85 @@
+"""A command line of `mirrormqctl`, taken apart: words, flags, and flags nobody knows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from mirrormq.cli.verbs import FLAGS_WITH_VALUE, FLAGS_WITHOUT_VALUE
+from mirrormq.control.protocol import EXIT_USAGE
+
+DEFAULT_NODE = "mirror1@localhost"
+DEFAULT_TIMEOUT_S = 60.0
+"""rabbitmqctl's."""
+
+VALUE_FLAGS = {
+    "-n": "node", "--node": "node", "-t": "timeout", "--timeout": "timeout", "-p": "vhost",
+    "--vhost": "vhost", "--formatter": "formatter", "-f": "formatter", "--uri": "uri", **FLAGS_WITH_VALUE,
+}  # fmt: skip
+SWITCHES = {
+    "-q": "quiet", "--quiet": "quiet", "-s": "silent", "--silent": "silent", "-l": "longnames",
+    "--longnames": "longnames", "--no-table-headers": "no-table-headers", "-?": "help", "--help": "help",
+    "-h": "help", "--dry-run": "dry-run", **FLAGS_WITHOUT_VALUE,
+}  # fmt: skip
+GENERAL = frozenset(
+    {
+        "node", "timeout", "vhost", "formatter", "uri", "quiet", "silent", "longnames",
+        "no-table-headers", "help", "dry-run",
+    }
+)  # fmt: skip
+"""Options that every verb takes."""
+
+
+class UsageError(Exception):
+    """Words that do not make a command: the text, the exit code, and whether to show the usage."""
+
+    def __init__(self, text: str, exit_code: int = EXIT_USAGE) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+@dataclass
+class Line:
+    """A command line, taken apart."""
+
+    words: list[str] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+
+    @property
+    def is_quiet(self) -> bool:
+        machine_readable = self.options.get("formatter", "table") in ("json", "csv", "json_stream")
+        return bool(self.options.get("quiet") or self.options.get("silent") or machine_readable)
+
+    @property
+    def timeout_s(self) -> float | None:
+        return float(self.options.get("timeout", DEFAULT_TIMEOUT_S)) or None
+
+    @property
+    def node(self) -> str:
+        chosen = str(self.options.get("node") or os.environ.get("MIRRORMQ_NODE") or DEFAULT_NODE)
+        return chosen if "@" in chosen else f"{chosen}@localhost"
+
+
+def parse(arguments: list[str]) -> Line:
+    """Words, flags, and flags nobody knows."""
+    line = Line()
+    rest = iter(arguments)
+    for word in rest:
+        flag, _, attached = word.partition("=")
+        if word == "--":
+            line.words.extend(rest)
+        elif word in SWITCHES:
+            line.options[SWITCHES[word]] = True
+        elif flag in VALUE_FLAGS:
+            value = attached if "=" in word else next(rest, None)
+            if value is None:
+                line.unknown.append(word)
+            else:
+                line.options[VALUE_FLAGS[flag]] = value
+        elif word.startswith("--") and len(word) > 2:
+            line.unknown.append(word)
+        else:
+            line.words.append(word)
+    return line

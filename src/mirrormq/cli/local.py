@@ -1,0 +1,176 @@
+"""The parts of verbs that happen in `mirrormqctl` itself: passwords from stdin, files, waiting, screens."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mirrormq.cli import asking, formatting
+from mirrormq.cli.line import Line, UsageError
+from mirrormq.cli.screens import status_screen
+from mirrormq.cli.verbs import Verb
+from mirrormq.control.client import NodeUnreachable
+from mirrormq.control.protocol import EXIT_DATA, EXIT_TIMEOUT, ControlError
+
+POLL_S = 0.05
+AWAIT_STARTUP_S = 300.0
+"""rabbitmqctl's own limit for await_startup."""
+
+USER_ADDED = (
+    "Done. Don't forget to grant the user permissions to some virtual hosts! "
+    "See 'mirrormqctl help set_permissions' to learn more."
+)
+SIZE = re.compile(r"\d+([kKmMgG]([iI]?[bB])?)?")
+
+
+def check_values(verb: Verb, words: list[str]) -> None:
+    """Refuse values that rabbitmqctl refuses before it asks a node."""
+    if verb.name == "set_vm_memory_high_watermark":
+        _check_size(words[1:]) if words[0] == "absolute" else _check_fraction(words, 1.0)
+    elif verb.name == "set_disk_free_limit":
+        _check_fraction(words[1:], float("inf")) if words[0] == "mem_relative" else _check_size(words)
+    elif verb.name == "import_definitions" and words and words[0] != "-" and not Path(words[0]).is_file():
+        raise UsageError(f"Bad argument: File {words[0]} does not exist", EXIT_DATA)
+
+
+def _check_size(words: list[str]) -> None:
+    if len(words) != 1 or not SIZE.fullmatch(words[0]):
+        raise UsageError("Bad argument.", EXIT_DATA)
+
+
+def _check_fraction(words: list[str], most: float) -> None:
+    try:
+        (number,) = map(float, words)
+    except ValueError:
+        raise UsageError("Bad argument.", EXIT_DATA) from None
+    if not 0.0 <= number <= most:
+        raise UsageError("Bad argument: The threshold should be a fraction between 0.0 and 1.0", EXIT_DATA)
+
+
+def add_user(verb: Verb, line: Line) -> int:
+    """The one verb that reminds its user of the next step."""
+    code = asking.perform(verb, line)
+    if not line.is_quiet:
+        print(USER_ADDED)
+    return code
+
+
+def list_limits(verb: Verb, line: Line) -> int:
+    """Without --global only the limits themselves are shown, as JSON."""
+    if line.options.get("global") or line.options.get("formatter", "table") != "table":
+        return asking.perform(verb, line)
+    asking.show_banner(verb, line)
+    rows = asking.ask(line, verb.name, line.words)
+    print(formatting.compact_json(rows[0]["limits"]) if rows else "")
+    return 0
+
+
+def ping(verb: Verb, line: Line) -> int:
+    asking.show_banner(verb, line)
+    asking.ask(line, "ping", [])
+    if not line.is_quiet:
+        print("Ping succeeded")
+    return 0
+
+
+def status(verb: Verb, line: Line) -> int:
+    asking.show_banner(verb, line)
+    found = asking.ask(line, "status", [])
+    is_json = line.options.get("formatter") == "json"
+    print(json.dumps(found, separators=(",", ":")) if is_json else "\n".join(status_screen(found)))
+    return 0
+
+
+def await_startup(verb: Verb, line: Line) -> int:
+    """Poll until the node says that it serves clients."""
+    limit_s = float(line.options.get("timeout", AWAIT_STARTUP_S))
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            if asking.ask(line, "await_startup", []):
+                return 0
+        except NodeUnreachable:
+            if time.monotonic() >= deadline:
+                raise
+        if time.monotonic() >= deadline:
+            raise ControlError(f"Node {line.node} did not start within {limit_s} seconds.", EXIT_TIMEOUT)
+        time.sleep(POLL_S)
+
+
+def stop(verb: Verb, line: Line) -> int:
+    """Ask the node to stop; `shutdown`, or `stop PIDFILE`, also waits for its process to end."""
+    asking.show_banner(verb, line)
+    try:
+        process_id = int(asking.ask(line, "stop", [])["pid"])
+    except NodeUnreachable:
+        if line.options.get("idempotent"):
+            return 0
+        raise
+    if verb.name == "stop" and not line.words:
+        return 0
+    deadline = time.monotonic() + (line.timeout_s or float("inf"))
+    while _is_alive(process_id):
+        if time.monotonic() >= deadline:
+            raise ControlError(f"Process {process_id} has not ended yet.", EXIT_TIMEOUT)
+        time.sleep(POLL_S)
+    return 0
+
+
+def _is_alive(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def export_definitions(verb: Verb, line: Line) -> int:
+    """The file is this program's to write: the node may run as somebody else."""
+    target = line.words[0]
+    if target != "-":
+        asking.show_banner(verb, line)
+    document = json.dumps(asking.ask(line, "export_definitions", []), separators=(",", ":"), sort_keys=True)
+    if target == "-":
+        sys.stdout.write(document)
+        return 0
+    try:
+        Path(target).write_text(document)
+    except OSError as error:
+        raise ControlError(f"Cannot write {target}: {error.strerror}.", EXIT_DATA) from None
+    return 0
+
+
+def import_definitions(verb: Verb, line: Line) -> int:
+    """Unlike rabbitmqctl's this ends when everything is imported."""
+    source = line.words[0] if line.words else "-"
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ControlError(f"Cannot read {source}: {error}.", EXIT_DATA) from None
+    if source != "-":
+        asking.show_banner(verb, line)
+    asking.ask(line, "import_definitions", [text])
+    if not line.is_quiet:
+        print("Successfully imported the definitions.")
+    return 0
+
+
+PROGRAMS: dict[str, Callable[[Verb, Line], int]] = {
+    "add_user": add_user,
+    "list_vhost_limits": list_limits,
+    "list_user_limits": list_limits,
+    "ping": ping,
+    "status": status,
+    "await_startup": await_startup,
+    "stop": stop,
+    "shutdown": stop,
+    "export_definitions": export_definitions,
+    "import_definitions": import_definitions,
+}

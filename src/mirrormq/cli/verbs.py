@@ -1,0 +1,253 @@
+"""What `mirrormqctl` knows of each verb before it asks the node: words, flags, banner, columns.
+
+The usage lines, banners and column names are rabbitmqctl 3.10's, because scripts match on them.
+In a banner `{0}`, `{1}` … are the arguments, `{vhost}` and other names are options, `{node}` the node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+VHOST = "[--vhost <vhost>]"
+HEADERS = "[--no-table-headers]"
+UNLIMITED = 10_000
+"""Arguments of a verb that takes any number of columns or tags."""
+
+FLAGS_WITH_VALUE = {
+    "--priority": "priority",
+    "--apply-to": "apply-to",
+    "--description": "description",
+    "--tags": "tags",
+    "--default-queue-type": "default-queue-type",
+    "--user": "user",
+    "--limit": "limit",
+    "--per-connection-delay": "per-connection-delay",
+    "--format": "format",
+}
+FLAGS_WITHOUT_VALUE = {
+    "--global": "global",
+    "--online": "online",
+    "--offline": "offline",
+    "--local": "local",
+    "--if-empty": "if-empty",
+    "-e": "if-empty",
+    "--if-unused": "if-unused",
+    "-u": "if-unused",
+    "--idempotent": "idempotent",
+    "--skip-if-unchanged": "skip-if-unchanged",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One verb as the command line sees it."""
+
+    name: str
+    group: str
+    help: str
+    usage: str = ""
+    arguments: tuple[int, int] = (0, 0)
+    """The least and the most words it takes."""
+    banner: str = ""
+    columns: tuple[str, ...] = ()
+    """The columns shown when none are named; empty: not a table."""
+    all_columns: tuple[str, ...] = ()
+    """What may be named; empty: no columns may be named."""
+    options: tuple[str, ...] = ()
+    """Names of the options it takes beside the general ones."""
+    example: str = ""
+    headers: bool = True
+    """rabbitmqctl has one table without a line of column names."""
+    banner_options: dict[str, str] = field(default_factory=dict)
+    """Defaults of the options that the banner shows."""
+
+
+QUEUE_COLUMNS = (
+    "arguments", "auto_delete", "consumer_capacity", "consumer_utilisation", "consumers", "disk_reads",
+    "disk_writes", "durable", "exclusive", "exclusive_consumer_pid", "exclusive_consumer_tag",
+    "head_message_timestamp", "leader", "members", "memory", "message_bytes", "message_bytes_persistent",
+    "message_bytes_ram", "message_bytes_ready", "message_bytes_unacknowledged", "messages",
+    "messages_persistent", "messages_ram", "messages_ready", "messages_ready_ram",
+    "messages_unacknowledged", "messages_unacknowledged_ram", "name", "online", "owner_pid", "pid",
+    "policy", "slave_pids", "state", "synchronised_slave_pids", "type",
+)  # fmt: skip
+CONNECTION_COLUMNS = (
+    "auth_mechanism", "channel_max", "channels", "client_properties", "connected_at", "frame_max", "host",
+    "name", "peer_cert_issuer", "peer_cert_subject", "peer_cert_validity", "peer_host", "peer_port", "pid",
+    "port", "protocol", "recv_cnt", "recv_oct", "send_cnt", "send_oct", "send_pend", "ssl", "ssl_cipher",
+    "ssl_hash", "ssl_key_exchange", "ssl_protocol", "state", "timeout", "user", "vhost",
+)  # fmt: skip
+CHANNEL_COLUMNS = (
+    "acks_uncommitted", "confirm", "connection", "consumer_count", "global_prefetch_count",
+    "messages_unacknowledged", "messages_uncommitted", "messages_unconfirmed", "name", "number", "pid",
+    "prefetch_count", "transactional", "user", "vhost",
+)  # fmt: skip
+CONSUMER_COLUMNS = (
+    "queue_name", "channel_pid", "consumer_tag", "ack_required", "prefetch_count", "active", "arguments",
+    "activity_status",
+)  # fmt: skip
+EXCHANGE_COLUMNS = ("arguments", "auto_delete", "durable", "internal", "name", "policy", "type")
+BINDING_COLUMNS = (
+    "source_name", "source_kind", "destination_name", "destination_kind", "routing_key", "arguments",
+)  # fmt: skip
+VHOST_COLUMNS = ("cluster_state", "default_queue_type", "description", "name", "tags", "tracing")
+POLICY_COLUMNS = ("vhost", "name", "pattern", "apply-to", "definition", "priority")
+POLICY_USAGE = f"{VHOST} [--priority <priority>] [--apply-to <apply-to>] <name> <pattern> <definition>"
+POLICY_OPTIONS = ("priority", "apply-to")
+PRIORITY_0 = {"priority": "0"}
+
+ALL = (
+    Verb("add_user", "Users", "Creates a new user; it has no permissions yet", "<username> <password>",
+         (1, 2), 'Adding user "{0}" ...', example="add_user anna s3cret"),
+    Verb("authenticate_user", "Users", "Tries a user's password", "<username> <password>", (1, 2),
+         'Authenticating user "{0}" ...'),
+    Verb("change_password", "Users", "Changes a user's password", "<username> <password>", (1, 2),
+         'Changing password for user "{0}" ...'),
+    Verb("clear_password", "Users", "Clears a user's password, so that it cannot log in with one",
+         "<username>", (1, 1), 'Clearing password for user "{0}" ...'),
+    Verb("delete_user", "Users", "Removes a user", "<username>", (1, 1), 'Deleting user "{0}" ...'),
+    Verb("list_users", "Users", "Lists users and their tags", HEADERS, (0, 0), "Listing users ...",
+         ("user", "tags")),
+    Verb("set_user_tags", "Users", "Sets a user's tags", "<username> <tag> [...]", (1, UNLIMITED),
+         'Setting tags for user "{0}" to [{rest}] ...', example="set_user_tags anna administrator"),
+    Verb("set_user_limits", "Users", "Sets a user's limits", "<username> <definition>", (2, 2),
+         'Setting user limits to "{1}" for user "{0}" ...',
+         example="set_user_limits anna '{\"max-connections\": 10}'"),
+    Verb("clear_user_limits", "Users", "Clears a user's limits", "<username> <limit_type> | all", (2, 2),
+         'Clearing {which} for user "{0}" ...'),
+    Verb("list_user_limits", "Users", "Lists user limits", "[--user <username>] [--global]", (0, 0),
+         "Listing limits for {whom} ...", ("user", "limits"), options=("user", "global")),
+
+    Verb("set_permissions", "Access Control", "Sets what a user may do in a vhost",
+         f"{VHOST} <username> <conf> <write> <read>", (4, 4),
+         'Setting permissions for user "{0}" in vhost "{vhost}" ...',
+         example="set_permissions -p / anna '.*' '.*' '.*'"),
+    Verb("clear_permissions", "Access Control", "Revokes a user's permissions in a vhost",
+         f"{VHOST} <username>", (1, 1), 'Clearing permissions for user "{0}" in vhost "{vhost}" ...'),
+    Verb("list_permissions", "Access Control", "Lists permissions in a vhost", f"{VHOST} {HEADERS}", (0, 0),
+         'Listing permissions for vhost "{vhost}" ...', ("user", "configure", "write", "read")),
+    Verb("list_user_permissions", "Access Control", "Lists a user's permissions in all vhosts",
+         f"{HEADERS} <username>", (1, 1), 'Listing permissions for user "{0}" ...',
+         ("vhost", "configure", "write", "read")),
+    Verb("set_topic_permissions", "Access Control", "Sets which routing keys a user may use",
+         f"{VHOST} <username> <exchange> <write> <read>", (4, 4),
+         'Setting topic permissions on "{1}" for user "{0}" in vhost "{vhost}" ...'),
+    Verb("clear_topic_permissions", "Access Control", "Clears a user's topic permissions",
+         f"{VHOST} <username> [<exchange>]", (1, 2),
+         'Clearing topic permissions {on}for user "{0}" in vhost "{vhost}" ...'),
+    Verb("list_topic_permissions", "Access Control", "Lists topic permissions in a vhost",
+         f"{VHOST} {HEADERS}", (0, 0), 'Listing topic permissions for vhost "{vhost}" ...',
+         ("user", "exchange", "write", "read")),
+    Verb("list_user_topic_permissions", "Access Control", "Lists a user's topic permissions",
+         f"{HEADERS} <username>", (1, 1), 'Listing topic permissions for user "{0}" ...',
+         ("vhost", "exchange", "write", "read"), headers=False),
+    Verb("list_vhosts", "Access Control", "Lists vhosts", f"{HEADERS} [<column> ...]", (0, UNLIMITED),
+         "Listing vhosts ...", ("name",), VHOST_COLUMNS),
+
+    Verb("add_vhost", "Virtual hosts", "Creates a vhost",
+         '<vhost> [--description <description> --tags "<tag1>,<tag2>,<...>"'
+         " --default-queue-type <quorum|classic|stream>]", (1, 1), 'Adding vhost "{0}" ...',
+         options=("description", "tags", "default-queue-type")),
+    Verb("delete_vhost", "Virtual hosts", "Deletes a vhost with everything in it", "<vhost>", (1, 1),
+         'Deleting vhost "{0}" ...'),
+    Verb("set_vhost_tags", "Virtual hosts", "Sets a vhost's tags", "<vhost> <tag> [...]", (1, UNLIMITED),
+         'Setting tags for virtual host "{0}" to [{rest}] ...'),
+    Verb("set_vhost_limits", "Virtual hosts", "Sets a vhost's limits", f"{VHOST} <definition>", (1, 1),
+         'Setting vhost limits to "{0}" for vhost "{vhost}" ...',
+         example="set_vhost_limits -p / '{\"max-queues\": 1000}'"),
+    Verb("clear_vhost_limits", "Virtual hosts", "Clears a vhost's limits", VHOST, (0, 0),
+         'Clearing vhost "{vhost}" limits ...'),
+    Verb("list_vhost_limits", "Virtual hosts", "Lists vhost limits", f"{VHOST} [--global] {HEADERS}", (0, 0),
+         "Listing limits for {where} ...", ("vhost", "limits"), options=("global",)),
+    Verb("trace_on", "Virtual hosts", "Copies every message to amq.rabbitmq.trace", VHOST, (0, 0),
+         'Starting tracing for vhost "{vhost}" ...'),
+    Verb("trace_off", "Virtual hosts", "Stops copying messages to amq.rabbitmq.trace", VHOST, (0, 0),
+         'Stopping tracing for vhost "{vhost}" ...'),
+
+    Verb("set_policy", "Policies", "Sets or updates a policy", POLICY_USAGE, (3, 3),
+         'Setting policy "{0}" for pattern "{1}" to "{2}" with priority "{priority}" for vhost "{vhost}" ...',
+         options=POLICY_OPTIONS, banner_options=PRIORITY_0,
+         example="set_policy short '^q' '{\"max-length\": 1000}' --apply-to queues"),
+    Verb("clear_policy", "Policies", "Removes a policy", f"{VHOST} <name>", (1, 1),
+         'Clearing policy "{0}" on vhost "{vhost}" ...'),
+    Verb("list_policies", "Policies", "Lists the policies of a vhost", f"{VHOST} {HEADERS}", (0, 0),
+         'Listing policies for vhost "{vhost}" ...', POLICY_COLUMNS),
+    Verb("set_operator_policy", "Policies", "Sets a policy that caps what others ask for", POLICY_USAGE,
+         (3, 3),
+         'Setting operator policy override "{0}" for pattern "{1}" to "{2}" with priority "{priority}"'
+         ' for vhost "{vhost}" ...', options=POLICY_OPTIONS, banner_options=PRIORITY_0),
+    Verb("clear_operator_policy", "Policies", "Removes an operator policy", f"{VHOST} <name>", (1, 1),
+         'Clearing operator policy "{0}" on vhost "{vhost}" ...'),
+    Verb("list_operator_policies", "Policies", "Lists the operator policies of a vhost", f"{VHOST} {HEADERS}",
+         (0, 0), 'Listing operator policy overrides for vhost "{vhost}" ...', POLICY_COLUMNS),
+
+    Verb("set_parameter", "Parameters", "Sets a runtime parameter",
+         f"{VHOST} <component_name> <name> <value>", (3, 3),
+         'Setting runtime parameter "{1}" for component "{0}" to "{2}" in vhost "{vhost}" ...'),
+    Verb("clear_parameter", "Parameters", "Clears a runtime parameter", f"{VHOST} <component_name> <name>",
+         (2, 2), 'Clearing runtime parameter "{1}" for component "{0}" on vhost "{vhost}" ...'),
+    Verb("list_parameters", "Parameters", "Lists a vhost's runtime parameters", f"{VHOST} {HEADERS}", (0, 0),
+         'Listing runtime parameters for vhost "{vhost}" ...', ("component", "name", "value")),
+    Verb("set_global_parameter", "Parameters", "Sets a global runtime parameter", "<name> <value>", (2, 2),
+         'Setting global runtime parameter "{0}" to "{1}" ...'),
+    Verb("clear_global_parameter", "Parameters", "Clears a global runtime parameter", "<name>", (1, 1),
+         'Clearing global runtime parameter "{0}" ...'),
+    Verb("list_global_parameters", "Parameters", "Lists global runtime parameters", HEADERS, (0, 0),
+         "Listing global runtime parameters ...", ("name", "value")),
+
+    Verb("list_queues", "Monitoring", "Lists queues and their properties",
+         f"{VHOST} [--online] [--offline] [--local] {HEADERS} [<column>, ...]", (0, UNLIMITED),
+         "Timeout: {timeout} seconds ...\nListing queues for vhost {vhost} ...", ("name", "messages"),
+         QUEUE_COLUMNS, ("online", "offline", "local"), "list_queues name messages consumers"),
+    Verb("list_exchanges", "Monitoring", "Lists exchanges", f"{VHOST} {HEADERS} [<column> ...]",
+         (0, UNLIMITED), "Listing exchanges for vhost {vhost} ...", ("name", "type"), EXCHANGE_COLUMNS),
+    Verb("list_bindings", "Monitoring", "Lists bindings", f"{VHOST} {HEADERS} [<column> ...]", (0, UNLIMITED),
+         "Listing bindings for vhost {vhost}...", BINDING_COLUMNS, BINDING_COLUMNS),
+    Verb("list_connections", "Monitoring", "Lists client connections", f"{HEADERS} [<column> ...]",
+         (0, UNLIMITED), "Listing connections ...", ("user", "peer_host", "peer_port", "state"),
+         CONNECTION_COLUMNS),
+    Verb("list_channels", "Monitoring", "Lists channels", f"{HEADERS} [<column> ...]", (0, UNLIMITED),
+         "Listing channels ...", ("pid", "user", "consumer_count", "messages_unacknowledged"),
+         CHANNEL_COLUMNS),
+    Verb("list_consumers", "Monitoring", "Lists consumers", f"{VHOST} {HEADERS} [<column> ...]",
+         (0, UNLIMITED), "Listing consumers in vhost {vhost} ...", CONSUMER_COLUMNS[:-1], CONSUMER_COLUMNS),
+    Verb("ping", "Monitoring", "Checks that the node runs and answers", "", (0, 0),
+         "Will ping {node}. This only checks that the process runs and answers. Timeout: {timeout_ms} ms."),
+    Verb("status", "Monitoring", "Shows the status of a node", "", (0, 0), "Status of node {node} ..."),
+
+    Verb("purge_queue", "Queues", "Drops all ready messages of a queue", "<queue>", (1, 1),
+         "Purging queue '{0}' in vhost '{vhost}' ..."),
+    Verb("delete_queue", "Queues", "Deletes a queue", "<queue_name> [--if-empty|-e] [--if-unused|-u]", (1, 1),
+         "Deleting queue '{0}' on vhost '{vhost}' {conditions}...", options=("if-empty", "if-unused")),
+
+    Verb("close_connection", "Operations", "Closes a connection", "<connection pid> <explanation>", (2, 2),
+         "Closing connection {0}, reason: {1}..."),
+    Verb("close_all_connections", "Operations", "Closes all connections of a vhost or of the node",
+         "[--vhost <vhost> --limit <limit>] [-n <node> --global]"
+         " [--per-connection-delay <delay>] <explanation>",
+         (1, 1), "Closing all connections in vhost {vhost}, reason: {0}...",
+         options=("limit", "global", "per-connection-delay")),
+    Verb("close_all_user_connections", "Operations", "Closes all connections of a user",
+         "<username> <explanation>", (2, 2), "Closing connections of user {0}, reason: {1}..."),
+    Verb("set_vm_memory_high_watermark", "Operations", "Sets the memory watermark until the next restart",
+         "<fraction> | absolute <value>", (1, 2), "Setting memory threshold on {node} to {threshold} ..."),
+    Verb("set_disk_free_limit", "Operations", "Sets the disk space limit until the next restart",
+         "<disk_limit> | mem_relative <fraction>", (1, 2),
+         "Setting disk free limit on {node} to {threshold} ..."),
+
+    Verb("export_definitions", "Definitions", "Writes users, vhosts, policies, queues … as JSON",
+         '<file_path | "-"> [--format <json>]', (1, 1),
+         'Exporting definitions in JSON to a file at "{0}" ...', options=("format",),
+         example="export_definitions definitions.json"),
+    Verb("import_definitions", "Definitions", "Reads definitions from JSON",
+         '<file_path | "-"> [--format <json>] [--skip-if-unchanged]', (0, 1),
+         'Importing definitions in JSON from a file at "{0}" ...', options=("format", "skip-if-unchanged")),
+
+    Verb("await_startup", "Nodes", "Waits until the node serves clients", "", (0, 0)),
+    Verb("stop", "Nodes", "Stops the node", "[--idempotent] [<pidfile>]", (0, 1),
+         "Stopping and halting node {node} ...", options=("idempotent",)),
+    Verb("shutdown", "Nodes", "Stops the node and waits until its process is gone", "", (0, 0),
+         "Shutting down node {node} ..."),
+)  # fmt: skip
+
+VERBS = {verb.name: verb for verb in ALL}

@@ -1,0 +1,58 @@
+"""What the verbs need of a running node: the seam between control and runtime."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from mirrormq.config.settings import Settings
+from mirrormq.metadata.store import MetadataStore
+
+
+class LiveObjects(Protocol):
+    """What is going on, as rows of plain values under rabbitmqctl's column names."""
+
+    def queues(self, vhost: str) -> list[dict[str, Any]]:
+        """A row for each queue of a vhost."""
+
+    def connections(self) -> list[dict[str, Any]]:
+        """A row for each client connection."""
+
+    def channels(self) -> list[dict[str, Any]]:
+        """A row for each channel."""
+
+    def consumers(self, vhost: str) -> list[dict[str, Any]]:
+        """A row for each consumer of a vhost."""
+
+    def purge_queue(self, vhost: str, name: str) -> int | None:
+        """Drop a queue's ready messages; None if there is no such queue."""
+
+    def close_connections(
+        self, explanation: str, *, pid: str = "", user: str = "", vhost: str = "", limit: int = 0
+    ) -> int:
+        """Close, with 320, the connections that fit what is given; says how many they were."""
+
+
+class NodeState(Protocol):
+    """What the node as a whole can tell and be told."""
+
+    def status(self) -> dict[str, Any]:
+        """The values of `mirrormqctl status` under RabbitMQ's names."""
+
+    def set_memory_watermark(self, relative: float | None, absolute_bytes: int | None) -> None:
+        """Change the memory watermark until the next restart."""
+
+    def set_disk_free_limit(self, relative: float | None, absolute_bytes: int | None) -> None:
+        """Change the disk limit until the next restart."""
+
+    def stop(self) -> None:
+        """Begin a graceful stop, after the reply has gone out."""
+
+
+class Node(NodeState, Protocol):
+    """A node as its operator sees it."""
+
+    settings: Settings
+    serving: bool
+    """Are the listeners open?"""
+    metadata: MetadataStore
+    live: LiveObjects

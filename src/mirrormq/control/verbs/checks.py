@@ -1,0 +1,41 @@
+"""Questions that many verbs ask first, with rabbitmqctl's words for a no."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mirrormq.control.node import Node
+from mirrormq.control.protocol import EXIT_DATA, EXIT_NO_USER, EXIT_UNAVAILABLE, ControlError
+from mirrormq.metadata.records import User, Vhost
+
+
+def user_of(node: Node, name: str, *, quoted: bool = True) -> User:
+    """The user, or the refusal; rabbitmqctl quotes the name in some verbs and not in others."""
+    user = node.metadata.state.users.get(name)
+    if user is None:
+        shown = f'"{name}"' if quoted else name
+        raise ControlError(f"User {shown} does not exist", EXIT_NO_USER)
+    return user
+
+
+def vhost_of(node: Node, name: str) -> Vhost:
+    """The vhost, or the refusal as the listing verbs word it."""
+    vhost = node.metadata.state.vhosts.get(name)
+    if vhost is None:
+        raise ControlError(f"Virtual host '{name}' does not exist", EXIT_DATA, bare=True)
+    return vhost
+
+
+def json_value(text: str) -> Any:
+    """A JSON argument of the command line."""
+    try:
+        return msgspec.json.decode(text.encode("utf-8", "surrogateescape"))
+    except msgspec.DecodeError:
+        raise ControlError("JSON decoding error. Reason: badarg", EXIT_UNAVAILABLE) from None
+
+
+def validation_failed(explanation: str) -> ControlError:
+    """What a parameter's or policy's validator said, as rabbitmqctl shows it."""
+    return ControlError(f"Validation failed\n\n{explanation}\n", EXIT_UNAVAILABLE)

@@ -1,0 +1,53 @@
+"""Connections, channels and consumers: listing and closing them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirrormq.control.node import Node
+from mirrormq.control.protocol import ControlError, Request
+from mirrormq.control.verbs.checks import vhost_of
+
+
+def list_connections(node: Node, request: Request) -> list[dict[str, Any]]:
+    return node.live.connections()
+
+
+def list_channels(node: Node, request: Request) -> list[dict[str, Any]]:
+    return node.live.channels()
+
+
+def list_consumers(node: Node, request: Request) -> list[dict[str, Any]]:
+    vhost_of(node, request.vhost)
+    return node.live.consumers(request.vhost)
+
+
+def close_connection(node: Node, request: Request) -> None:
+    """rabbitmqctl is content with a well-formed pid of nobody; so are we with none found by name."""
+    pid, explanation = request.arguments
+    if not (pid.startswith("<") and pid.endswith(">") and pid.count(".") >= 3):
+        raise ControlError(f'Error:\n{{:invalid_pid_syntax, "{pid}"}}')
+    node.live.close_connections(explanation, pid=pid)
+
+
+def close_all_connections(node: Node, request: Request) -> str:
+    """All of a vhost; with --global, all of the node."""
+    limit = int(request.options.get("limit", 0))
+    vhost = "" if request.flag("global") else request.vhost
+    closed = node.live.close_connections(request.arguments[0], vhost=vhost, limit=limit)
+    return f"Closed {closed} connections"
+
+
+def close_all_user_connections(node: Node, request: Request) -> None:
+    user, explanation = request.arguments
+    node.live.close_connections(explanation, user=user)
+
+
+VERBS = {
+    "list_connections": list_connections,
+    "list_channels": list_channels,
+    "list_consumers": list_consumers,
+    "close_connection": close_connection,
+    "close_all_connections": close_all_connections,
+    "close_all_user_connections": close_all_user_connections,
+}

@@ -1,0 +1,62 @@
+"""What is declared: exchanges and bindings; and queues with what is going on in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirrormq.control.node import Node
+from mirrormq.control.protocol import Request
+from mirrormq.control.tables import typed_arguments
+from mirrormq.control.verbs.checks import vhost_of
+from mirrormq.metadata.policies import Policies
+
+
+def list_queues(node: Node, request: Request) -> list[dict[str, Any]]:
+    vhost_of(node, request.vhost)
+    if request.flag("offline") and not request.flag("online") and not request.flag("local"):
+        return []
+    return node.live.queues(request.vhost)
+
+
+def list_exchanges(node: Node, request: Request) -> list[dict[str, Any]]:
+    vhost_of(node, request.vhost)
+    policies = Policies(node.metadata.state)
+    return [
+        {
+            "name": exchange.name,
+            "type": exchange.kind,
+            "durable": exchange.durable,
+            "auto_delete": exchange.auto_delete,
+            "internal": exchange.internal,
+            "arguments": typed_arguments(exchange.arguments),
+            "policy": policies.effective(request.vhost, exchange.name, "exchanges").policy or "",
+        }
+        for exchange in node.metadata.state.exchanges_of(request.vhost).values()
+    ]
+
+
+def list_bindings(node: Node, request: Request) -> list[dict[str, Any]]:
+    """Every queue is bound to the default exchange by its own name; that is listed and not stored."""
+    vhost_of(node, request.vhost)
+    state = node.metadata.state
+    implied = [_row("", name, "queue", name, b"") for name in state.queues_of(request.vhost)]
+    declared = [
+        _row(found.source, found.destination, found.destination_kind, found.routing_key, found.arguments)
+        for found in state.bindings.values()
+        if found.vhost == request.vhost
+    ]
+    return implied + declared
+
+
+def _row(source: str, destination: str, kind: str, routing_key: str, arguments: bytes) -> dict[str, Any]:
+    return {
+        "source_name": source,
+        "source_kind": "exchange",
+        "destination_name": destination,
+        "destination_kind": kind,
+        "routing_key": routing_key,
+        "arguments": typed_arguments(arguments),
+    }
+
+
+VERBS = {"list_queues": list_queues, "list_exchanges": list_exchanges, "list_bindings": list_bindings}

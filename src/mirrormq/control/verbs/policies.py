@@ -1,0 +1,115 @@
+"""Policies and operator policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirrormq.control.node import Node
+from mirrormq.control.protocol import ControlError, Request
+from mirrormq.control.verbs.checks import json_value, validation_failed, vhost_of
+from mirrormq.metadata.commands import DeleteOperatorPolicy, DeletePolicy, PutOperatorPolicy, PutPolicy
+from mirrormq.metadata.policies import (
+    PolicyInvalid,
+    validate_operator_policy,
+    validate_policy,
+    validate_policy_fields,
+)
+from mirrormq.metadata.records import OperatorPolicy, Policy
+
+
+def checked_policy(
+    vhost: str, name: str, pattern: Any, apply_to: Any, definition: Any, priority: Any
+) -> Policy:
+    """A policy, if RabbitMQ would take it."""
+    _check(validate_policy, pattern, apply_to, definition, priority)
+    return Policy(vhost, name, pattern, apply_to, definition, priority)
+
+
+def checked_operator_policy(
+    vhost: str, name: str, pattern: Any, apply_to: Any, definition: Any, priority: Any
+) -> OperatorPolicy:
+    """An operator policy, if RabbitMQ would take it."""
+    _check(validate_operator_policy, pattern, apply_to, definition, priority)
+    return OperatorPolicy(vhost, name, pattern, apply_to, definition, priority)
+
+
+def _check(validate: Any, pattern: Any, apply_to: Any, definition: Any, priority: Any) -> None:
+    try:
+        validate_policy_fields(pattern, apply_to, priority)
+        if not isinstance(definition, dict):
+            raise PolicyInvalid("definition should be an object")
+        validate(definition)
+    except PolicyInvalid as error:
+        raise validation_failed(str(error)) from None
+
+
+def _fields(request: Request) -> tuple[str, str, str, str, Any, int]:
+    name, pattern, definition = request.arguments
+    priority = str(request.options.get("priority", "0"))
+    try:
+        number = int(priority)
+    except ValueError:
+        raise validation_failed(f"{priority} is not a number") from None
+    apply_to = str(request.options.get("apply-to", "all"))
+    return request.vhost, name, pattern, apply_to, json_value(definition), number
+
+
+def set_policy(node: Node, request: Request) -> None:
+    policy = checked_policy(*_fields(request))
+    vhost_of(node, request.vhost)
+    node.metadata.write(PutPolicy(policy))
+
+
+def set_operator_policy(node: Node, request: Request) -> None:
+    policy = checked_operator_policy(*_fields(request))
+    vhost_of(node, request.vhost)
+    node.metadata.write(PutOperatorPolicy(policy))
+
+
+def clear_policy(node: Node, request: Request) -> None:
+    _check_present(request.vhost, request.arguments[0], node.metadata.state.policies)
+    node.metadata.write(DeletePolicy(request.vhost, request.arguments[0]))
+
+
+def clear_operator_policy(node: Node, request: Request) -> None:
+    _check_present(request.vhost, request.arguments[0], node.metadata.state.operator_policies)
+    node.metadata.write(DeleteOperatorPolicy(request.vhost, request.arguments[0]))
+
+
+def _check_present(vhost: str, name: str, table: Any) -> None:
+    if (vhost, name) not in table:
+        raise ControlError("Parameter does not exist")
+
+
+def list_policies(node: Node, request: Request) -> list[dict[str, Any]]:
+    return _rows(node, request, node.metadata.state.policies.values())
+
+
+def list_operator_policies(node: Node, request: Request) -> list[dict[str, Any]]:
+    return _rows(node, request, node.metadata.state.operator_policies.values())
+
+
+def _rows(node: Node, request: Request, found: Any) -> list[dict[str, Any]]:
+    vhost_of(node, request.vhost)
+    return [
+        {
+            "vhost": policy.vhost,
+            "name": policy.name,
+            "pattern": policy.pattern,
+            "apply-to": policy.apply_to,
+            "definition": policy.definition,
+            "priority": policy.priority,
+        }
+        for policy in found
+        if policy.vhost == request.vhost
+    ]
+
+
+VERBS = {
+    "set_policy": set_policy,
+    "clear_policy": clear_policy,
+    "list_policies": list_policies,
+    "set_operator_policy": set_operator_policy,
+    "clear_operator_policy": clear_operator_policy,
+    "list_operator_policies": list_operator_policies,
+}

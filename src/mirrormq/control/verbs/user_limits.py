@@ -1,0 +1,55 @@
+"""How many connections and channels one user may have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mirrormq.auth.limits import USER_LIMITS
+from mirrormq.control.node import Node
+from mirrormq.control.protocol import ControlError, Request
+from mirrormq.control.verbs.checks import json_value
+from mirrormq.control.verbs.vhosts import checked_limits
+from mirrormq.metadata.commands import PutUser
+from mirrormq.metadata.records import User
+
+
+def _user(node: Node, name: str) -> User:
+    user = node.metadata.state.users.get(name)
+    if user is None:
+        raise ControlError(f'{{:no_such_user, "{name}"}}')
+    return user
+
+
+def set_user_limits(node: Node, request: Request) -> None:
+    """Limits that are not named stay as they are."""
+    name, definition = request.arguments
+    limits = checked_limits(json_value(definition), USER_LIMITS)
+    user = _user(node, name)
+    node.metadata.write(PutUser(msgspec.structs.replace(user, limits={**user.limits, **limits})))
+
+
+def clear_user_limits(node: Node, request: Request) -> None:
+    name, kind = request.arguments
+    user = _user(node, name)
+    kept = {} if kind == "all" else {key: value for key, value in user.limits.items() if key != kind}
+    node.metadata.write(PutUser(msgspec.structs.replace(user, limits=kept)))
+
+
+def list_user_limits(node: Node, request: Request) -> list[dict[str, Any]]:
+    if request.flag("global"):
+        return [
+            {"user": user.name, "limits": user.limits}
+            for user in node.metadata.state.users.values()
+            if user.limits
+        ]
+    user = _user(node, str(request.options.get("user", "guest")))
+    return [{"user": user.name, "limits": user.limits}]
+
+
+VERBS = {
+    "set_user_limits": set_user_limits,
+    "clear_user_limits": clear_user_limits,
+    "list_user_limits": list_user_limits,
+}
