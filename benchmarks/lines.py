@@ -1,0 +1,156 @@
+"""The lines of the table: what is done to a broker, which number is taken, what we promised."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchmarks.brokers import Broker
+from mirrormq.perf.dial import Dialer
+from mirrormq.perf.options import parse_uri
+from mirrormq.wire import methods
+
+QUEUE = "bench"
+BACKLOG = 200_000
+CONNECTIONS = 200
+ANSWER_DEADLINE_S = 180.0
+
+Number = float
+Measure = Callable[[Broker, float], Number]
+"""Runs one round for so many seconds on a broker that does nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table."""
+
+    key: str
+    work: str
+    unit: str
+    target: float
+    """What MirrorMQ's number must be, in RabbitMQ's: at least for rates, at most for times."""
+    measure: Measure
+    lower_is_better: bool = False
+
+    def ratio(self, rabbitmq: Number, mirrormq: Number) -> float:
+        """MirrorMQ's number in RabbitMQ's."""
+        return mirrormq / rabbitmq if rabbitmq else 0.0
+
+    def met(self, ratio: float) -> bool:
+        """Whether the promise is kept."""
+        return ratio <= self.target if self.lower_is_better else ratio >= self.target
+
+    def promise(self) -> str:
+        """The target in words."""
+        return f"≤ {self.target:g} ×" if self.lower_is_better else f"≥ {self.target:g} ×"
+
+
+def perf(broker: Broker, *arguments: str) -> dict[str, float]:
+    """Run the load generator in a process of its own and read its answer."""
+    command = [
+        sys.executable,
+        "-m",
+        "mirrormq.perf",
+        "--uri",
+        broker.uri,
+        "--queue",
+        QUEUE,
+        "--json",
+        *arguments,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_DEADLINE_S)
+    if done.returncode:
+        raise RuntimeError(f"{broker.name}: {done.stderr.strip()}")
+    answer: dict[str, float] = json.loads(done.stdout)
+    return answer
+
+
+def drop_queue(broker: Broker) -> None:
+    """Leave nothing behind for the next round; deleting an absent queue is no error."""
+    dialer = Dialer(parse_uri(broker.uri), ANSWER_DEADLINE_S)
+    dialer.call(methods.encode_queue_delete(QUEUE), methods.QUEUE_DELETE_OK)
+    dialer.close()
+
+
+def publish_only(broker: Broker, seconds: float) -> Number:
+    """From the first byte until the broker answered a question asked behind the last message."""
+    try:
+        answer = perf(broker, "--mode", "publish", "--confirm-window", "0", "--duration", str(seconds))
+        return answer["published_per_second"]
+    finally:
+        drop_queue(broker)
+
+
+def publish_and_consume(*arguments: str) -> Measure:
+    """Both ends at work; the slower one counts."""
+
+    def measure(broker: Broker, seconds: float) -> Number:
+        answer = perf(broker, "--duration", str(seconds), *arguments)
+        return min(answer["confirmed_per_second"], answer["consumed_per_second"])
+
+    return measure
+
+
+def consume_backlog(broker: Broker, seconds: float) -> Number:
+    """From basic.consume to the last of the backlog; filling the queue is not measured."""
+    try:
+        perf(broker, "--mode", "publish", "--messages", str(BACKLOG))
+        return perf(broker, "--mode", "consume", "--messages", str(BACKLOG))["consumed_per_second"]
+    finally:
+        drop_queue(broker)
+
+
+def many_connections(broker: Broker, seconds: float) -> Number:
+    """Each connection publishes to itself and waits: the 99th percentile of publish to deliver."""
+    arguments = ("--mode", "latency", "--connections", str(CONNECTIONS), "--duration", str(seconds))
+    latency: object = perf(broker, *arguments)["deliver_latency_ms"]
+    assert isinstance(latency, dict)
+    return float(latency["p99"])
+
+
+def start(broker: Broker, seconds: float) -> Number:
+    """A second, fresh node of the same kind, from the command to a client's open channel."""
+    fresh = type(broker)()
+    try:
+        fresh.start()
+        return fresh.start_s
+    finally:
+        fresh.stop()
+
+
+ACKS = "acks (prefetch 500, ack every 100), confirm window 1000"
+
+LINES = (
+    Line("publish", "publish only, transient, no confirms", "msg/s", 8, publish_only),
+    Line("transient", f"publish + consume, transient, {ACKS}", "msg/s", 5, publish_and_consume()),
+    Line(
+        "persistent",
+        "the same, persistent messages, durable queue",
+        "msg/s",
+        5,
+        publish_and_consume("--durable", "--persistent"),
+    ),
+    Line("backlog", f"consume only, from a backlog of {BACKLOG:,}", "msg/s", 4, consume_backlog),
+    Line(
+        "connections",
+        f"{CONNECTIONS} connections, one message in flight each, publish→deliver p99",
+        "ms",
+        1,
+        many_connections,
+        lower_is_better=True,
+    ),
+    Line(
+        "1k", "publish + consume, 1 KiB bodies, transient", "msg/s", 3, publish_and_consume("--size", "1024")
+    ),
+    Line(
+        "64k",
+        "publish + consume, 64 KiB bodies, transient",
+        "msg/s",
+        1.5,
+        publish_and_consume("--size", "65536"),
+    ),
+    Line("start", "node start to first client served", "s", 0.25, start, lower_is_better=True),
+)

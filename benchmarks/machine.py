@@ -1,0 +1,33 @@
+"""What a number was measured on, because without it the number says nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+
+def describe(rabbitmq_version: str | None) -> list[str]:
+    """The machine and the programs, one fact a line."""
+    return [
+        f"processor: {_processor()}, {os.cpu_count()} cores",
+        f"memory: {_memory_gib():.0f} GiB",
+        f"system: {platform.system()} {platform.release()}",
+        f"Python: {platform.python_version()} ({platform.python_compiler()})",
+        f"RabbitMQ: {rabbitmq_version or 'not installed'}",
+        f"load average before: {os.getloadavg()[0]:.2f}",
+    ]
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def _memory_gib() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
