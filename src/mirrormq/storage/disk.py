@@ -117,7 +117,12 @@ class LocalDisk:
     """The real thing."""
 
     def make_directory(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        if os.path.isdir(path):
+            return
+        parent = os.path.dirname(os.path.abspath(path))
+        self.make_directory(parent)
+        os.mkdir(path)
+        self.sync_directory(parent)
 
     def list(self, directory: str) -> list[str]:
         return sorted(os.listdir(directory))

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrormq.storage import records
-from mirrormq.storage.limits import SPARSE_RATIO
+from mirrormq.storage.limits import FREED_PER_STEP, SPARSE_RATIO
 from mirrormq.storage.queue_store import merged
-from mirrormq.storage.recovery import valid_body
+from mirrormq.storage.scanning import valid_body
 from mirrormq.storage.segments import Segment
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Housekeeper:
             for item in journal.segments.by_number.values()
             if item.number != journal.segments.last_number
         ]
-        dead = [segment for segment in sealed if not segment.live]
+        dead = [segment for segment in sealed if not segment.live][:FREED_PER_STEP]
         if not dead:
             return 0
         journal.write_pending()
@@ -87,18 +87,23 @@ class Housekeeper:
         for store in journal.queues.values():
             if store.next_segment == segment.number:
                 store.write_next()
-            if store.delivered_segment == segment.number and store.table.count:
-                store.write_delivered()
+            if store.delivered_segment == segment.number:
+                if store.table.count:
+                    store.write_delivered()
+                else:
+                    store.delivered_up_to = store.delivered_segment = 0
 
     def _choose_sparse(self) -> Segment | None:
-        """The emptiest sealed segment below the ratio that nobody is draining just now."""
+        """The emptiest sealed segment below the ratio that nobody is draining just now. One that was
+        cut short by a restart counts as empty behind its end, so that small files do not pile up."""
         best, best_ratio = None, SPARSE_RATIO
         newest = self._journal.segments.last_number
         for segment in self._journal.segments.by_number.values():
             settled, segment.settled_live = segment.settled_live == segment.live, segment.live
             if not settled or segment.damaged or segment.number == newest or not segment.total:
                 continue
-            ratio = segment.live / segment.total
+            fill = min(1.0, segment.used_bytes / self._journal.writer.segment_bytes)
+            ratio = fill * segment.live / segment.total
             if ratio < best_ratio:
                 best, best_ratio = segment, ratio
         return best
@@ -112,7 +117,7 @@ class Housekeeper:
             length = records.PREFIX.unpack_from(data, at)[0] + records.PREFIX_BYTES
             if at + length > len(data):
                 break
-            body = valid_body(segment, data, at)
+            body = valid_body(segment.checksum, segment.salt, data, at)
             if body is None:
                 return self._give_up(segment)
             if body[0] == records.MESSAGE:
@@ -123,13 +128,15 @@ class Housekeeper:
         self._offset += at
         if self._offset >= segment.used_bytes:
             self._compacting = None
+            segment.damaged = segment.live > 0
         return at
 
     def _copy_long(self, segment: Segment) -> int:
         """Copy one record that is longer than the budget."""
         prefix = self._read(segment, records.PREFIX_BYTES)
         length = records.PREFIX.unpack(prefix)[0] + records.PREFIX_BYTES if prefix else 0
-        body = valid_body(segment, self._read(segment, min(length, segment.used_bytes)), 0)
+        data = self._read(segment, min(length, segment.used_bytes))
+        body = valid_body(segment.checksum, segment.salt, data, 0)
         if body is None:
             return self._give_up(segment)
         if body[0] == records.MESSAGE:

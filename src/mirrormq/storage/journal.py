@@ -16,6 +16,7 @@ After any JournalFailed every call raises it again: the node must stop. Records 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 from mirrormq.queues.message import Message
 from mirrormq.storage import records, shutdown_index
@@ -159,7 +160,8 @@ class Journal:
         self.flush(sync=True)
         self.writer.seal()
         if not self._index_exists:
-            shutdown_index.save(self._disk, self._directory, self)
+            with suppress(OSError):  # it only saves time; without it the next open scans
+                shutdown_index.save(self._disk, self._directory, self)
         self.segments.close()
         self.writer.failure = "the journal is closed"
 

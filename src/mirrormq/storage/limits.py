@@ -32,8 +32,11 @@ REFERENCES_PER_RECORD = 4096
 """A message routed to more queues than this is stored more than once."""
 
 SPARSE_RATIO = 0.5
-"""A sealed segment whose live share is below this is compacted: at worst one byte copied for each
-byte freed, and at most about twice the live data on disk."""
+"""A sealed segment whose live share is below this is compacted: at worst one byte is copied for each
+byte freed, and sealed segments take at most about twice their live data."""
+
+FREED_PER_STEP = 4
+"""Segments removed in one housekeeping step: removing one takes about a millisecond."""
 
 SEQUENCE_RESERVE = 1 << 16
 """`reserve` writes a NEXT record this far ahead, so that memory-only messages cost one small record

@@ -48,20 +48,17 @@ Zeros up to the end of a segment are its unused, preallocated part, not damage.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from struct import Struct
 
 from mirrormq.storage import records
 from mirrormq.storage.disk import Disk
-from mirrormq.storage.limits import RESYNC_CHECKSUM_BYTES
 from mirrormq.storage.queue_store import EVERY_SEQUENCE, JournalQueue
+from mirrormq.storage.scanning import find_record, valid_body, zeros_from
 from mirrormq.storage.segments import Segment, Segments, widen
 from mirrormq.storage.table import CHUNK_BITS, MASK
 
-KINDS = frozenset((records.MESSAGE, records.ACK, records.DELIVERED, records.ERASED, records.NEXT))
-KIND = re.compile(b"[" + re.escape(bytes(sorted(KINDS))) + b"]")
 SIMPLE_MESSAGE = bytes((records.MESSAGE, records.DURABLE, 1, 0))
 """How the body of a durable message for one queue starts."""
 WHOLE_HEAD = Struct("<II" + records.SINGLE_HEAD.format.removeprefix("<"))
@@ -167,9 +164,9 @@ class Recovery:
         at = end = records.DATA_AT
         while True:
             at = end = self._replay(segment, data, at)
-            if data.count(0, at) == len(data) - at:
+            if zeros_from(data, at):
                 return end
-            at = find_record(segment, data, at)
+            at = find_record(segment.checksum, segment.salt, data, at)
             if at < 0:
                 reason = "torn by a crash" if newest else "damaged"
                 self._drop(path, end, len(data), reason)
@@ -244,7 +241,7 @@ class Recovery:
 
     def _replay_other(self, segment: Segment, data: bytes, at: int) -> int:
         """Replay one record of any kind; gives the offset behind it, or `at` if it is bad."""
-        body = valid_body(segment, data, at)
+        body = valid_body(segment.checksum, segment.salt, data, at)
         if body is None:
             return at
         kind = body[0]
@@ -284,34 +281,3 @@ class Recovery:
             chunk[sequence & MASK] = position
             sizes[sequence & MASK] = size
             self._note_stored(segment, queue_id, sequence, sequence, 1)
-
-
-def valid_body(segment: Segment, data: bytes, at: int) -> bytes | None:
-    """The body of the record at an offset, None if there is no valid one."""
-    if at + records.START.size > len(data):
-        return None
-    length, check, kind = records.START.unpack_from(data, at)
-    body_at = at + records.PREFIX_BYTES
-    if kind not in KINDS or body_at + length > len(data):
-        return None
-    body = data[body_at : body_at + length]
-    return body if segment.checksum(segment.salt, body) == check else None
-
-
-def find_record(segment: Segment, data: bytes, bad_at: int) -> int:
-    """Offset of the first valid record behind a bad one, -1 if there is none."""
-    if bad_at + records.PREFIX_BYTES <= len(data):
-        length = records.PREFIX.unpack_from(data, bad_at)[0]
-        next_at = bad_at + records.PREFIX_BYTES + int(length)
-        if length and valid_body(segment, data, next_at) is not None:
-            return next_at
-    budget = RESYNC_CHECKSUM_BYTES
-    for match in KIND.finditer(data, bad_at + records.PREFIX_BYTES + 1):
-        at = match.start() - records.PREFIX_BYTES
-        length = records.PREFIX.unpack_from(data, at)[0]
-        if length > budget or at + records.PREFIX_BYTES + length > len(data):
-            continue
-        budget -= length
-        if valid_body(segment, data, at) is not None:
-            return at
-    return -1

@@ -23,7 +23,7 @@ class Writer:
 
     def __init__(self, segments: Segments, segment_bytes: int, before_first: Callable[[], None]) -> None:
         self._segments = segments
-        self._segment_bytes = segment_bytes
+        self.segment_bytes = segment_bytes
         self._before_first = before_first
         self._parts: list[bytes] = []
         self._written = 0
@@ -98,7 +98,7 @@ class Writer:
     ) -> None:
         """The hot loop: as many messages as the tail has room for, the first in any case."""
         parts, base, end, salt, checksum = self._parts, tail.base, self._end, tail.salt, tail.checksum
-        limit = self._segment_bytes
+        limit = self.segment_bytes
         pack_head, pack_prefix = records.SINGLE_HEAD.pack, records.PREFIX.pack
         prefix_bytes = records.PREFIX_BYTES
         body_size, body_size_at = records.BODY_SIZE.unpack_from, records.BODY_SIZE_AT
@@ -131,12 +131,12 @@ class Writer:
         """The tail, or a new one if `size` more bytes do not fit. An empty one takes any size."""
         self.check()
         tail = self.tail
-        if tail is not None and (self._end + size <= self._segment_bytes or self._end == records.DATA_AT):
+        if tail is not None and (self._end + size <= self.segment_bytes or self._end == records.DATA_AT):
             return tail
         self.seal()
         try:
             self._before_first()
-            self.tail, self._file = self._segments.create(self._segment_bytes)
+            self.tail, self._file = self._segments.create(self.segment_bytes)
         except OSError as error:
             raise self.fail(error) from error
         self._end = self._written = self._synced = records.DATA_AT

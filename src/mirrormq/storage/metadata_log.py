@@ -1,0 +1,142 @@
+"""A small append-only log beside the journal: the node's metadata, one entry after another.
+
+One file, with the journal's header and record format; a snapshot writes a new file and renames it
+over the old one, so there is always exactly one whole history. A torn tail is cut off on `open`;
+a damaged entry in the middle is dropped and reported, and those behind it are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mirrormq.errors import DamageError
+from mirrormq.storage import records
+from mirrormq.storage.disk import Disk, File
+from mirrormq.storage.errors import JournalFailed
+from mirrormq.storage.recovery import Dropped
+from mirrormq.storage.scanning import find_record, valid_body, zeros_from
+
+NAME = "metadata.log"
+
+
+class MetadataLog:
+    """Entries since the last snapshot; the snapshot's own entries come first."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._path = f"{directory}/{NAME}"
+        self._file: File | None = None
+        self._end = 0
+        self._salt = 0
+        self._checksum: records.Checksum = records.no_checksum
+        self._failure: str | None = None
+        self.dropped: list[Dropped] = []
+        """What `open` could not use."""
+        self.entries = 0
+        """Entries in the file; when there are many, it is time for a snapshot."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the file."""
+        return self._end
+
+    def open(self) -> list[bytes]:
+        """Everything that is in the log. Call once, first. Raises DamageError if the file's header is
+        gone: starting with empty metadata would make the node forget its queues."""
+        self._disk.make_directory(self._directory)
+        names = self._disk.list(self._directory)
+        if f"{NAME}.new" in names:
+            self._disk.remove(f"{self._path}.new")
+        if NAME not in names:
+            self._replace([])
+            return []
+        file = self._disk.open(self._path)
+        data = file.read(file.size(), 0)
+        header = records.read_file_header(data)
+        checksum = records.checksum_named(header[1]) if header is not None else None
+        if header is None or checksum is None:
+            file.close()
+            raise DamageError(f"the header of {self._path} is damaged, so none of its entries can be believed")
+        self._file, self._checksum, self._salt = file, checksum, header[2]
+        found = self._scan(data)
+        if self._end < len(data):
+            file.truncate(self._end)
+        file.sync()
+        self.entries = len(found)
+        return found
+
+    def _scan(self, data: bytes) -> list[bytes]:
+        found = []
+        at = self._end = records.DATA_AT
+        while True:
+            body = valid_body(self._checksum, self._salt, data, at)
+            if body is not None:
+                found.append(body[1:])
+                at = self._end = at + records.PREFIX_BYTES + len(body)
+                continue
+            if zeros_from(data, at):
+                return found
+            at = find_record(self._checksum, self._salt, data, self._end)
+            if at < 0:
+                self.dropped.append(Dropped(self._path, self._end, len(data) - self._end, "torn by a crash"))
+                return found
+            self.dropped.append(Dropped(self._path, self._end, at - self._end, "damaged"))
+
+    def append(self, entry: bytes, sync: bool) -> None:
+        """Add an entry; with `sync` it (and all before it) survives a crash once this returns."""
+        file = self._checked()
+        record = records.sealed(bytes((records.ENTRY,)) + entry, self._checksum, self._salt)
+        try:
+            file.write(record, self._end)
+            if sync:
+                file.sync()
+        except OSError as error:
+            raise self._fail(error) from error
+        self._end += len(record)
+        self.entries += 1
+
+    def snapshot(self, entries: Iterable[bytes]) -> None:
+        """Replace everything by these entries, atomically and durably."""
+        old = self._checked()
+        try:
+            self._replace(entries)
+        except OSError as error:
+            raise self._fail(error) from error
+        old.close()
+
+    def _replace(self, entries: Iterable[bytes]) -> None:
+        name = records.PREFERRED_CHECKSUM
+        checksum, salt = records.checksum_named(name), self._disk.salt()
+        assert checksum is not None
+        kind = bytes((records.ENTRY,))
+        sealed = [records.sealed(kind + entry, checksum, salt) for entry in entries]
+        data = records.file_header(1, name, salt) + b"".join(sealed)
+        file = self._disk.create(f"{self._path}.new")
+        file.write(data, 0)
+        file.sync()
+        self._disk.rename(f"{self._path}.new", self._path)
+        self._disk.sync_directory(self._directory)
+        self._file, self._checksum, self._salt = file, checksum, salt
+        self._end, self.entries = len(data), len(sealed)
+
+    def close(self) -> None:
+        """Sync and give the file back."""
+        file = self._checked()
+        try:
+            file.sync()
+        except OSError as error:
+            raise self._fail(error) from error
+        file.close()
+        self._failure = "the metadata log is closed"
+
+    def _checked(self) -> File:
+        if self._failure is not None:
+            raise JournalFailed(self._failure)
+        if self._file is None:
+            raise ValueError("the metadata log is not open")
+        return self._file
+
+    def _fail(self, error: OSError) -> JournalFailed:
+        self._failure = f"the metadata log cannot be written: {error}"
+        return JournalFailed(self._failure)

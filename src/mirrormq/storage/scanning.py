@@ -1,0 +1,49 @@
+"""Finding valid records in bytes that may be damaged."""
+
+from __future__ import annotations
+
+import re
+
+from mirrormq.storage import records
+from mirrormq.storage.limits import RESYNC_CHECKSUM_BYTES
+
+KINDS = frozenset(
+    (records.MESSAGE, records.ACK, records.DELIVERED, records.ERASED, records.NEXT, records.ENTRY)
+)
+KIND = re.compile(b"[" + re.escape(bytes(sorted(KINDS))) + b"]")
+
+
+def valid_body(checksum: records.Checksum, salt: int, data: bytes, at: int) -> bytes | None:
+    """The body of the record at an offset, None if there is no valid one."""
+    if at + records.START.size > len(data):
+        return None
+    length, check, kind = records.START.unpack_from(data, at)
+    body_at = at + records.PREFIX_BYTES
+    if length == 0 or kind not in KINDS or body_at + length > len(data):
+        return None
+    body = data[body_at : body_at + length]
+    return body if checksum(salt, body) == check else None
+
+
+def find_record(checksum: records.Checksum, salt: int, data: bytes, bad_at: int) -> int:
+    """Offset of the first valid record behind a bad one, -1 if there is none."""
+    if bad_at + records.PREFIX_BYTES <= len(data):
+        length = int(records.PREFIX.unpack_from(data, bad_at)[0])
+        next_at = bad_at + records.PREFIX_BYTES + length
+        if length and valid_body(checksum, salt, data, next_at) is not None:
+            return next_at
+    budget = RESYNC_CHECKSUM_BYTES
+    for match in KIND.finditer(data, bad_at + records.PREFIX_BYTES + 1):
+        at = match.start() - records.PREFIX_BYTES
+        length = int(records.PREFIX.unpack_from(data, at)[0])
+        if length > budget or at + records.PREFIX_BYTES + length > len(data):
+            continue
+        budget -= length
+        if valid_body(checksum, salt, data, at) is not None:
+            return at
+    return -1
+
+
+def zeros_from(data: bytes, at: int) -> bool:
+    """Whether nothing was ever written from an offset on."""
+    return data.count(0, at) == len(data) - at

@@ -1,0 +1,230 @@
+"""A disk in memory that forgets what was not synced, tears writes, flips bits and runs full.
+
+It takes `disk.py` at its word: unsynced bytes survive a crash in whole, up to some byte, or in some
+sectors only; names created, renamed or removed since the directory's last sync survive or not, each
+by itself. Every choice comes from the `choose` function it is given, so a seed decides a run.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+from mirrormq.storage.disk import File
+
+SECTOR_BYTES = 64
+"""Smaller than a real sector, so that small test files tear in many places."""
+
+Change = tuple[int, bytes | None]
+"""(offset, bytes written), or (new size, None)."""
+NameChange = tuple[str | None, str | None, "Content | None"]
+"""(name that goes, name that comes, what it names)."""
+
+
+class SimulatedCrash(Exception):  # noqa: N818 - not an error of the code under test
+    """The machine stopped; call `SimulatedDisk.crash` and start again."""
+
+
+class Content:
+    """What a file holds now, what of it is durable, and the changes between."""
+
+    def __init__(self) -> None:
+        self.current = bytearray()
+        self.durable = bytearray()
+        self.pending: list[Change] = []
+
+
+def apply(data: bytearray, change: Change) -> None:
+    """Make one change."""
+    at, written = change
+    end = at if written is None else at + len(written)
+    if len(data) < end:
+        data.extend(bytes(end - len(data)))
+    if written is None:
+        del data[at:]
+    else:
+        data[at:end] = written
+
+
+class SimulatedFile:
+    """A handle; it dies with the crash."""
+
+    def __init__(self, disk: SimulatedDisk, content: Content) -> None:
+        self._disk = disk
+        self._content = content
+        self._boot = disk.boot
+
+    def _change(self, change: Change) -> None:
+        self._check()
+        self._content.pending.append(change)
+        apply(self._content.current, change)
+        self._disk.step()
+
+    def _check(self) -> None:
+        if self._boot != self._disk.boot:
+            raise RuntimeError("a file handle from before the crash was used")
+
+    def write(self, data: bytes, offset: int) -> None:
+        if self._disk.write_error is not None:
+            self._change((offset, bytes(data[: len(data) // 2])))
+            raise OSError(self._disk.write_error, "simulated")
+        self._disk.check_space(offset + len(data) - len(self._content.current))
+        self._change((offset, bytes(data)))
+
+    def read(self, size: int, offset: int) -> bytes:
+        self._check()
+        return bytes(self._content.current[offset : offset + size])
+
+    def sync(self) -> None:
+        self._check()
+        if self._disk.sync_error is not None:
+            raise OSError(self._disk.sync_error, "simulated")
+        for change in self._content.pending:
+            apply(self._content.durable, change)
+        self._content.pending.clear()
+        self._disk.step()
+
+    def allocate(self, size: int) -> None:
+        if size > len(self._content.current):
+            self._disk.check_space(size - len(self._content.current))
+            self._change((size, None))
+
+    def truncate(self, size: int) -> None:
+        self._change((size, None))
+
+    def size(self) -> int:
+        return len(self._content.current)
+
+    def close(self) -> None:
+        self._check()
+
+
+class SimulatedDisk:
+    """Implements `Disk`. Faults are attributes; set them at any time."""
+
+    def __init__(self, choose: Callable[[int], int]) -> None:
+        self._choose = choose
+        self._names: dict[str, Content] = {}
+        self._durable_names: dict[str, Content] = {}
+        self._pending_names: list[NameChange] = []
+        self.boot = 0
+        self.steps = 0
+        """Changes and syncs so far."""
+        self.crash_at_step: int | None = None
+        self.write_error: int | None = None
+        """An errno that every write fails with, half done."""
+        self.sync_error: int | None = None
+        self.capacity_bytes: int | None = None
+
+    def step(self) -> None:
+        """Count a change; crash if it is the one."""
+        self.steps += 1
+        if self.steps == self.crash_at_step:
+            raise SimulatedCrash
+
+    def check_space(self, more_bytes: int) -> None:
+        """Refuse what does not fit."""
+        used = sum(len(content.current) for content in self._names.values())
+        if self.capacity_bytes is not None and more_bytes > 0 and used + more_bytes > self.capacity_bytes:
+            raise OSError(errno.ENOSPC, "simulated")
+
+    def make_directory(self, path: str) -> None:
+        """Directories need no making here."""
+
+    def list(self, directory: str) -> list[str]:
+        prefix = directory + "/"
+        return sorted(name.removeprefix(prefix) for name in self._names if name.startswith(prefix))
+
+    def create(self, path: str) -> File:
+        if path in self._names:
+            raise FileExistsError(path)
+        self._change_name((None, path, Content()))
+        return SimulatedFile(self, self._names[path])
+
+    def open(self, path: str) -> File:
+        if path not in self._names:
+            raise FileNotFoundError(path)
+        return SimulatedFile(self, self._names[path])
+
+    def remove(self, path: str) -> None:
+        if path not in self._names:
+            raise FileNotFoundError(path)
+        self._change_name((path, None, None))
+
+    def rename(self, source: str, target: str) -> None:
+        self._change_name((source, target, self._names[source]))
+
+    def sync_directory(self, directory: str) -> None:
+        if self.sync_error is not None:
+            raise OSError(self.sync_error, "simulated")
+        for change in self._pending_names:
+            rename_in(self._durable_names, change)
+        self._pending_names.clear()
+        self.step()
+
+    def salt(self) -> int:
+        return self._choose(1 << 32)
+
+    def _change_name(self, change: NameChange) -> None:
+        rename_in(self._names, change)
+        self._pending_names.append(change)
+        self.step()
+
+    def crash(self) -> None:
+        """Lose what was not synced, as chosen; afterwards the disk can be used again."""
+        contents = {
+            id(content): content for content in (*self._names.values(), *self._durable_names.values())
+        }
+        for content in contents.values():
+            self._settle(content)
+        for change in self._pending_names:
+            if self._choose(2):
+                rename_in(self._durable_names, change)
+        self._names = dict(self._durable_names)
+        self._pending_names.clear()
+        self.boot += 1
+        self.crash_at_step = None
+
+    def _settle(self, content: Content) -> None:
+        """Decide what of a file's unsynced changes survived."""
+        way = self._choose(4) if content.pending else 0
+        kept = len(content.pending) if way == 1 else self._choose(len(content.pending)) if way == 2 else 0
+        for change in content.pending[:kept]:
+            apply(content.durable, change)
+        at, data = content.pending[kept] if way == 2 else (0, None)
+        if data is not None:
+            apply(content.durable, (at, data[: self._choose(len(data) + 1)]))
+        if way == 3:
+            for at, data in content.pending:
+                self._settle_sectors(content, at, data)
+        content.current = bytearray(content.durable)
+        content.pending.clear()
+
+    def _settle_sectors(self, content: Content, at: int, data: bytes | None) -> None:
+        if data is None:
+            apply(content.durable, (at, None))
+            return
+        for start in range(0, len(data), SECTOR_BYTES):
+            if self._choose(2):
+                apply(content.durable, (at + start, data[start : start + SECTOR_BYTES]))
+
+    def flip(self, path: str, offset: int, bit: int) -> None:
+        """Damage one bit."""
+        content = self._names[path]
+        for data in (content.current, content.durable):
+            if offset < len(data):
+                data[offset] ^= 1 << bit
+
+    def kill(self) -> None:
+        """Only the process died: everything written stays, synced or not, and may still be lost later."""
+        self.boot += 1
+        self.crash_at_step = None
+
+
+def rename_in(names: dict[str, Content], change: NameChange) -> None:
+    """Make one change of names."""
+    old, new, content = change
+    if old is not None:
+        names.pop(old, None)
+    if new is not None and content is not None:
+        names[new] = content
