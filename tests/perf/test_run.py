@@ -1,0 +1,117 @@
+"""The generator against real brokers: what it says it did is what the broker has."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pika
+import pytest
+
+from mirrormq.perf.load import run
+from mirrormq.perf.options import Options, PerfError
+from tests.brokers.ports import free_port
+
+
+@pytest.fixture(params=["rabbitmq", "mirrormq"])
+def uri(request: pytest.FixtureRequest) -> str:
+    """Both brokers, one after the other."""
+    broker = request.getfixturevalue(request.param)
+    return f"amqp://guest:guest@127.0.0.1:{broker.amqp_port}/%2F"
+
+
+def ready(uri: str, queue: str) -> int:
+    """How many messages a queue holds, by a client that is not ours."""
+    with pika.BlockingConnection(pika.URLParameters(uri)) as connection:
+        return int(connection.channel().queue_declare(queue, passive=True).method.message_count)
+
+
+def delete(uri: str, queue: str) -> None:
+    with pika.BlockingConnection(pika.URLParameters(uri)) as connection:
+        connection.channel().queue_delete(queue)
+
+
+@pytest.mark.parametrize("window", [0, 7, 1000])
+def test_published_messages_are_in_the_queue_and_can_all_be_consumed(uri: str, window: int) -> None:
+    queue = f"perf-published-{window}"
+    report = run(Options([uri], "publish", queue, messages=2345, confirm_window=window, producers=2))
+    assert report.published == 2345
+    assert report.confirmed == (2345 if window else 0)
+    assert ready(uri, queue) == 2345
+    report = run(Options([uri], "consume", queue, messages=2345, prefetch=50, ack_every=20))
+    assert report.consumed == 2345
+    assert ready(uri, queue) == 0
+    delete(uri, queue)
+
+
+def test_both_ends_run_and_the_queue_is_gone_afterwards(uri: str) -> None:
+    options = Options([uri], "both", "perf-both", duration=0.5, warmup=0.1, durable=True, persistent=True)
+    report = run(options)
+    assert report.confirmed > 0
+    assert report.consumed > 0
+    assert 0 < report.deliver_latency_ms["p50"] <= report.deliver_latency_ms["p99"]
+    assert 0 < report.confirm_latency_ms["p50"] <= report.confirm_latency_ms["max"]
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="404"):
+        ready(uri, "perf-both")
+
+
+def test_a_body_larger_than_a_frame_travels_through_an_exchange(uri: str) -> None:
+    options = Options([uri], "both", "perf-large", exchange="perf-exchange", size=300_000, messages=40)
+    report = run(options)
+    assert report.consumed == 40
+
+
+def test_many_connections_send_to_themselves(uri: str) -> None:
+    report = run(Options([uri], "latency", connections=20, duration=0.5, warmup=0.1))
+    assert report.consumed > 20
+    assert report.deliver_latency_ms["p99"] > 0
+
+
+def test_a_rate_is_kept(uri: str) -> None:
+    report = run(Options([uri], "both", "perf-rate", rate=500, duration=1.0, warmup=0.2))
+    assert 400 <= report.rate(report.published) <= 600
+
+
+def test_the_command_prints_json(uri: str) -> None:
+    command = [sys.executable, "-m", "mirrormq.perf", "--uri", uri, "--queue", "perf-json", "--json"]
+    done = subprocess.run(
+        [*command, "--messages", "100"], capture_output=True, text=True, check=True, timeout=60
+    )
+    answer = json.loads(done.stdout)
+    assert answer["consumed"] >= 100
+    assert answer["consumed_per_second"] > 0
+
+
+def test_the_wrong_durability_is_told_in_the_brokers_words(uri: str) -> None:
+    run(Options([uri], "publish", "perf-durability", messages=1))
+    with pytest.raises(PerfError, match="PRECONDITION_FAILED"):
+        run(Options([uri], "publish", "perf-durability", messages=1, durable=True))
+    delete(uri, "perf-durability")
+
+
+def test_nobody_listening_is_one_sentence_and_a_failure() -> None:
+    command = [sys.executable, "-m", "mirrormq.perf", "--uri", f"amqp://127.0.0.1:{free_port()}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert "is a broker running there?" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (Options(mode="sideways"), "--mode is one of"),
+        (Options(["http://127.0.0.1"]), "write amqp://"),
+        (Options(["amqp://127.0.0.1:99999"]), "not a number between"),
+        (Options(producers=0), "--producers must be at least 1"),
+        (Options(ack_every=10, prefetch=5), "--ack-every cannot be larger"),
+        (Options(mode="latency", size=3), "--mode latency needs"),
+        (Options(duration=0), "--duration must be more than 0"),
+    ],
+)
+def test_options_that_cannot_work_are_refused_before_anything_is_dialled(
+    options: Options, complaint: str
+) -> None:
+    with pytest.raises(PerfError, match=complaint):
+        run(options)
