@@ -53,30 +53,12 @@ def perf(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     options = Options(
-        uris=uri or [DEFAULT_URI],
-        mode=mode,
-        queue=queue,
-        exchange=exchange,
-        exchange_type=exchange_type,
-        producers=producers,
-        consumers=consumers,
-        connections=connections,
-        size=size,
-        persistent=persistent,
-        durable=durable,
-        confirm_window=confirm_window,
-        batch=batch,
-        prefetch=prefetch,
-        ack_every=ack_every,
-        auto_ack=auto_ack,
-        rate=rate,
-        duration=duration,
-        warmup=warmup,
-        messages=messages,
-        purge=purge,
-        keep=keep,
-        timeout=timeout,
-    )
+        uris=uri or [DEFAULT_URI], mode=mode, queue=queue, exchange=exchange, exchange_type=exchange_type,
+        producers=producers, consumers=consumers, connections=connections, size=size, persistent=persistent,
+        durable=durable, confirm_window=confirm_window, batch=batch, prefetch=prefetch, ack_every=ack_every,
+        auto_ack=auto_ack, rate=rate, duration=duration, warmup=warmup, messages=messages, purge=purge,
+        keep=keep, timeout=timeout,
+    )  # fmt: skip
     _run(options, as_json)
 
 

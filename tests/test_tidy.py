@@ -1,0 +1,258 @@
+"""The style of the tree as a test: who may import whom, what must stay pure, sizes that may only shrink.
+
+The tables below are the rules. A change that needs another import says so here, where a reviewer sees
+it; a file or function that grew past its limit is split, not added to the table of exceptions.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "mirrormq"
+
+LEAVES = {"errors", "limits", "clock"}
+"""Modules of a few definitions that everybody may use and that use nobody."""
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "wire": set(),
+    "auth": {"wire", "metadata"},
+    "metadata": {"wire", "auth"},
+    "exchanges": {"wire"},
+    "queues": {"wire"},
+    "config": set(),
+    # Its one door to the outside is the Disk it is given, so the broker may hold a journal and stay pure.
+    "storage": {"wire", "queues"},
+    "broker": {"wire", "auth", "metadata", "exchanges", "queues", "storage", "config"},
+    "channels": {"wire", "auth", "metadata", "exchanges", "queues", "broker"},
+    "connections": {"wire", "auth", "metadata", "channels", "broker", "config"},
+    "control": {
+        "wire", "auth", "metadata", "exchanges", "queues", "broker", "channels", "connections", "config",
+    },
+    "management": {"wire", "auth", "metadata", "queues", "broker", "control", "config"},
+    "runtime": {
+        "wire", "auth", "metadata", "exchanges", "queues", "storage", "broker", "channels", "connections",
+        "control", "management", "config",
+    },
+    "perf": {"wire"},
+    "testing": {"config", "cli"},
+    "cli": {"wire", "config", "control", "runtime", "perf"},
+    "spark": {"wire", "perf"},
+}  # fmt: skip
+"""Package → the packages it may import when it runs. Imports for type checkers only are free."""
+
+PURE = ("wire", "connections", "channels", "exchanges", "queues", "metadata", "auth", "broker")
+OUTSIDE = {
+    "aiohttp", "asyncio", "concurrent", "logging", "multiprocessing", "os", "pathlib",
+    "queue", "random", "secrets", "select", "selectors", "shutil", "signal", "socket", "ssl", "structlog",
+    "subprocess", "tempfile", "threading", "time", "uuid", "uvloop",
+}  # fmt: skip
+"""What a pure package never touches: clocks, randomness, files, sockets, threads, logs."""
+
+OUTSIDE_CALLS = {"open", "print", "input", "datetime.now", "datetime.utcnow", "date.today"}
+
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 50
+
+LONG_FILES: dict[str, int] = {}
+"""Files over the limit and their size now. May only shrink; a file that fits again leaves the table."""
+
+LONG_FUNCTIONS: dict[str, int] = {}
+"""The same for functions, as path:name."""
+
+GENERATED = {"src/mirrormq/wire/methods.py"}
+"""Written by a program; nobody has to read them whole."""
+
+FORBIDDEN_TEXT = {
+    "a package registry's host": re.compile(r"(files\.pythonhosted|pypi|npmjs|yarnpkg)\.(org|com)"),
+    "a path of one machine": re.compile(r"(?<![\w.~}$-])/(work|root|home/\w+)/"),
+}
+
+
+@cache
+def tracked_files() -> tuple[Path, ...]:
+    """What is in the repository, or would be after `git add`."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        names = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    return tuple(path for name in names if name and (path := ROOT / name).is_file())
+
+
+def python_files() -> list[Path]:
+    return [path for path in tracked_files() if path.suffix == ".py"]
+
+
+def source_files() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def running_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node except what stands under `if TYPE_CHECKING`."""
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            for other in child.orelse:
+                yield other
+                yield from running_nodes(other)
+            continue
+        yield child
+        yield from running_nodes(child)
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and full dotted name of everything a file imports when it runs."""
+    for node in running_nodes(parsed(path)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield node.lineno, f"{node.module}.{alias.name}"
+
+
+def calls(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of everything a file calls by a dotted name."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            yield node.lineno, ast.unparse(node.func)
+
+
+def package_of(path: Path) -> str:
+    """The part directly under mirrormq that a file belongs to."""
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def test_packages_import_only_what_the_table_allows() -> None:
+    wrong = []
+    for path in source_files():
+        package = package_of(path)
+        if package in LEAVES | {"__init__"} or path.name == "__main__.py":
+            continue
+        allowed = MAY_IMPORT.get(package, set()) | LEAVES | {package, "__version__"}
+        for line, name in imports(path):
+            parts = name.split(".")
+            if parts[0] == "mirrormq" and parts[1] not in allowed:
+                wrong.append(f"{name_of(path)}:{line} imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_package_is_in_the_table() -> None:
+    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    assert packages <= MAY_IMPORT.keys()
+
+
+def test_leaves_import_nothing_of_ours() -> None:
+    for leaf in LEAVES:
+        path = SOURCE / f"{leaf}.py"
+        if path.exists():
+            assert not [name for _, name in imports(path) if name.startswith("mirrormq")], leaf
+
+
+def test_pure_packages_do_not_touch_the_outside() -> None:
+    wrong = []
+    for path in source_files():
+        if package_of(path) in PURE:
+            for line, name in imports(path):
+                if name.split(".")[0] in OUTSIDE:
+                    wrong.append(f"{name_of(path)}:{line} imports {name}")
+            wrong += [
+                f"{name_of(path)}:{line} calls {name}" for line, name in calls(path) if name in OUTSIDE_CALLS
+            ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_the_runtime_has_an_event_loop() -> None:
+    may = {"runtime", "management", "bridges", "testing", "cli"}
+    wrong = [
+        f"{name_of(path)}:{line} imports {name}"
+        for path in source_files()
+        if package_of(path) not in may
+        for line, name in imports(path)
+        if name.split(".")[0] in ("asyncio", "uvloop")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def long_files() -> dict[str, int]:
+    sizes = {name_of(path): len(path.read_text().splitlines()) for path in python_files()}
+    return {name: size for name, size in sizes.items() if size > FILE_LINES_MAX and name not in GENERATED}
+
+
+def long_functions() -> dict[str, int]:
+    found = {}
+    for path in python_files():
+        if name_of(path) in GENERATED:
+            continue
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                size = (node.end_lineno or node.lineno) - node.lineno + 1
+                if size > FUNCTION_LINES_MAX:
+                    found[f"{name_of(path)}:{node.name}"] = size
+    return found
+
+
+@pytest.mark.parametrize(
+    ("found", "table"),
+    [(long_files, LONG_FILES), (long_functions, LONG_FUNCTIONS)],
+    ids=["files", "functions"],
+)
+def test_sizes_only_shrink(found: object, table: dict[str, int]) -> None:
+    assert callable(found)
+    sizes: dict[str, int] = found()
+    grown = {name: size for name, size in sizes.items() if size > table.get(name, 0)}
+    assert not grown, f"split these instead: {grown}"
+    shrunk = {name: sizes.get(name, "fits now") for name, size in table.items() if sizes.get(name, 0) < size}
+    assert not shrunk, f"well done; write the new sizes into the table: {shrunk}"
+
+
+def test_generated_code_equals_its_generator() -> None:
+    command = [sys.executable, str(ROOT / "spec" / "generate.py"), "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_module_says_its_idea() -> None:
+    silent = [name_of(path) for path in python_files() if not ast.get_docstring(parsed(path))]
+    assert not silent, silent
+
+
+def test_no_file_names_a_registry_or_one_machine() -> None:
+    wrong = []
+    for path in tracked_files():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        if path == Path(__file__).resolve():
+            continue
+        for what, pattern in FORBIDDEN_TEXT.items():
+            if found := pattern.search(text):
+                line = text.count("\n", 0, found.start()) + 1
+                wrong.append(f"{name_of(path)}:{line} names {what}: {found[0]}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_requirements_are_pinned_with_hashes() -> None:
+    for path in sorted((ROOT / "requirements").glob("*.txt")):
+        for entry in path.read_text().replace("\\\n", " ").splitlines():
+            if entry.strip() and not entry.startswith("#"):
+                assert re.match(r"[\w.\[\]-]+==[\w.]+", entry), f"{path.name}: {entry}"
+                assert "--hash=sha256:" in entry, f"{path.name}: {entry}"
