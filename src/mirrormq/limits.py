@@ -14,9 +14,9 @@ CONTROL_READ_TIMEOUT_S = 30.0
 """How long a control client may take to send its request: the longest pause we would accept from
 a program on the same machine, well above the slowest disk read of a definitions file."""
 
-CONTROL_LINE_BYTES_MAX = 16 * 1024 * 1024
-"""A chunk of a control reply that is written at once, so that listing 100,000 queues does not
-build one buffer in the socket's transport."""
+CONTROL_CLOSE_TIMEOUT_S = 2.0
+"""How long a stopping node waits for control replies that are on their way: many times what a
+local socket takes, and short beside the rest of a stop."""
 
 SOCKET_PATH_BYTES_MAX = 107
 """The longest path of a Unix socket on Linux: `sun_path` has 108 bytes, one of them a NUL."""
@@ -57,3 +57,15 @@ PUBLISH_TARGETS_CACHED = 1024
 
 CONNECTION_INPUT_BYTES_MAX = 1024 * 1024
 """Input that may wait in a connection that is held up; reading stops beyond it."""
+
+SOCKET_OUTPUT_BYTES_MAX = 1024 * 1024
+"""Output that may wait for a slow client before its deliveries stop: a few round trips of a fast
+network, and 2 GB for 2,000 clients that all stop reading at once."""
+
+DELIVERY_BATCH_BYTES = 2 * 1024 * 1024
+"""Bodies that one consumer is given at once, whatever its prefetch: keeps one turn of the loop and
+one socket's buffer short with large messages."""
+
+HOUSEKEEPING_INTERVAL_S = 0.25
+HOUSEKEEPING_BYTES = 4 * 1024 * 1024
+"""How often the journal tidies up and how much it reads at once: at most 16 MB/s, some 2 % of a core."""

@@ -44,7 +44,7 @@ SCALARS: dict[str, Key] = {
     "name": Key("name", read.node_name),
     "data_directory": Key("data_directory", read.path),
     "runtime_dir": Key("runtime_directory", read.path),
-    "cluster.listener": Key("cluster_listener", read.address),
+    "cluster.listener": Key("cluster_listener", read.address_or_none),
     # RabbitMQ's.
     "cluster_name": Key("cluster_name", read.text),
     "ssl_options.certfile": _tls("certfile", read.readable_file),
@@ -103,7 +103,7 @@ SCALARS: dict[str, Key] = {
     "management.tcp.port": Key("management_listener.port", read.integer(0, 65535)),
     "management.listener.ip": Key("management_listener.host", read.text),
     "management.listener.port": Key("management_listener.port", read.integer(0, 65535)),
-    "management": Key("management_listener", read.one_of("none")),
+    "management.address": Key("management_listener", read.address_or_none),
     "queue_master_locator": Key("queue_master_locator", read.one_of("client-local", "min-masters", "random")),
     "cluster_partition_handling": Key(
         "cluster_partition_handling",

@@ -80,9 +80,7 @@ class _Builder:
 
     def _set_scalar(self, key: Key, value: object) -> None:
         part, _, name = key.field.partition(".")
-        if key.field == "management_listener":
-            self._replace(management_listener=None)
-        elif part == "management_listener":
+        if part == "management_listener" and name:
             current = self.settings.management_listener or Address("", 15672)
             self._replace(management_listener=current._replace(**{name: value}))  # type: ignore[arg-type]
         elif name.startswith("category."):

@@ -112,6 +112,11 @@ def address(value: str) -> Address:
     return Address(host, int(port))
 
 
+def address_or_none(value: str) -> Address | None:
+    """An address, or `none` for no listener."""
+    return None if value == "none" else address(value)
+
+
 def path(value: str) -> Path:
     """A path; a leading `~` is the home directory."""
     return Path(value).expanduser()

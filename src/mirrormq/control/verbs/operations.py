@@ -10,8 +10,9 @@ from mirrormq.control.node import Node
 from mirrormq.control.protocol import EXIT_DATA, ControlError, Request
 
 
-def ping(node: Node, request: Request) -> bool:
-    return True
+def ping(node: Node, request: Request) -> dict[str, Any]:
+    """Which process answers, and whether it serves clients yet."""
+    return {"pid": os.getpid(), "serving": node.serving}
 
 
 def await_startup(node: Node, request: Request) -> bool:

@@ -1,0 +1,126 @@
+"""`mirrormq cluster`: nodes as processes on this machine, for trying, rehearsing and testing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mirrormq.cli.processes import ClusterError, LocalCluster, interrupt_on_signals
+
+app = typer.Typer(
+    help="Run a cluster of local nodes.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Data = Annotated[Path, typer.Option(help="Directory of the cluster.")]
+DEFAULT_DATA = Path("var")
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    try:
+        yield
+    except ClusterError as error:
+        print(f"mirrormq cluster: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
+@app.command()
+def up(
+    nodes: Annotated[int, typer.Option(min=1, max=99, help="How many nodes.")] = 3,
+    data: Data = DEFAULT_DATA,
+    amqp_port: Annotated[int, typer.Option(help="First node's AMQP port; the others follow.")] = 5672,
+    management_port: Annotated[int, typer.Option(help="First node's management port.")] = 15672,
+    cluster_port: Annotated[int | None, typer.Option(help="First node's port for other nodes.")] = None,
+    conf: Annotated[Path | None, typer.Option(help="Settings for every node.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Return when every node serves clients.")] = False,
+    mirror_all: Annotated[
+        bool, typer.Option("--mirror-all", help="Mirror every queue of vhost / on all nodes.")
+    ] = False,
+) -> None:
+    """Start nodes mirror1@localhost, mirror2@localhost …; Ctrl-C stops them.
+
+    Each node's data is in DATA/NAME, its log in DATA/NAME/log.
+
+    \b
+    Example:
+      mirrormq cluster up --nodes 1 --data var --amqp-port 5672 --management-port 15672
+    """
+    with _one_sentence():
+        cluster = LocalCluster.create(data, nodes, amqp_port, management_port, cluster_port, conf)
+        interrupt_on_signals()
+        cluster.start_all()
+        if mirror_all:
+            cluster.mirror_all()
+        for node in cluster.nodes:
+            print(f"{node.name}  amqp://guest:guest@127.0.0.1:{node.amqp_port}  log {cluster.log_of(node)}")
+        if detach:
+            return
+        print("Running; Ctrl-C stops.", flush=True)
+        cluster.run_until_signal()
+
+
+@app.command()
+def down(data: Data = DEFAULT_DATA) -> None:
+    """Stop every node of a cluster.
+
+    \b
+    Example:
+      mirrormq cluster down --data var
+    """
+    with _one_sentence():
+        LocalCluster.load(data).stop_all()
+
+
+@app.command()
+def status(
+    data: Data = DEFAULT_DATA,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+) -> None:
+    """Show the nodes of a cluster.
+
+    \b
+    Example:
+      mirrormq cluster status --data var --json
+    """
+    with _one_sentence():
+        rows = LocalCluster.load(data).status()
+    if as_json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        state = f"running, pid {row['pid']}" if row["running"] else "stopped"
+        print(f"{row['name']}  amqp {row['amqp_port']}  management {row['management_port']}  {state}")
+
+
+@app.command()
+def kill(name: Annotated[str, typer.Argument(help="NAME or NAME@HOST.")], data: Data = DEFAULT_DATA) -> None:
+    """Kill one node with SIGKILL.
+
+    \b
+    Example:
+      mirrormq cluster kill --data var mirror1@localhost
+    """
+    with _one_sentence():
+        LocalCluster.load(data).kill(name)
+
+
+@app.command()
+def start(name: Annotated[str, typer.Argument(help="NAME or NAME@HOST.")], data: Data = DEFAULT_DATA) -> None:
+    """Start one node again; returns when it serves clients.
+
+    \b
+    Example:
+      mirrormq cluster start --data var mirror1@localhost
+    """
+    with _one_sentence():
+        LocalCluster.load(data).start(name)

@@ -1,0 +1,119 @@
+"""`mirrormq`: the server, a local cluster, and the tools around them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mirrormq import __version__
+from mirrormq.cli import cluster, perf
+from mirrormq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from mirrormq.config.settings import Settings
+
+EXIT_CONFIGURATION = 78
+"""sysexits.h: EX_CONFIG."""
+
+app = typer.Typer(
+    help="An AMQP 0-9-1 broker that RabbitMQ's clients and tools cannot tell from RabbitMQ.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(cluster.app, name="cluster")
+app.command("perf")(perf.perf)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"mirrormq {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """What comes before the command."""
+
+
+@app.command()
+def server(
+    name: Annotated[str | None, typer.Option(help="NAME@HOST of this node.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Directory for its data.")] = None,
+    amqp: Annotated[list[str] | None, typer.Option(help="HOST:PORT for clients; may be repeated.")] = None,
+    management: Annotated[str | None, typer.Option(help="HOST:PORT of the HTTP API, or none.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="HOST:PORT for other nodes, or none.")] = None,
+    conf: Annotated[Path | None, typer.Option(help="Settings in rabbitmq.conf's format.")] = None,
+    join: Annotated[list[str] | None, typer.Option(help="NAME@HOST:PORT of a cluster to join.")] = None,
+    cookie_file: Annotated[
+        Path | None, typer.Option(help="File with the cluster's secret; made if absent.")
+    ] = None,
+) -> None:
+    """Run one node in the foreground; SIGTERM or Ctrl-C stops it gracefully.
+
+    Flags beat MIRRORMQ_* variables, which beat the file, which beats the defaults.
+
+    \b
+    Example:
+      mirrormq server --name mirror1@localhost --data var/mirror1 --amqp 127.0.0.1:5672
+    """
+    settings = server_settings(name, data, amqp, management, cluster, conf, join, cookie_file)
+    from mirrormq.runtime.node import run  # here, so that --help does not load the broker
+
+    raise typer.Exit(run(settings))
+
+
+def server_settings(
+    name: str | None,
+    data: Path | None,
+    amqp: list[str] | None,
+    management: str | None,
+    cluster: str | None,
+    conf: Path | None,
+    join: list[str] | None,
+    cookie_file: Path | None,
+) -> Settings:
+    """The flags, the environment and the file, put together."""
+    from mirrormq.config.conf import Entry
+    from mirrormq.config.cookie import find_cookie
+    from mirrormq.config.load import load_settings
+
+    flags = [
+        Entry(key, str(value), flag)
+        for key, value, flag in (
+            ("name", name, "--name"),
+            ("data_directory", data, "--data"),
+            ("management.address", management, "--management"),
+            ("cluster.listener", cluster, "--cluster"),
+        )
+        if value is not None
+    ]
+    flags += [Entry(f"listeners.tcp.{index}", value, "--amqp") for index, value in enumerate(amqp or [])]
+    flags += [Entry(f"join.{index}", value, "--join") for index, value in enumerate(join or [])]
+    if conf is None and os.environ.get("MIRRORMQ_CONF"):
+        conf = Path(os.environ["MIRRORMQ_CONF"])
+    settings = load_settings(flags, os.environ, conf)
+    return replace(settings, cookie=find_cookie(os.environ, cookie_file, settings.data_directory))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The console script."""
+    try:
+        app(args=arguments, prog_name="mirrormq")
+    except ConfigurationError as error:
+        print(f"mirrormq: {error}", file=sys.stderr)
+        sys.exit(EXIT_CONFIGURATION)
+
+
+if __name__ == "__main__":
+    main()

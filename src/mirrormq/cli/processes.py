@@ -1,0 +1,332 @@
+"""Local nodes as processes: starting, watching, stopping, killing them.
+
+What belongs to a cluster is written in DATA/cluster.json, so that `down`, `kill` and `start` work from
+another shell, and after the program that started the nodes is gone. Nodes run in sessions of their
+own: a Ctrl-C in the terminal reaches only the program in the foreground, which then stops them in order.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mirrormq.config.load import default_runtime_directory
+from mirrormq.control.client import NodeUnreachable, call
+from mirrormq.control.protocol import ControlError, Request
+
+START_TIMEOUT_S = 60.0
+"""A node with a large journal to recover needs seconds; a minute means that something is wrong."""
+
+STOP_TIMEOUT_S = 60.0
+"""After this long a stopping node is killed."""
+
+POLL_S = 0.05
+WATCH_S = 0.25
+CLUSTER_PORT_OFFSET = 20_000
+"""RabbitMQ's habit: the port between nodes is the AMQP port + 20000."""
+
+LOG_TAIL_LINES = 5
+PORT_MAX = 65_535
+
+
+def interrupt_on_signals() -> None:
+    """SIGTERM and SIGHUP end the program in the foreground as Ctrl-C does."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+
+
+class ClusterError(Exception):
+    """A sentence for the person at the terminal."""
+
+
+@dataclass
+class LocalNode:
+    """One node of a local cluster."""
+
+    name: str
+    amqp_port: int
+    management_port: int
+    cluster_port: int
+    pid: int = 0
+
+
+class LocalCluster:
+    """The nodes under one directory."""
+
+    def __init__(self, data: Path, nodes: list[LocalNode], conf: str | None, runtime_directory: str) -> None:
+        self.data = data
+        self.nodes = nodes
+        self._conf = conf
+        self._runtime_directory = runtime_directory
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+
+    @classmethod
+    def create(
+        cls,
+        data: Path,
+        count: int,
+        amqp_port: int,
+        management_port: int,
+        cluster_port: int | None = None,
+        conf: Path | None = None,
+    ) -> LocalCluster:
+        """A cluster that is about to start; refuses what cannot work."""
+        if count > 1 and not _can_cluster():
+            raise ClusterError(
+                f"This version runs single nodes only, so {count} nodes cannot form a cluster: use --nodes 1."
+            )
+        first = cluster_port or _cluster_port(amqp_port)
+        nodes = [
+            LocalNode(f"mirror{n + 1}@localhost", amqp_port + n, management_port + n, first + n)
+            for n in range(count)
+        ]
+        data = data.absolute()
+        if (data / "cluster.json").exists():
+            before = cls.load(data)
+            running = [node.name for node in before.nodes if is_running(node)]
+            if running:
+                raise ClusterError(
+                    f"{', '.join(running)} of {data} already runs: "
+                    f"stop it first with `mirrormq cluster down --data {data}`."
+                )
+        return cls(
+            data, nodes, str(conf.absolute()) if conf else None, str(default_runtime_directory(os.environ))
+        )
+
+    @classmethod
+    def load(cls, data: Path) -> LocalCluster:
+        """The cluster that was started in a directory."""
+        data = data.absolute()
+        try:
+            found = json.loads((data / "cluster.json").read_text())
+            nodes = [LocalNode(**node) for node in found["nodes"]]
+            return cls(data, nodes, found["conf"], found["runtime_directory"])
+        except FileNotFoundError:
+            raise ClusterError(
+                f"There is no cluster in {data}: start one with `mirrormq cluster up --data {data}`."
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ClusterError(f"Cannot read {data / 'cluster.json'}: {error}.") from None
+
+    def _save(self) -> None:
+        document = {
+            "nodes": [asdict(node) for node in self.nodes],
+            "conf": self._conf,
+            "runtime_directory": self._runtime_directory,
+        }
+        part = self.data / "cluster.json.part"
+        part.write_text(json.dumps(document, indent=2))
+        part.replace(self.data / "cluster.json")
+
+    def log_of(self, node: LocalNode) -> Path:
+        return self.data / node.name / "log" / "node.log"
+
+    def node(self, name: str) -> LocalNode:
+        """The node of a name, which may leave off the host."""
+        for node in self.nodes:
+            if name in (node.name, node.name.partition("@")[0]):
+                return node
+        known = ", ".join(node.name for node in self.nodes)
+        raise ClusterError(f"There is no node {name} in {self.data}; there are {known}.")
+
+    def status(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": node.name,
+                "pid": node.pid,
+                "amqp_port": node.amqp_port,
+                "management_port": node.management_port,
+                "running": is_running(node),
+            }
+            for node in self.nodes
+        ]
+
+    # -- starting -------------------------------------------------------------------------------
+
+    def start_all(self) -> None:
+        """Start every node and wait until all serve clients; if one cannot, none is left running."""
+        try:
+            for node in self.nodes:
+                self._spawn(node)
+            for node in self.nodes:
+                self._await_ready(node)
+        except BaseException:
+            self.stop_all()
+            raise
+
+    def start(self, name: str) -> None:
+        node = self.node(name)
+        if is_running(node):
+            raise ClusterError(f"{node.name} already runs, pid {node.pid}.")
+        self._spawn(node)
+        self._await_ready(node)
+
+    def _spawn(self, node: LocalNode) -> None:
+        if _is_taken(node.amqp_port):
+            raise ClusterError(f"Port {node.amqp_port} is in use: choose another with --amqp-port.")
+        log = self.log_of(node)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        environment = {**os.environ, "MIRRORMQ_RUNTIME_DIR": self._runtime_directory}
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                self._command(node),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+            )
+        self._children[child.pid] = child
+        node.pid = child.pid
+        self._save()
+
+    def _command(self, node: LocalNode) -> list[str]:
+        command = [sys.executable, "-m", "mirrormq.cli.main", "server", "--name", node.name]
+        command += ["--data", str(self.data / node.name), "--amqp", f"localhost:{node.amqp_port}"]
+        command += ["--management", f"localhost:{node.management_port}"]
+        command += ["--cluster", f"localhost:{node.cluster_port}"]
+        command += ["--cookie-file", str(self.data / "cookie")]
+        if self._conf:
+            command += ["--conf", self._conf]
+        seed = self.nodes[0]
+        if node is not seed:
+            command += ["--join", f"{seed.name}:{seed.cluster_port}"]
+        return command
+
+    def _await_ready(self, node: LocalNode) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._is_ready(node):
+            self._reap()
+            if not is_running(node):
+                raise ClusterError(f"{node.name} did not start: {_last_words(self.log_of(node))}")
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"{node.name} does not serve clients after {START_TIMEOUT_S:.0f} seconds: "
+                    f"see {self.log_of(node)}."
+                )
+            time.sleep(POLL_S)
+
+    def _is_ready(self, node: LocalNode) -> bool:
+        try:
+            answer = call(Path(self._runtime_directory), node.name, Request("ping"), START_TIMEOUT_S)
+        except (NodeUnreachable, ControlError):
+            return False
+        if answer["pid"] == node.pid:
+            return bool(answer["serving"])
+        return is_running(node) and _is_taken(node.amqp_port)
+
+    def mirror_all(self) -> None:
+        """The policy `ha-all` on every queue of vhost /."""
+        words = ["ha-all", ".*", '{"ha-mode":"all"}']
+        request = Request("set_policy", words, {"vhost": "/", "apply-to": "queues"})
+        try:
+            call(Path(self._runtime_directory), self.nodes[0].name, request, START_TIMEOUT_S)
+        except ControlError as error:
+            raise ClusterError(f"Cannot set the policy ha-all: {error.text}") from None
+
+    # -- watching and stopping ------------------------------------------------------------------
+
+    def run_until_signal(self) -> None:
+        """Stay until SIGINT, SIGTERM or the end of every node; then stop them all."""
+        try:
+            while True:
+                self._reap()
+                self.nodes = LocalCluster.load(self.data).nodes
+                if not any(is_running(node) for node in self.nodes):
+                    raise ClusterError(f"All nodes have ended: see {self.log_of(self.nodes[0])}.")
+                time.sleep(WATCH_S)
+        except KeyboardInterrupt:
+            return
+        finally:
+            self.stop_all()
+
+    def stop_all(self) -> None:
+        """SIGTERM to all, and SIGKILL to those that do not heed it in time."""
+        for node in self.nodes:
+            _signal(node, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for node in self.nodes:
+            self._await_end(node, deadline)
+
+    def _await_end(self, node: LocalNode, deadline: float) -> None:
+        while is_running(node):
+            self._reap()
+            if time.monotonic() > deadline:
+                print(f"{node.name} did not stop in time and is killed.", file=sys.stderr)
+                _signal(node, signal.SIGKILL)
+                deadline = float("inf")
+            time.sleep(POLL_S)
+
+    def kill(self, name: str) -> None:
+        node = self.node(name)
+        if not is_running(node):
+            raise ClusterError(f"{node.name} does not run.")
+        _signal(node, signal.SIGKILL)
+        self._await_end(node, float("inf"))
+
+    def _reap(self) -> None:
+        """Collect the exit codes of our own children, so that none stays a zombie."""
+        for child in self._children.values():
+            child.poll()
+
+
+def _can_cluster() -> bool:
+    """Is the package that makes clusters part of this version?"""
+    found = importlib.util.find_spec("mirrormq.cluster")
+    return found is not None and found.origin is not None
+
+
+def is_running(node: LocalNode) -> bool:
+    """Is its process alive, and still the same program? (The system uses process ids again.)"""
+    try:
+        state = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        command = Path(f"/proc/{node.pid}/cmdline").read_bytes().split(b"\0")
+    except (OSError, IndexError):
+        return node.pid > 0 and not Path("/proc/self").exists() and _accepts_signals(node.pid)
+    return state != "Z" and node.name.encode() in command
+
+
+def _accepts_signals(pid: int) -> bool:
+    """The best that can be known where there is no /proc."""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _signal(node: LocalNode, number: signal.Signals) -> None:
+    if is_running(node):
+        try:
+            os.kill(node.pid, number)
+        except ProcessLookupError:
+            return
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _cluster_port(amqp_port: int) -> int:
+    shifted = amqp_port + CLUSTER_PORT_OFFSET
+    return shifted if shifted <= PORT_MAX - 99 else amqp_port - CLUSTER_PORT_OFFSET
+
+
+def _last_words(log: Path) -> str:
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return f"see {log}."
+    words = " / ".join(line.strip() for line in lines[-LOG_TAIL_LINES:] if line.strip())
+    return f"{words} (log: {log})" if words else f"it said nothing (log: {log})."

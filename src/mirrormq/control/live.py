@@ -1,0 +1,182 @@
+"""The broker's live objects as rows of plain values, under rabbitmqctl's column names.
+
+A pid is how operators name a connection or a channel: `<NODE.STARTED.CONNECTION.CHANNEL>`, with
+channel 0 for the connection itself. The numbers are given when first asked for and never reused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from mirrormq.control.tables import typed_arguments, typed_table
+from mirrormq.metadata.policies import Policies
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+    from mirrormq.channels.channel import Channel
+    from mirrormq.channels.consumer import Consumer
+    from mirrormq.connections.connection import Connection
+    from mirrormq.metadata import records
+    from mirrormq.queues.queue import Queue
+
+PROTOCOL = "{0,9,1}"
+
+
+class BrokerView:
+    """Implements `control.node.LiveObjects` over a Broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._policies = Policies(broker.metadata.state)
+        self._started_s = broker.clock.now_ms // 1000
+        self._numbers: WeakKeyDictionary[Connection, int] = WeakKeyDictionary()
+        self._last_number = 0
+
+    def _pid(self, connection: Connection, channel: int = 0) -> str:
+        number = self._numbers.get(connection)
+        if number is None:
+            self._last_number += 1
+            number = self._numbers[connection] = self._last_number
+        return f"<{self._broker.settings.name}.{self._started_s}.{number}.{channel}>"
+
+    # -- queues ---------------------------------------------------------------------------------
+
+    def queues(self, vhost: str) -> list[dict[str, Any]]:
+        live = self._broker.vhosts[vhost].queues
+        state = self._broker.metadata.state
+        return [
+            self._queue_row(record, live.get(name)) for name, record in list(state.queues_of(vhost).items())
+        ]
+
+    def _queue_row(self, record: records.Queue, queue: Queue | None) -> dict[str, Any]:
+        declared = {
+            "name": record.name,
+            "durable": record.durable,
+            "auto_delete": record.auto_delete,
+            "exclusive": record.exclusive,
+            "arguments": typed_arguments(record.arguments),
+            "policy": self._policies.effective(record.vhost, record.name, "queues").policy or "",
+            "pid": f"<{record.node}.{self._started_s}.{record.queue_id}.0>",
+            "type": "classic",
+        }
+        if queue is None:
+            return {**declared, "state": "down", "messages": "", "messages_ready": 0, "consumers": 0}
+        return {**declared, **self._queue_state(queue)}
+
+    def _queue_state(self, queue: Queue) -> dict[str, Any]:
+        backing = queue.backing
+        exclusive: Consumer | None = queue.exclusive_consumer  # type: ignore[assignment]
+        return {
+            "state": "running",
+            "messages_ready": backing.ready_count,
+            "messages_unacknowledged": backing.unacked_count,
+            "messages": backing.ready_count + backing.unacked_count,
+            "message_bytes_ready": backing.ready_bytes,
+            "message_bytes_unacknowledged": backing.unacked_bytes,
+            "message_bytes": backing.ready_bytes + backing.unacked_bytes,
+            "consumers": len(queue.consumers.all),
+            "owner_pid": self._pid(queue.owner) if queue.owner is not None else "",  # type: ignore[arg-type]
+            "exclusive_consumer_pid": self._channel_pid(exclusive.channel) if exclusive else "",
+            "exclusive_consumer_tag": exclusive.tag if exclusive else "",
+        }
+
+    def purge_queue(self, vhost: str, name: str) -> int | None:
+        live = self._broker.vhosts.get(vhost)
+        queue = live.queues.get(name) if live else None
+        return None if queue is None else queue.backing.purge()
+
+    # -- clients --------------------------------------------------------------------------------
+
+    def connections(self) -> list[dict[str, Any]]:
+        return [self._connection_row(connection) for connection in self._broker.connections]
+
+    def _connection_row(self, connection: Connection) -> dict[str, Any]:
+        peer = connection.peer
+        return {
+            "pid": self._pid(connection),
+            "name": connection.name,
+            "host": peer.server_host,
+            "port": peer.server_port,
+            "peer_host": peer.host,
+            "peer_port": peer.port,
+            "ssl": peer.tls,
+            "protocol": PROTOCOL,
+            "auth_mechanism": connection.mechanism,
+            "user": connection.user.name,
+            "vhost": connection.vhost_name,
+            "timeout": connection.heartbeat_s,
+            "frame_max": connection.frame_max,
+            "channel_max": connection.channel_max,
+            "client_properties": typed_table(connection.client_properties),
+            "state": "blocked" if connection.blocked else connection.state.value,
+            "channels": len(connection.channels),
+            "connected_at": connection.connected_at_ms,
+            "send_pend": 0,
+        }
+
+    def _all_channels(self) -> list[Channel]:
+        return [channel for found in self._broker.connections for channel in found.channels.values()]
+
+    def _channel_pid(self, channel: Channel) -> str:
+        return self._pid(channel.connection, channel.number)
+
+    def channels(self) -> list[dict[str, Any]]:
+        return [self._channel_row(channel) for channel in self._all_channels()]
+
+    def _channel_row(self, channel: Channel) -> dict[str, Any]:
+        publishing = channel.publishing
+        in_transaction = publishing.transaction or []
+        return {
+            "pid": self._channel_pid(channel),
+            "connection": self._pid(channel.connection),
+            "name": f"{channel.connection.name} ({channel.number})",
+            "number": channel.number,
+            "user": channel.user.name,
+            "vhost": channel.connection.vhost_name,
+            "transactional": publishing.transaction is not None,
+            "confirm": publishing.confirms is not None,
+            "consumer_count": len(channel.consumers),
+            "messages_unacknowledged": len(channel.unacked.by_tag),
+            "messages_uncommitted": sum(len(batch) for _, _, batch in in_transaction),
+            "acks_uncommitted": sum(len(deliveries) for _, deliveries in publishing.settlements),
+            "prefetch_count": channel.consumer_prefetch,
+            "global_prefetch_count": channel.prefetch,
+        }
+
+    def consumers(self, vhost: str) -> list[dict[str, Any]]:
+        return [
+            self._consumer_row(consumer)
+            for channel in self._all_channels()
+            if channel.connection.vhost_name == vhost
+            for consumer in channel.consumers.values()
+        ]
+
+    def _consumer_row(self, consumer: Consumer) -> dict[str, Any]:
+        turns = consumer.queue.consumers
+        active = not turns.single_active or turns.active is consumer
+        return {
+            "queue_name": consumer.queue.name,
+            "channel_pid": self._channel_pid(consumer.channel),
+            "consumer_tag": consumer.tag,
+            "ack_required": not consumer.no_ack,
+            "prefetch_count": consumer.prefetch,
+            "active": active,
+            "activity_status": "up" if not turns.single_active else "single_active" if active else "waiting",
+            "arguments": typed_table(consumer.arguments),
+        }
+
+    def close_connections(
+        self, explanation: str, *, pid: str = "", user: str = "", vhost: str = "", limit: int = 0
+    ) -> int:
+        fitting = [
+            connection
+            for connection in self._broker.connections
+            if (not pid or self._pid(connection) == pid)
+            and (not user or connection.user.name == user)
+            and (not vhost or connection.vhost_name == vhost)
+        ]
+        chosen = fitting[:limit] if limit else fitting
+        for connection in chosen:
+            connection.force_close(explanation)
+        return len(chosen)

@@ -1,0 +1,122 @@
+"""The asyncio end of the control socket: accepts, reads one request, answers, closes.
+
+The socket file has mode 0600 from its first moment, in a directory made with mode 0700: that is all
+the protection it has and needs. A socket left behind by a node that was killed is replaced; one that
+answers belongs to another node of the same name, and then this node runs without a control socket
+of its own and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from mirrormq import limits
+from mirrormq.control.client import answers
+from mirrormq.control.dispatch import dispatch
+from mirrormq.control.node import Node
+from mirrormq.control.protocol import LENGTH_BYTES, ControlError, frame, read_request, socket_path
+from mirrormq.control.verbs import users
+from mirrormq.errors import ConfigurationError
+
+
+class ControlServer:
+    """Serves one node's control socket."""
+
+    def __init__(self, node: Node, after_request: Callable[[], None] = lambda: None) -> None:
+        self._node = node
+        self._after_request = after_request
+        """Called after each verb: the runtime ends a turn there, since a verb can wake queues."""
+        self._path = socket_path(node.settings.runtime_directory, node.settings.name)
+        self._server: asyncio.Server | None = None
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> str | None:
+        """Open the socket; returns a sentence for the log if that is not possible."""
+        try:
+            _private_directory(self._path.parent)
+        except OSError as error:
+            raise ConfigurationError(
+                f"Cannot use {self._path.parent} for the control socket: {error.strerror}. "
+                "Set MIRRORMQ_RUNTIME_DIR to a directory of your own."
+            ) from error
+        if self._path.exists():
+            name = self._node.settings.name
+            in_use = await asyncio.get_running_loop().run_in_executor(None, answers, self._path.parent, name)
+            if in_use:
+                return (
+                    f"Another node named {name} answers at {self._path}: mirrormqctl reaches that one, not "
+                    "this. Set MIRRORMQ_RUNTIME_DIR to another directory for one of them."
+                )
+            self._path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._serve, sock=_bound(self._path))
+        return None
+
+    async def stop(self) -> None:
+        """Close the socket; replies that are on their way go out first."""
+        if self._server is None:
+            return
+        self._server.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        current = asyncio.current_task()
+        waiting = [task for task in self._running if task is not current]
+        if waiting:
+            await asyncio.wait(waiting, timeout=limits.CONTROL_CLOSE_TIMEOUT_S)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
+        try:
+            request = await asyncio.wait_for(_receive(reader), limits.CONTROL_READ_TIMEOUT_S)
+            writer.write(frame(await self._answer(request)))
+            await asyncio.wait_for(writer.drain(), limits.CONTROL_READ_TIMEOUT_S)
+        except (OSError, EOFError, TimeoutError):
+            return
+        finally:
+            self._running.discard(task)
+            writer.close()
+
+    async def _answer(self, document: bytes) -> dict[str, object]:
+        try:
+            request = read_request(document)
+        except ControlError as error:
+            return {"ok": False, "error": error.text, "exit_code": error.exit_code}
+        loop = asyncio.get_running_loop()
+        request = await loop.run_in_executor(None, users.prepare, self._node, request)
+        reply = dispatch(self._node, request)
+        self._after_request()
+        return reply
+
+
+async def _receive(reader: asyncio.StreamReader) -> bytes:
+    size = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big")
+    if size > limits.CONTROL_REQUEST_BYTES_MAX:
+        raise EOFError
+    return await reader.readexactly(size)
+
+
+def _private_directory(path: Path) -> None:
+    """Make the directory, or make sure that nobody else can put sockets into one that is there."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mode = path.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise PermissionError(errno.EPERM, "everybody may write to it")
+
+
+def _bound(path: Path) -> socket.socket:
+    """A socket at `path` that only its owner can open."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    finally:
+        os.umask(before)
+    return listener

@@ -1,0 +1,108 @@
+"""`Cluster`: nodes on free ports in a temporary directory, for the length of a `with` block."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from mirrormq.cli.processes import LocalCluster
+
+PORT_TRIES = 100
+
+
+class Cluster:
+    """Runs real nodes; `uri(n)` to connect, `kill(n)`, `start(n)` to make them fail and return."""
+
+    def __init__(self, nodes: int = 1, conf: str = "", mirror_all: bool = False) -> None:
+        self._count = nodes
+        self._conf = conf
+        self._mirror_all = mirror_all
+        self._directory: Path | None = None
+        self._cluster: LocalCluster | None = None
+        self._runtime_before: str | None = None
+
+    def __enter__(self) -> Cluster:
+        self._directory = Path(tempfile.mkdtemp(prefix="mirrormq-"))
+        self._runtime_before = os.environ.get("MIRRORMQ_RUNTIME_DIR")
+        os.environ["MIRRORMQ_RUNTIME_DIR"] = str(self._directory / "run")
+        try:
+            conf = self._directory / "node.conf"
+            conf.write_text(self._conf)
+            amqp, management, between = (_free_ports(self._count) for _ in range(3))
+            self._cluster = LocalCluster.create(self._directory, self._count, amqp, management, between, conf)
+            self._cluster.start_all()
+            if self._mirror_all:
+                self._cluster.mirror_all()
+        except BaseException:
+            self._clean_up()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._clean_up()
+
+    def _clean_up(self) -> None:
+        if self._cluster is not None:
+            self._cluster.stop_all()
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        if self._runtime_before is None:
+            os.environ.pop("MIRRORMQ_RUNTIME_DIR", None)
+        else:
+            os.environ["MIRRORMQ_RUNTIME_DIR"] = self._runtime_before
+
+    @property
+    def local(self) -> LocalCluster:
+        """The processes themselves."""
+        if self._cluster is None:
+            raise RuntimeError("use the cluster inside its `with` block")
+        return self._cluster
+
+    @property
+    def directory(self) -> Path:
+        """Where the nodes keep their data and logs."""
+        return self.local.data
+
+    def name(self, index: int = 0) -> str:
+        return self.local.nodes[index].name
+
+    def port(self, index: int = 0) -> int:
+        return self.local.nodes[index].amqp_port
+
+    def uri(self, index: int = 0, vhost: str = "%2F") -> str:
+        """An AMQP URI of one node, as user guest."""
+        return f"amqp://guest:guest@127.0.0.1:{self.port(index)}/{vhost}"
+
+    def kill(self, index: int) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        self.local.kill(self.name(index))
+
+    def start(self, index: int) -> None:
+        """Start a killed node again, and wait until it serves clients."""
+        self.local.start(self.name(index))
+
+
+def _free_ports(count: int) -> int:
+    """The first of `count` neighbouring ports that nobody listens on."""
+    for _ in range(PORT_TRIES):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            first = int(probe.getsockname()[1])
+        if first + count < 65_536 and all(_is_free(first + n) for n in range(count)):
+            return first
+    raise RuntimeError(f"found no {count} neighbouring free ports")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
