@@ -115,7 +115,9 @@ class InternalError(ConnectionError_):
 
 
 class DamageError(Exception):
-    """Stored bytes do not match their checksum."""
+    """Stored bytes do not match their checksum; `sequences` are the messages that are lost by it."""
+
+    sequences: list[int]
 
 
 class ConfigurationError(Exception):

@@ -8,6 +8,7 @@ tell the router how much of a message the type looks at, so that nothing else is
     needs_headers     `route` reads the headers table
     needs_properties  `route` reads another property (consistent hashing by `message_id`, say)
     cacheable         the result depends on the routing key alone and changes only with bindings
+    repeats           equal messages always go the same way
     keeps_messages    `on_publish` wants each message that passes; `on_bind` gives some back
 """
 
@@ -35,6 +36,7 @@ class Exchange:
     needs_headers: bool = False
     needs_properties: bool = False
     cacheable: bool = True
+    repeats: bool = True
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -15,6 +15,7 @@ Choose = Callable[[int], int]
 class RandomExchange(Exchange):
     kind = "x-random"
     cacheable = False
+    repeats = False
 
     def __init__(self, name: str, choose: Choose) -> None:
         super().__init__(name)

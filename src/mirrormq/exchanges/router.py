@@ -145,6 +145,13 @@ class Router:
             known = self._may_remember[exchange] = all(each.cacheable for each in self._reachable(exchange))
         return known
 
+    def routes_repeat(self, exchange: str) -> bool:
+        """Whether equal messages always go the same way from here, and no exchange keeps them.
+
+        Wider than `may_remember`: headers and properties may decide, as long as nothing else does.
+        """
+        return all(each.repeats and not each.keeps_messages for each in self._reachable(exchange))
+
     def _reachable(self, name: str) -> list[Exchange]:
         found: dict[str, Exchange] = {}
         remaining = [name]

@@ -31,11 +31,18 @@ from mirrormq.queues.message import Message
 class BackingQueue(Protocol):
     """Keeps one queue's messages. Duties: the module's text."""
 
-    ready_count: int
-    ready_bytes: int
-    unacked_count: int
-    unacked_bytes: int
     next_sequence: int
+    lazy: bool
+    """Keep as little as possible in memory."""
+
+    @property
+    def ready_count(self) -> int: ...
+    @property
+    def ready_bytes(self) -> int: ...
+    @property
+    def unacked_count(self) -> int: ...
+    @property
+    def unacked_bytes(self) -> int: ...
 
     def publish(self, messages: Sequence[Message]) -> None:
         """Append at the tail; sets each message's sequence (and position, if it is stored)."""
@@ -46,8 +53,17 @@ class BackingQueue(Protocol):
     def peek(self) -> Message | None:
         """The message that `fetch` would give next, left where it is."""
 
+    def take_expired(self, now_ms: int) -> list[Message]:
+        """Like `fetch`, but takes what has expired at the head (of every priority), and only that."""
+
+    def next_expiry(self) -> int:
+        """When the head will expire, NEVER if it will not."""
+
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Fetched messages are done with."""
+
+    def delivered(self, sequence: int) -> None:
+        """Messages up to `sequence` have been with a consumer: so they say after a restart."""
 
     def requeue(self, messages: Sequence[Message]) -> None:
         """Fetched messages return to their places, marked redelivered."""
@@ -76,6 +92,9 @@ class QueueStore(Protocol):
 
     def load(self, sequences: Sequence[int]) -> list[Message]:
         """Read messages back, in the order asked for; raises DamageError for a bad record."""
+
+    def reserve(self, next_sequence: int) -> None:
+        """Numbers below this are used, also by messages that were never stored."""
 
     def delivered(self, sequence: int) -> None:
         """Everything up to `sequence` has been handed to a consumer at least once."""

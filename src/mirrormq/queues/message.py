@@ -60,17 +60,19 @@ class Envelope:
         self.priority = priority
         self.expiration_ms = expiration_ms
         self.deliver_suffix = deliver_suffix
-        """Exchange and routing key as short strings and the frame end: the tail of basic.deliver."""
+        """The tail of basic.deliver: not redelivered, exchange, routing key, frame end."""
 
 
 class Message:
     """One message in one queue."""
 
-    __slots__ = ("envelope", "expires_at", "frames", "position", "redelivered", "sequence")
+    __slots__ = ("body_size", "envelope", "expires_at", "frames", "position", "redelivered", "sequence")
 
-    def __init__(self, envelope: Envelope, frames: bytes, expires_at: int = NEVER) -> None:
+    def __init__(self, envelope: Envelope, frames: bytes, expires_at: int = NEVER, body_size: int = -1) -> None:
         self.envelope = envelope
         self.frames = frames
+        self.body_size = body_size if body_size >= 0 else int.from_bytes(frames[11:19], "big")
+        """The body's length, as its header declares it."""
         self.expires_at = expires_at
         """Milliseconds since the Unix epoch, NEVER if it does not expire."""
         self.sequence = 0
@@ -83,8 +85,3 @@ class Message:
     def header_size(self) -> int:
         """Length of the whole header frame inside `frames`."""
         return HEADER_PAYLOAD_AT + int.from_bytes(self.frames[3:7], "big") + 1
-
-    @property
-    def body_size(self) -> int:
-        """The body's length, as its header declares it."""
-        return int.from_bytes(self.frames[11:19], "big")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mirrormq.storage import records
 from mirrormq.storage.limits import FREED_PER_STEP, SPARSE_RATIO
 from mirrormq.storage.queue_store import merged
-from mirrormq.storage.scanning import valid_body
+from mirrormq.storage.scanning import find_record, valid_body
 from mirrormq.storage.segments import Segment
 
 if TYPE_CHECKING:
@@ -111,49 +111,40 @@ class Housekeeper:
     def _compact(self, segment: Segment, budget_bytes: int) -> int:
         """Copy the next stretch's live messages to the tail."""
         self._journal.write_pending()
-        data = self._read(segment, min(budget_bytes, segment.used_bytes - self._offset))
-        at = 0
-        while at + records.START.size <= len(data):
-            length = records.PREFIX.unpack_from(data, at)[0] + records.PREFIX_BYTES
-            if at + length > len(data):
-                break
-            body = valid_body(segment.checksum, segment.salt, data, at)
-            if body is None:
-                return self._give_up(segment)
-            if body[0] == records.MESSAGE:
-                self._copy(segment.base + self._offset + at, body)
-            at += length
-        if at == 0 and self._offset < segment.used_bytes:
-            at = self._copy_long(segment)
-        self._offset += at
+        done = self._copy_window(segment, min(budget_bytes, segment.used_bytes - self._offset))
+        if done == 0:
+            prefix = self._read(segment, records.PREFIX_BYTES).ljust(records.PREFIX_BYTES, b"\0")
+            length = int(records.PREFIX.unpack(prefix)[0]) + records.PREFIX_BYTES
+            done = self._copy_window(segment, min(length, segment.used_bytes - self._offset))
+        if done == 0:
+            done = self._skip_damage(segment)
+        self._offset += done
         if self._offset >= segment.used_bytes:
             self._compacting = None
             segment.damaged = segment.live > 0
+        return done
+
+    def _copy_window(self, segment: Segment, size: int) -> int:
+        """Copy what is live in the next `size` bytes; gives the length of the whole, valid records."""
+        data = self._read(segment, size)
+        at = 0
+        while (body := valid_body(segment.checksum, segment.salt, data, at)) is not None:
+            if body[0] == records.MESSAGE:
+                self._copy(segment.base + self._offset + at, body)
+            at += len(body) + records.PREFIX_BYTES
         return at
 
-    def _copy_long(self, segment: Segment) -> int:
-        """Copy one record that is longer than the budget."""
-        prefix = self._read(segment, records.PREFIX_BYTES)
-        length = records.PREFIX.unpack(prefix)[0] + records.PREFIX_BYTES if prefix else 0
-        data = self._read(segment, min(length, segment.used_bytes))
-        body = valid_body(segment.checksum, segment.salt, data, 0)
-        if body is None:
-            return self._give_up(segment)
-        if body[0] == records.MESSAGE:
-            self._copy(segment.base + self._offset, body)
-        return int(length)
+    def _skip_damage(self, segment: Segment) -> int:
+        """How far it is to the next valid record behind a bad one, or to the segment's end."""
+        rest = self._read(segment, segment.used_bytes - self._offset)
+        at = find_record(segment.checksum, segment.salt, rest, 0)
+        return at if at > 0 else segment.used_bytes - self._offset
 
     def _read(self, segment: Segment, size: int) -> bytes:
         try:
             return self._journal.segments.file(segment.number).read(size, self._offset)
         except OSError:
             return b""
-
-    def _give_up(self, segment: Segment) -> int:
-        """A bad record: the segment stays until its last live message is gone."""
-        segment.damaged = True
-        self._compacting = None
-        return 1
 
     def _copy(self, position: int, body: bytes) -> None:
         """Append a message again for those queues whose tables point at this copy."""

@@ -85,7 +85,7 @@ class Loader:
         salt, checksum, start_of = segment.salt, segment.checksum, records.START.unpack_from
         prefix_bytes, size = records.PREFIX_BYTES, len(data)
         head_of, head_bytes = records.SINGLE_HEAD.unpack_from, records.SINGLE_HEAD.size
-        frame_size = FRAME_SIZE.unpack_from
+        frame_size, body_size, body_size_at = FRAME_SIZE.unpack_from, records.BODY_SIZE.unpack_from, records.BODY_SIZE_AT
         last_publish = last_properties = b""
         envelope: Envelope | None = None
         for position, sequence in wanted:
@@ -113,7 +113,7 @@ class Loader:
             if envelope is None or properties != last_properties or publish != last_publish:
                 envelope = self._envelope(publish, properties)
                 last_publish, last_properties = publish, properties
-            message = Message(envelope, frames, expires_at)
+            message = Message(envelope, frames, expires_at, body_size(frames, body_size_at)[0])
             message.sequence = sequence
             message.position = position
             found.append(message)

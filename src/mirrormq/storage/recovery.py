@@ -170,10 +170,8 @@ class Recovery:
             if at < 0:
                 reason = "torn by a crash" if newest else "damaged"
                 self._drop(path, end, len(data), reason)
-                segment.damaged = segment.damaged or not newest
                 return end if newest else len(data)
             self._drop(path, end, at, "damaged; skipped to the next valid record")
-            segment.damaged = True
 
     def _replay(self, segment: Segment, data: bytes, at: int) -> int:
         """Replay valid records from `at` on; gives the offset of the first bad one."""

@@ -59,7 +59,7 @@ class Segment:
         self.acknowledged: Spans = {}
         """Of ACK records; an ERASED record covers every sequence."""
         self.damaged = False
-        """A record in it is bad: it cannot be walked, so it is never compacted."""
+        """Compaction could not save all of its live messages; it stays until they are gone."""
         self.settled_live = -1
         """`live` when housekeeping last looked; a segment that is being drained is left alone."""
 

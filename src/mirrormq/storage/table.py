@@ -134,6 +134,7 @@ class PositionTable:
                 base = number << CHUNK_BITS
                 low, high = max(first - base, 0), min(end - base, CHUNK)
                 chunk[low:high] = NO_POSITIONS[low:high]
+                self.sizes[number][low:high] = NO_SIZES[low:high]
 
     def positions(self, sequences: Sequence[int]) -> list[int]:
         """Positions of several; the usual case, consecutive numbers, by slices."""
@@ -186,4 +187,4 @@ class PositionTable:
                 continue
             self.counts[number] = live
             self.count += live
-            self.size_bytes += sum(compress(self.sizes[number], chunk))
+            self.size_bytes += sum(self.sizes[number])

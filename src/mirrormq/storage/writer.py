@@ -101,7 +101,6 @@ class Writer:
         limit = self.segment_bytes
         pack_head, pack_prefix = records.SINGLE_HEAD.pack, records.PREFIX.pack
         prefix_bytes = records.PREFIX_BYTES
-        body_size, body_size_at = records.BODY_SIZE.unpack_from, records.BODY_SIZE_AT
         envelope, publish, publish_length = None, b"", 0
         for message in messages:
             if message.envelope is not envelope:
@@ -123,7 +122,7 @@ class Writer:
             message.position = position = base + end
             sequences.append(sequence)
             positions.append(position)
-            sizes.append(body_size(frames, body_size_at)[0])
+            sizes.append(message.body_size)
             end = after
         self._end = end
 

@@ -1,0 +1,156 @@
+"""The arguments of queue.declare: which there are, and what RabbitMQ says to wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mirrormq.errors import PreconditionFailed
+from mirrormq.exchanges.terms import type_name as type_name
+from mirrormq.exchanges.terms import value_text
+from mirrormq.wire.fields import Field, Table
+
+MILLISECONDS_MAX = 4294967295
+"""RabbitMQ's limit for timers (ERL_MAX_T)."""
+
+PRIORITY_MAX = 255
+
+_INTEGER_KINDS = frozenset("bBsuIil")
+
+
+class Refused(Exception):
+    """An argument is wrong; says how, as an Erlang term."""
+
+
+def _integer(field: Field, arguments: Table) -> int:
+    if field.kind not in _INTEGER_KINDS or not isinstance(field.value, int):
+        raise Refused(f"{{unacceptable_type,{type_name(field)}}}")
+    return field.value
+
+
+def _non_negative(field: Field, arguments: Table) -> None:
+    value = _integer(field, arguments)
+    if value < 0:
+        raise Refused(f"{{value_negative,{value}}}")
+
+
+def _expires(field: Field, arguments: Table) -> None:
+    value = _integer(field, arguments)
+    if value == 0:
+        raise Refused("{value_zero,0}")
+    _lifetime(field, arguments)
+
+
+def _lifetime(field: Field, arguments: Table) -> None:
+    value = _integer(field, arguments)
+    if value < 0:
+        raise Refused(f"{{value_negative,{value}}}")
+    if value > MILLISECONDS_MAX:
+        raise Refused(f"{{value_too_big,{value}}}")
+
+
+def _long_string(field: Field, arguments: Table) -> str:
+    if field.kind != "S" or not isinstance(field.value, bytes):
+        raise Refused(f"{{unacceptable_type,{type_name(field)}}}")
+    return field.value.decode("utf-8", "surrogateescape")
+
+
+def _dead_letter_exchange(field: Field, arguments: Table) -> None:
+    _long_string(field, arguments)
+
+
+def _dead_letter_key(field: Field, arguments: Table) -> None:
+    _long_string(field, arguments)
+    if "x-dead-letter-exchange" not in arguments:
+        raise Refused("routing_key_but_no_dlx_defined")
+
+
+def _max_priority(field: Field, arguments: Table) -> None:
+    _non_negative(field, arguments)
+    if isinstance(field.value, int) and field.value > PRIORITY_MAX:
+        raise Refused("{max_value_exceeded,%d}" % field.value)
+
+
+def _one_of(*allowed: str, refusal: str) -> Callable[[Field, Table], None]:
+    def check(field: Field, arguments: Table) -> None:
+        if _long_string(field, arguments) not in allowed:
+            raise Refused(refusal)
+
+    return check
+
+
+def _queue_mode(field: Field, arguments: Table) -> None:
+    if _long_string(field, arguments) not in ("default", "lazy"):
+        raise Refused("invalid_queue_mode")
+
+
+def _single_active(field: Field, arguments: Table) -> None:
+    if field.kind != "t":
+        raise Refused(f"{{unacceptable_type,{type_name(field)}}}")
+
+
+def _queue_version(field: Field, arguments: Table) -> None:
+    value = _integer(field, arguments)
+    if value not in (1, 2):
+        raise Refused("unsupported_queue_version")
+
+
+def _master_locator(field: Field, arguments: Table) -> None:
+    if _long_string(field, arguments) not in ("min-masters", "client-local", "random"):
+        raise Refused("{invalid_location_strategy,%s}" % value_text(field))
+
+
+_CHECKS: dict[str, Callable[[Field, Table], None]] = {
+    "x-expires": _expires,
+    "x-message-ttl": _lifetime,
+    "x-dead-letter-exchange": _dead_letter_exchange,
+    "x-dead-letter-routing-key": _dead_letter_key,
+    "x-max-length": _non_negative,
+    "x-max-length-bytes": _non_negative,
+    "x-max-priority": _max_priority,
+    "x-overflow": _one_of("drop-head", "reject-publish", "reject-publish-dlx", refusal="invalid_overflow"),
+    "x-queue-mode": _queue_mode,
+    "x-queue-version": _queue_version,
+    "x-single-active-consumer": _single_active,
+    "x-queue-master-locator": _master_locator,
+}
+
+COMPARED_ARGUMENTS = (
+    "x-expires",
+    "x-message-ttl",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-priority",
+    "x-overflow",
+    "x-queue-mode",
+    "x-single-active-consumer",
+    "x-queue-type",
+)
+"""Those that must be equal when a queue is declared again."""
+
+
+def validate(vhost: str, name: str, arguments: Table, *, exclusive: bool) -> None:
+    """Refuse a new queue whose arguments cannot be used."""
+    _check_type(vhost, name, arguments)
+    for argument, check in _CHECKS.items():
+        field = arguments.get(argument)
+        if field is None:
+            continue
+        try:
+            check(field, arguments)
+        except Refused as refused:
+            raise PreconditionFailed(
+                f"invalid arg '{argument}' for queue '{name}' in vhost '{vhost}': {refused}"
+            ) from None
+
+
+def _check_type(vhost: str, name: str, arguments: Table) -> None:
+    field = arguments.get("x-queue-type")
+    if field is None:
+        return
+    if field.kind != "S" or field.value != b"classic":
+        raise PreconditionFailed(
+            f"invalid arg 'x-queue-type' for queue '{name}' in vhost '{vhost}': "
+            f"unsupported queue type {value_text(field)}"
+        )

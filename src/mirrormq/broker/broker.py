@@ -1,0 +1,241 @@
+"""One node's broker: everything that lives while it runs, and the end of each turn.
+
+Connections call in, one after the other, and leave marks: queues to pump, queues whose publishers
+wait for the disk, channels with confirms to send. `turn` then does all of that in one go: deal out
+what is ready, one group commit for everybody, confirms. The runtime calls it once per turn of its
+loop and writes to the sockets afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from mirrormq.auth import limits as access_limits
+from mirrormq.auth import sasl
+from mirrormq.auth.permissions import Permissions
+from mirrormq.broker.alarms import Alarms
+from mirrormq.broker.events import Events
+from mirrormq.broker.firehose import Firehose
+from mirrormq.broker.reply_to import ReplyConsumer
+from mirrormq.broker.vhost import Vhost
+from mirrormq.clock import Clock
+from mirrormq.config.settings import Settings
+from mirrormq.errors import AmqpError, PreconditionFailed
+from mirrormq.metadata import commands, records
+from mirrormq.metadata.changes import Change, Deleted, Put
+from mirrormq.metadata.policies import Policies
+from mirrormq.metadata.store import MetadataStore
+from mirrormq.queues.paged import HotBudget
+from mirrormq.queues.queue import Queue
+from mirrormq.storage.journal import Journal
+
+if TYPE_CHECKING:
+    from mirrormq.channels.channel import Channel
+    from mirrormq.connections.connection import Connection, Peer
+
+
+class Outside(NamedTuple):
+    """What the broker cannot do by itself, because it is not pure."""
+
+    unique_name: Callable[[], str]
+    """Names that nobody can guess, for server-named queues and consumer tags."""
+    choose: Callable[[int], int]
+    """A random number below its argument."""
+    verify_password: Callable[[bytes, records.User, Callable[[bool], None]], None]
+    """Checks a password off the loop, because good hashes are slow."""
+
+
+class Broker:
+    """All live objects of one node."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        metadata: MetadataStore,
+        journal: Journal,
+        clock: Clock,
+        hot_budget: HotBudget,
+        outside: Outside,
+    ) -> None:
+        self.settings = settings
+        self.metadata = metadata
+        self.journal = journal
+        self.clock = clock
+        self.hot_budget = hot_budget
+        self.unique_name = outside.unique_name
+        self.choose = outside.choose
+        self._verify_password = outside.verify_password
+        self.permissions = Permissions(metadata.state)
+        self.policies = Policies(metadata.state)
+        self.alarms = Alarms()
+        self.events = Events(self)
+        self.firehose = Firehose(self)
+        self.connections: dict[Connection, None] = {}
+        """Every connection that is past its handshake, oldest first."""
+        self.reply_consumers: dict[str, ReplyConsumer] = {}
+        """Channels that wait for direct replies, by the name their requests carry."""
+        self.warnings: list[str] = []
+        """Things to log; the runtime takes them."""
+        self.writing: dict[Connection, None] = {}
+        """Connections with output; the runtime takes them."""
+        self._awake: list[Queue] = []
+        self._awaiting_flush: list[Queue] = []
+        self._reporting: list[Channel] = []
+        self.vhosts: dict[str, Vhost] = {}
+        for record in metadata.state.vhosts.values():
+            self.vhosts[record.name] = Vhost(self, record)
+        metadata.listeners.append(self._follow)
+        self.alarms.listeners.append(self.alarms_changed)
+
+    # -- the end of a turn ----------------------------------------------------------------------
+
+    def wake(self, queue: Queue) -> None:
+        """Pump this queue at the end of the turn."""
+        if not queue.awake:
+            queue.awake = True
+            self._awake.append(queue)
+
+    def awaits_flush(self, queue: Queue) -> None:
+        """Tell this queue when the journal is on disk."""
+        self._awaiting_flush.append(queue)
+
+    def report_later(self, channel: Channel) -> None:
+        """Let this channel send its confirms at the end of the turn."""
+        self._reporting.append(channel)
+
+    def turn(self) -> bool:
+        """Do what the turn has left to do; True if there is more for another turn at once."""
+        awake, self._awake = self._awake, []
+        for queue in awake:
+            queue.awake = False
+            if not queue.deleted and queue.pump():
+                self.wake(queue)
+        if self.journal.dirty:
+            self.journal.flush(sync=self.journal.needs_sync)
+        flushed, self._awaiting_flush = self._awaiting_flush, []
+        for queue in flushed:
+            queue.flushed()
+        reporting, self._reporting = self._reporting, []
+        for channel in reporting:
+            channel.report()
+        return bool(self._awake)
+
+    def has_output(self, connection: Connection) -> None:
+        """Write this connection's output at the end of the turn."""
+        self.writing[connection] = None
+
+    # -- connections ----------------------------------------------------------------------------
+
+    def mechanisms(self, peer: Peer) -> tuple[str, ...]:
+        """The SASL mechanisms that this client may use: EXTERNAL needs TLS."""
+        return tuple(m for m in self.settings.auth_mechanisms if m != sasl.EXTERNAL or peer.tls)
+
+    def authenticate(
+        self, credentials: sasl.Credentials, is_loopback: bool, decided: Callable[[records.User | None, str], None]
+    ) -> None:
+        """Find out whether the client is who it says; `decided` gets the user, or None and the reason."""
+        user = self.metadata.state.users.get(credentials.user)
+        if user is None:
+            decided(None, "invalid credentials")
+        elif not is_loopback and user.name in self.settings.loopback_users:
+            decided(None, f"user '{user.name}' can only connect via localhost")
+        elif credentials.password is None:
+            decided(user, "")
+        else:
+            found = user
+            self._verify_password(
+                credentials.password,
+                found,
+                lambda right: decided(found if right else None, "" if right else "invalid credentials"),
+            )
+
+    def connected(self, connection: Connection) -> None:
+        """A connection is open."""
+        self.connections[connection] = None
+        self.events.connection_created(connection)
+
+    def disconnected(self, connection: Connection) -> None:
+        """A connection is gone."""
+        if self.connections.pop(connection, self) is None:
+            self.events.connection_closed(connection)
+
+    def delete_exclusive(self, connection: Connection) -> None:
+        """The queues that belonged to a connection go with it."""
+        vhost = self.vhosts.get(connection.vhost_name)
+        if vhost is not None:
+            for name in vhost.exclusive_to(connection):
+                self.metadata.write(commands.DeleteQueue(vhost.name, name))
+
+    def log_error(self, connection: Connection, error: AmqpError, channel: int = 0) -> None:
+        """A client's mistake is worth a line."""
+        self.warnings.append(f"error on AMQP connection ({connection.name}), channel {channel}: {error.code} {error.text}")
+
+    def alarms_changed(self) -> None:
+        """Block or unblock publishers."""
+        for connection in self.connections:
+            if self.alarms.raised:
+                connection.block()
+            else:
+                connection.unblock()
+
+    # -- limits ---------------------------------------------------------------------------------
+
+    def check_queue_limit(self, vhost: str, name: str) -> None:
+        """Refuse one queue too many."""
+        state = self.metadata.state
+        refusal = access_limits.queue_refusal(state.vhosts[vhost], name, len(state.queues_of(vhost)))
+        if refusal is not None:
+            raise PreconditionFailed(refusal)
+
+    def connection_refusal(self, user: records.User, vhost: str) -> str | None:
+        """Why this user may not have one more connection to this vhost, if so."""
+        in_vhost = sum(connection.vhost_name == vhost for connection in self.connections)
+        refusal = access_limits.vhost_connection_refusal(self.metadata.state.vhosts[vhost], user.name, in_vhost)
+        if refusal is None:
+            of_user = sum(connection.user.name == user.name for connection in self.connections)
+            refusal = access_limits.user_connection_refusal(user, of_user)
+        return refusal
+
+    def channel_refusal(self, user: records.User) -> str | None:
+        """Why this user may not have one more channel, if so."""
+        current = self.metadata.state.users.get(user.name, user)
+        if access_limits.MAX_CHANNELS not in current.limits:
+            return None
+        count = sum(len(c.channels) for c in self.connections if c.user.name == user.name)
+        return access_limits.user_channel_refusal(current, count)
+
+    # -- following the metadata -----------------------------------------------------------------
+
+    def _follow(self, change: Change) -> None:
+        record = change.record
+        if isinstance(record, records.Vhost):
+            self._follow_vhost(change, record)
+        elif isinstance(record, records.User):
+            self._follow_user(change, record)
+        elif isinstance(
+            record, records.Exchange | records.Queue | records.Binding | records.Policy | records.OperatorPolicy
+        ):
+            vhost = self.vhosts.get(record.vhost)
+            if vhost is not None:
+                vhost.follow(change)
+        self.events.follow(change)
+
+    def _follow_vhost(self, change: Change, record: records.Vhost) -> None:
+        if isinstance(change, Deleted):
+            self.vhosts.pop(record.name).close()
+            for connection in [c for c in self.connections if c.vhost_name == record.name]:
+                connection.force_close(f"vhost '{record.name}' is deleted")
+        elif change.before is None:
+            self.vhosts[record.name] = Vhost(self, record, empty=True)
+        else:
+            self.vhosts[record.name].tracing = record.tracing
+
+    def _follow_user(self, change: Change, record: records.User) -> None:
+        if isinstance(change, Deleted):
+            for connection in [c for c in self.connections if c.user.name == record.name]:
+                connection.force_close(f"user '{record.name}' was deleted")
+        elif isinstance(change, Put):
+            for connection in self.connections:
+                if connection.user.name == record.name:
+                    connection.user = record

@@ -1,0 +1,37 @@
+"""Sender-selected routing: the CC and BCC headers name further routing keys.
+
+BCC is taken out of the headers before anybody sees the message.
+"""
+
+from __future__ import annotations
+
+from mirrormq.errors import PreconditionFailed
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.message import Envelope
+from mirrormq.wire.content import with_properties
+from mirrormq.wire.fields import TYPE_NAMES, Table
+from mirrormq.wire.properties import decode_properties, encode_properties
+
+
+def apply(envelope: Envelope, headers: Table, contents: list[bytes]) -> tuple[Envelope, list[str], list[bytes]]:
+    """All routing keys, and the message as its receivers may see it."""
+    keys = [envelope.routing_key, *header_keys(headers, "CC"), *header_keys(headers, "BCC")]
+    if "BCC" in headers:
+        properties = decode_properties(envelope.properties, 0)
+        shown = {name: field for name, field in headers.items() if name != "BCC"}
+        payload = encode_properties(properties._replace(headers=shown))
+        envelope = make_envelope(envelope.publish, payload)
+        contents = [with_properties(content, payload) for content in contents]
+    return envelope, keys, contents
+
+
+def header_keys(headers: Table, name: str) -> list[str]:
+    """The routing keys in one of the headers, which must be an array of long strings."""
+    field = headers.get(name)
+    if field is None:
+        return []
+    if field.kind != "A" or not isinstance(field.value, list):
+        raise PreconditionFailed(
+            f"invalid message: {{unacceptable_type_in_header,\"{name}\",\"array\",{TYPE_NAMES[field.kind]}}}"
+        )
+    return [entry.value.decode("utf-8", "surrogateescape") for entry in field.value if isinstance(entry.value, bytes)]

@@ -1,0 +1,81 @@
+"""Makes live queues from their records: settings from arguments and policies, the right keeper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrormq import limits
+from mirrormq.metadata import records
+from mirrormq.metadata.policies import Policies, effective_arguments
+from mirrormq.queues.backing import BackingQueue
+from mirrormq.queues.paged import PagedQueue
+from mirrormq.queues.priority import PriorityQueue
+from mirrormq.queues.queue import Queue
+from mirrormq.queues.settings import QueueSettings
+from mirrormq.storage.queue_store import JournalQueue
+from mirrormq.wire.fields import decode_table, plain
+
+if TYPE_CHECKING:
+    from mirrormq.broker.vhost import Vhost
+
+
+def queue_settings(policies: Policies, record: records.Queue) -> QueueSettings:
+    """A queue's settings after arguments and policies have been merged."""
+    table = decode_table(len(record.arguments).to_bytes(4, "big") + record.arguments, 0)[0]
+    effective = policies.effective(record.vhost, record.name, "queues")
+    merged = effective_arguments(table, effective)
+    declared = plain(table)
+    maximum = declared.get("x-max-priority")
+    return QueueSettings(
+        durable=record.durable,
+        auto_delete=record.auto_delete,
+        exclusive=record.exclusive,
+        message_ttl_ms=_integer(merged.get("message-ttl")),
+        expires_ms=_integer(merged.get("expires")),
+        max_length=_integer(merged.get("max-length")),
+        max_length_bytes=_integer(merged.get("max-length-bytes")),
+        overflow=_text(merged.get("overflow")) or "drop-head",
+        dead_letter_exchange=_text(merged.get("dead-letter-exchange")),
+        dead_letter_routing_key=_text(merged.get("dead-letter-routing-key")),
+        max_priority=_integer(maximum) or None,
+        single_active_consumer=declared.get("x-single-active-consumer") is True,
+        lazy=merged.get("queue-mode") == "lazy",
+        consumer_timeout_ms=_integer(merged.get("consumer-timeout")),
+    )
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def make_queue(vhost: Vhost, record: records.Queue) -> Queue:
+    """A live queue with whatever the journal kept for it."""
+    settings = queue_settings(vhost.broker.policies, record)
+    store = vhost.broker.journal.queue(record.queue_id)
+    backing = _keeper(vhost, settings, store)
+    return Queue(vhost.name, record.name, settings, backing, vhost)
+
+
+def _keeper(vhost: Vhost, settings: QueueSettings, store: JournalQueue) -> BackingQueue:
+    sequences = store.recovered()
+
+    def make() -> PagedQueue:
+        return PagedQueue(
+            store, vhost.broker.hot_budget, durable=settings.durable, lazy=settings.lazy,
+            next_sequence=store.next_sequence, warn=vhost.broker.warnings.append,
+        )  # fmt: skip
+
+    if settings.max_priority is None:
+        backing = make()
+        if sequences:
+            backing.recover(sequences, store.live_bytes)
+        return backing
+    by_priority = PriorityQueue(settings.max_priority, make, store.next_sequence)
+    by_priority.lazy = settings.lazy
+    for start in range(0, len(sequences), limits.PAGE_MESSAGES):
+        by_priority.recover(store.load(sequences[start : start + limits.PAGE_MESSAGES]))
+    return by_priority

@@ -1,0 +1,79 @@
+"""Direct reply-to: answers without a queue.
+
+A client consumes from the pseudo-queue `amq.rabbitmq.reply-to` and publishes requests whose
+`reply_to` is that name. Each request leaves with a reply_to that names the channel; whoever
+publishes to that name through the default exchange reaches the channel directly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrormq.errors import PreconditionFailed
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.message import Envelope, Message
+from mirrormq.queues.queue import Publisher
+from mirrormq.wire import methods
+from mirrormq.wire.content import with_properties
+from mirrormq.wire.properties import decode_properties, encode_properties
+
+if TYPE_CHECKING:
+    from mirrormq.channels.channel import Channel
+
+QUEUE_NAME = "amq.rabbitmq.reply-to"
+QUEUE_NAME_BYTES = QUEUE_NAME.encode()
+PREFIX = QUEUE_NAME + "."
+
+
+class ReplyConsumer:
+    """A channel that waits for direct replies."""
+
+    def __init__(self, channel: Channel, tag: str, name: str) -> None:
+        self.channel = channel
+        self.tag = tag
+        self.name = name
+        """The reply_to that its requests carry."""
+
+    def publish(self, messages: list[Message], publisher: Publisher | None = None, first: int = 0) -> None:
+        """Hand replies to the client at once; nothing is kept or acknowledged."""
+        channel = self.channel
+        for message in messages:
+            channel.last_tag += 1
+            envelope = message.envelope
+            method = methods.encode_basic_deliver(
+                self.tag, channel.last_tag, False, envelope.exchange, envelope.routing_key
+            )
+            channel.send_content(method, message.frames)
+        if publisher is not None:
+            publisher.confirmed(first, first + len(messages) - 1)
+
+
+def consume(channel: Channel, method: methods.BasicConsume, tag: str) -> None:
+    """basic.consume on the pseudo-queue."""
+    if channel.reply_consumer is not None:
+        raise PreconditionFailed("reply consumer already set")
+    if not method.no_ack:
+        raise PreconditionFailed("reply consumer cannot acknowledge")
+    name = PREFIX + channel.broker.unique_name()
+    channel.reply_consumer = ReplyConsumer(channel, tag, name)
+    channel.broker.reply_consumers[name] = channel.reply_consumer
+    if not method.nowait:
+        channel.send(methods.encode_basic_consume_ok(tag))
+
+
+def stop(channel: Channel) -> None:
+    """The channel no longer waits for replies."""
+    if channel.reply_consumer is not None:
+        channel.broker.reply_consumers.pop(channel.reply_consumer.name, None)
+        channel.reply_consumer = None
+
+
+def expand(channel: Channel, envelope: Envelope, contents: list[bytes]) -> tuple[Envelope, list[bytes]]:
+    """Put the channel's own reply name into a request."""
+    properties = decode_properties(envelope.properties, 0)
+    if properties.reply_to != QUEUE_NAME:
+        return envelope, contents
+    if channel.reply_consumer is None:
+        raise PreconditionFailed("fast reply consumer does not exist")
+    payload = encode_properties(properties._replace(reply_to=channel.reply_consumer.name))
+    return make_envelope(envelope.publish, payload), [with_properties(content, payload) for content in contents]

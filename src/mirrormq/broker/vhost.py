@@ -1,0 +1,251 @@
+"""One vhost's live exchanges and queues, built from the metadata and following its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mirrormq.broker import copies, equivalence, reply_to
+from mirrormq.broker.dead_letters import dead_letter
+from mirrormq.broker.queue_factory import make_queue, queue_settings
+from mirrormq.errors import NotFound, ResourceLocked
+from mirrormq.exchanges import registry
+from mirrormq.exchanges.binding import Binding, Destination
+from mirrormq.exchanges.router import Router
+from mirrormq.metadata import commands, records
+from mirrormq.metadata.changes import Change, Put
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.message import Envelope, Message
+from mirrormq.queues.queue import MessageSink, Queue
+from mirrormq.wire.content import build_frames
+from mirrormq.wire.fields import Table, decode_table
+from mirrormq.wire.methods import encode_basic_publish
+from mirrormq.wire.properties import BasicProperties, decode_properties, encode_properties
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+    from mirrormq.connections.connection import Connection
+
+
+def arguments_of(record: records.Exchange | records.Queue | records.Binding) -> Table:
+    """The arguments a record was declared with."""
+    return decode_table(with_length(record.arguments), 0)[0]
+
+
+def with_length(table: bytes) -> bytes:
+    """An encoded table as it is on the wire; records keep it without its length."""
+    return len(table).to_bytes(4, "big") + table
+
+
+class Vhost:
+    """Live objects of one vhost. `Surroundings` of its queues."""
+
+    def __init__(self, broker: Broker, record: records.Vhost, *, empty: bool = False) -> None:
+        self.broker = broker
+        self.name = record.name
+        self.tracing = record.tracing
+        self.clock = broker.clock
+        self.queues: dict[str, Queue] = {}
+        self.router = Router(self.queues)
+        self._state = broker.metadata.state
+        self._owners: dict[str, Connection] = {}
+        self._repeats: tuple[int, dict[str, bool]] = (-1, {})
+        if empty:
+            return
+        for exchange in self._state.exchanges_of(self.name).values():
+            self._add_exchange(exchange)
+        for queue in self._state.queues_of(self.name).values():
+            self._add_queue(queue)
+        for name in self._state.exchanges_of(self.name):
+            for binding in self._state.bindings_from(self.name, name).values():
+                self.router.bind(binding.source, _live(binding))
+
+    # -- looking up -----------------------------------------------------------------------------
+
+    def find_exchange(self, name: str) -> records.Exchange | None:
+        """An exchange's record."""
+        return self._state.exchanges.get((self.name, name))
+
+    def exchange_record(self, name: str) -> records.Exchange:
+        """The same, or 404."""
+        record = self.find_exchange(name)
+        if record is None:
+            raise NotFound(f"no exchange '{name}' in vhost '{self.name}'")
+        return record
+
+    def find_queue(self, name: str) -> records.Queue | None:
+        """A queue's record."""
+        return self._state.queues.get((self.name, name))
+
+    def accessible_queue(self, name: str, connection: Connection) -> Queue:
+        """A queue that this connection may use, or 404, or 405 if it is another's exclusive one."""
+        queue = self.queues.get(name)
+        if queue is None:
+            raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
+        if queue.owner is not None and queue.owner is not connection:
+            raise ResourceLocked(equivalence.locked_text(self.name, name))
+        return queue
+
+    def bindings_from(self, exchange: str) -> bool:
+        """Has the exchange any bindings?"""
+        return bool(self._state.bindings_from(self.name, exchange))
+
+    def claim_exclusive(self, name: str, connection: Connection) -> None:
+        """The queue of this name that is about to be made will belong to the connection."""
+        self._owners[name] = connection
+
+    def exclusive_to(self, connection: Connection) -> list[str]:
+        """The queues that belong to a connection."""
+        return [name for name, owner in self._owners.items() if owner is connection]
+
+    # -- routing --------------------------------------------------------------------------------
+
+    def versions(self) -> tuple[int, int]:
+        """What remembered routes and rights depend on."""
+        return self.router.version, self._state.access_version
+
+    def routes_repeat(self, exchange: str) -> bool:
+        """Do equal messages always take the same way from this exchange, unseen by it?"""
+        version, known = self._repeats
+        if version != self.router.version:
+            known = {}
+            self._repeats = (self.router.version, known)
+        repeats = known.get(exchange)
+        if repeats is None:
+            repeats = known[exchange] = self.router.routes_repeat(exchange)
+        return repeats
+
+    def route(
+        self, envelope: Envelope, headers: Table, contents: list[bytes]
+    ) -> tuple[Envelope, tuple[MessageSink, ...], list[bytes]]:
+        """Find the queues of a message; sender-selected keys may change its headers."""
+        keys = [envelope.routing_key]
+        if "CC" in headers or "BCC" in headers:
+            envelope, keys, contents = copies.apply(envelope, headers, contents)
+        message = Message(envelope, contents[0]) if not self.routes_repeat(envelope.exchange) else None
+        properties = envelope.properties
+        names = self.router.route(
+            envelope.exchange, keys, lambda: headers, lambda: _hash_properties(properties), message
+        )
+        queues = self.queues
+        sinks: tuple[MessageSink, ...] = tuple([queues[name] for name in names if name in queues])
+        if not sinks and not envelope.exchange and envelope.routing_key.startswith(reply_to.PREFIX):
+            waiting = self.broker.reply_consumers.get(envelope.routing_key)
+            sinks = () if waiting is None else (waiting,)
+        return envelope, sinks, contents
+
+    def publish(self, exchange: str, routing_key: str, properties: BasicProperties, body: bytes) -> None:
+        """A message of the broker's own."""
+        payload = encode_properties(properties)
+        envelope = make_envelope(encode_basic_publish(exchange, routing_key), payload)
+        frames = build_frames(1, payload, body, self.broker.settings.frame_max)
+        _, queues, _ = self.route(envelope, properties.headers or {}, [frames])
+        for queue in queues:
+            queue.publish([Message(envelope, frames)])
+
+    # -- what queues need (Surroundings) --------------------------------------------------------
+
+    def wake(self, queue: Queue) -> None:
+        """Pump the queue at the end of the turn."""
+        self.broker.wake(queue)
+
+    def awaits_flush(self, queue: Queue) -> None:
+        """Tell the queue when its messages are on disk."""
+        self.broker.awaits_flush(queue)
+
+    def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str) -> None:
+        """Publish to the queue's dead-letter exchange."""
+        dead_letter(self, queue, messages, reason)
+
+    def unused(self, queue: Queue) -> None:
+        """An auto-delete or expired queue goes."""
+        if self.queues.get(queue.name) is queue:
+            self.broker.metadata.write(commands.DeleteQueue(self.name, queue.name))
+
+    # -- following the metadata -----------------------------------------------------------------
+
+    def follow(self, change: Change) -> None:
+        """Keep the live objects in step."""
+        record = change.record
+        present = isinstance(change, Put)
+        if isinstance(record, records.Queue):
+            if not present:
+                self._remove_queue(record)
+            elif record.name not in self.queues:
+                self._add_queue(record)
+        elif isinstance(record, records.Exchange):
+            if not present:
+                self.router.remove(record.name)
+            elif record.name not in self.router.exchanges:
+                self._add_exchange(record)
+        elif isinstance(record, records.Binding):
+            self._follow_binding(record, present)
+        else:
+            self._apply_policies()
+
+    def _follow_binding(self, record: records.Binding, present: bool) -> None:
+        binding = _live(record)
+        if not present:
+            self.router.unbind(record.source, binding)
+        elif self.router.bind(record.source, binding) and record.destination_kind == "queue":
+            for message in self.router.exchanges[record.source].on_bind(binding):
+                assert isinstance(message, Message)
+                self.queues[record.destination].publish([Message(message.envelope, message.frames)])
+
+    def _add_exchange(self, record: records.Exchange) -> None:
+        arguments = arguments_of(record)
+        self.router.add(registry.create(record.kind, record.name, arguments, self.broker.choose))
+        self._apply_exchange_policy(record)
+
+    def _apply_exchange_policy(self, record: records.Exchange) -> None:
+        argument = arguments_of(record).get("alternate-exchange")
+        alternate: object = None
+        if argument is not None and isinstance(argument.value, bytes):
+            alternate = argument.value.decode("utf-8", "surrogateescape")
+        else:
+            effective = self.broker.policies.effective(self.name, record.name, "exchanges")
+            alternate = effective.definition.get("alternate-exchange")
+        self.router.set_alternate(record.name, alternate if isinstance(alternate, str) else None)
+
+    def _add_queue(self, record: records.Queue) -> None:
+        queue = make_queue(self, record)
+        queue.owner = self._owners.get(record.name)
+        self.queues[record.name] = queue
+        self.router.invalidate()
+
+    def _remove_queue(self, record: records.Queue) -> None:
+        queue = self.queues.pop(record.name, None)
+        self._owners.pop(record.name, None)
+        self.router.invalidate()
+        if queue is not None:
+            queue.erase(lambda consumer: consumer.cancelled())
+
+    def _apply_policies(self) -> None:
+        for exchange in self._state.exchanges_of(self.name).values():
+            self._apply_exchange_policy(exchange)
+        for record in self._state.queues_of(self.name).values():
+            queue = self.queues[record.name]
+            settings = queue_settings(self.broker.policies, record)
+            if settings != queue.settings:
+                queue.apply(settings)
+
+    def close(self) -> None:
+        """The vhost is gone; its queues went before it."""
+        self.queues.clear()
+
+
+def _live(record: records.Binding) -> Binding:
+    return Binding(
+        Destination(record.destination_kind, record.destination), record.routing_key, with_length(record.arguments)
+    )
+
+
+def _hash_properties(properties: bytes) -> dict[str, str | int]:
+    """The properties that a consistent-hash exchange may be told to look at."""
+    decoded = decode_properties(properties, 0)
+    values = {
+        "correlation_id": decoded.correlation_id,
+        "message_id": decoded.message_id,
+        "timestamp": decoded.timestamp,
+    }
+    return {name: value for name, value in values.items() if value is not None}

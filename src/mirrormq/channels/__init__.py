@@ -1,0 +1,1 @@
+"""Channels: one client's conversation about publishing, consuming and declaring. Pure."""

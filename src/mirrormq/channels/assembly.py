@@ -1,0 +1,126 @@
+"""Puts a publish together from its frames when the scanner could not take it whole.
+
+    idle --basic.publish--> header --content header--> body --body frames--> idle
+
+Anything else in between is an unexpected frame, and closes the connection.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrormq.errors import AmqpError, PreconditionFailed, UnexpectedFrame
+from mirrormq.wire import methods
+from mirrormq.wire.scanner import BODY, HEADER, METHOD
+
+if TYPE_CHECKING:
+    from mirrormq.channels.channel import Channel
+
+_PUBLISH_IDS = methods.BASIC_PUBLISH.to_bytes(4, "big")
+_HEADER_HEAD_SIZE = 12
+"""Class id, weight, body size."""
+BASIC_CLASS = 60
+
+
+class ContentAssembly:
+    """The publish that a channel is in the middle of, if any."""
+
+    __slots__ = ("_body_frames", "_channel", "_header", "_missing", "_publish", "_size")
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._publish: bytes | None = None
+        self._header: bytes | None = None
+        self._body_frames: list[bytes] = []
+        self._missing = 0
+        self._size = 0
+
+    @property
+    def expecting_content(self) -> bool:
+        """Has a publish begun whose content is not complete?"""
+        return self._publish is not None
+
+    def frame(self, kind: int, payload: bytes) -> None:
+        """The next frame of the channel."""
+        if kind == METHOD:
+            self._method(payload)
+        elif kind == HEADER:
+            self._content_header(payload)
+        elif kind == BODY:
+            self._content_body(payload)
+
+    def _method(self, payload: bytes) -> None:
+        if self._publish is not None:
+            expected = "header" if self._header is None else "body"
+            raise self._unexpected(f"expected content {expected} for class 60, got method frame instead")
+        if payload[:4] == _PUBLISH_IDS:
+            methods.decode_basic_publish(payload)
+            self._publish = payload
+            return
+        method_id = int.from_bytes(payload[:4], "big")
+        try:
+            self._channel.method(method_id, payload)
+        except AmqpError as error:
+            if not error.class_id:
+                error.class_id, error.method_id = method_id >> 16, method_id & 0xFFFF
+            raise
+
+    def _content_header(self, payload: bytes) -> None:
+        if self._publish is None or self._header is not None:
+            wanted = "method" if self._publish is None else "content body"
+            raise self._unexpected(f"expected {wanted} frame, got content header frame instead")
+        if int.from_bytes(payload[:2], "big") != BASIC_CLASS or len(payload) < _HEADER_HEAD_SIZE + 2:
+            raise self._unexpected(
+                "expected content header for class 60, got one for class "
+                f"{int.from_bytes(payload[:2], 'big')} instead"
+            )
+        self._size = self._missing = int.from_bytes(payload[4:12], "big")
+        limit = self._channel.broker.settings.max_message_size
+        if limit and self._size > limit:
+            too_large = PreconditionFailed(f"message size {self._size} is larger than configured max size {limit}")
+            too_large.class_id, too_large.method_id = BASIC_CLASS, methods.BASIC_PUBLISH & 0xFFFF
+            self._reset()
+            raise too_large
+        self._header = payload
+        if not self._missing:
+            self._complete()
+
+    def _content_body(self, payload: bytes) -> None:
+        if self._publish is None or self._header is None:
+            wanted = "method" if self._publish is None else "content header for class 60"
+            raise self._unexpected(
+                f"expected {wanted}{' frame' if self._publish is None else ''}, got content body frame instead"
+            )
+        self._missing -= len(payload)
+        if self._missing < 0:
+            raise self._unexpected("expected content body, got body frame larger than declared")
+        self._body_frames.append(payload)
+        if not self._missing:
+            self._complete()
+
+    def _complete(self) -> None:
+        publish, header = self._publish, self._header
+        assert publish is not None and header is not None
+        number = self._channel.number
+        frames = [_frame(HEADER, number, header)]
+        frames += [_frame(BODY, number, body) for body in self._body_frames]
+        self._reset()
+        self._channel.publishes(publish, header[_HEADER_HEAD_SIZE:], [b"".join(frames)])
+
+    def _reset(self) -> None:
+        self._publish = self._header = None
+        self._body_frames = []
+        self._missing = 0
+
+    def _unexpected(self, text: str) -> UnexpectedFrame:
+        publishing = self._publish is not None
+        self._reset()
+        return UnexpectedFrame(
+            text,
+            class_id=BASIC_CLASS if publishing else 0,
+            method_id=methods.BASIC_PUBLISH & 0xFFFF if publishing else 0,
+        )
+
+
+def _frame(kind: int, channel: int, payload: bytes) -> bytes:
+    return kind.to_bytes(1, "big") + channel.to_bytes(2, "big") + len(payload).to_bytes(4, "big") + payload + b"\xce"

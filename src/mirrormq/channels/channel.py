@@ -1,0 +1,229 @@
+"""One channel: takes methods and contents, answers them, and dies alone of a soft error.
+
+The channel itself only dispatches. What it knows of publishing, consuming and declaring lives
+beside it, one file each; `METHODS` is the table of who handles what. A channel that was closed for
+an error waits for the client's close-ok and lets everything else pass by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from mirrormq.auth import refusals
+from mirrormq.auth.permissions import Access, TopicAccess
+from mirrormq.broker import reply_to
+from mirrormq.broker.reply_to import ReplyConsumer
+from mirrormq.channels import consuming, declaring, settling, transacting
+from mirrormq.channels.assembly import ContentAssembly
+from mirrormq.channels.consumer import Consumer
+from mirrormq.channels.publishing import Publishing
+from mirrormq.channels.unacked import Delivery, Unacked
+from mirrormq.errors import AccessRefused, AmqpError, ChannelErrorHard, CommandInvalid, NotFound, PreconditionFailed
+from mirrormq.metadata.commands import Command
+from mirrormq.queues.message import Envelope, Message
+from mirrormq.queues.queue import MessageSink, Queue
+from mirrormq.wire import methods
+from mirrormq.wire.content import rechannel, reframe
+from mirrormq.wire.methods import DECODERS, METHOD_NAMES
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+    from mirrormq.connections.connection import Connection
+
+Handler = Callable[["Channel", Any], None]
+
+METHODS: dict[int, Handler] = {
+    **declaring.METHODS,
+    **consuming.METHODS,
+    **settling.METHODS,
+    **transacting.METHODS,
+}
+
+_BASIC_ACK = methods.BASIC_ACK
+
+
+class Channel:
+    """A channel of an open connection."""
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self.connection = connection
+        self.number = number
+        self.broker: Broker = connection.broker
+        self.vhost = connection.vhost
+        self.user = connection.user
+        self.publishing = Publishing(self)
+        self.consumers: dict[str, Consumer] = {}
+        self.unacked = Unacked()
+        self.last_tag = 0
+        self.prefetch = 0
+        """Unacknowledged messages over all consumers (qos with `global`); 0 for any number."""
+        self.consumer_prefetch = 0
+        """What the next consumer gets (qos without `global`)."""
+        self.limited_unacked = 0
+        self.flowing = True
+        self.closing = False
+        """An error was sent; only the client's close-ok counts now."""
+        self.last_queue = ""
+        """The queue that an empty name means: the one declared last."""
+        self.reply_consumer: ReplyConsumer | None = None
+        self._assembly = ContentAssembly(self)
+        self._reporting = False
+
+    # -- frames in ------------------------------------------------------------------------------
+
+    def frame(self, kind: int, payload: bytes) -> None:
+        """A frame that was not part of a simple publish."""
+        self._assembly.frame(kind, payload)
+
+    def publishes(self, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
+        """A run of publishes, complete."""
+        if self._assembly.expecting_content:
+            self._assembly.frame(1, publish)
+        try:
+            self.publishing.publish(publish, properties, contents)
+        except AmqpError as error:
+            raise _at(error, methods.BASIC_PUBLISH) from None
+
+    def method(self, method_id: int, payload: bytes) -> None:
+        """A method without content."""
+        if method_id == _BASIC_ACK and len(payload) == 13:
+            settling.acknowledge(self, int.from_bytes(payload[4:12], "big"), payload[12] & 1 != 0)
+            return
+        method = DECODERS[method_id](payload)
+        handler = METHODS.get(method_id)
+        if handler is None:
+            raise self._unexpected(method_id)
+        handler(self, method)
+
+    def _unexpected(self, method_id: int) -> AmqpError:
+        if method_id == methods.CHANNEL_OPEN:
+            return ChannelErrorHard("second 'channel.open' seen")
+        name = METHOD_NAMES[method_id].replace("-", "_")
+        return CommandInvalid(f"unimplemented method {name}" if name else "unimplemented method")
+
+    # -- frames out -----------------------------------------------------------------------------
+
+    def send(self, payload: bytes) -> None:
+        """A method."""
+        self.connection.send(self.number, payload)
+
+    def send_content(self, method: bytes, frames: bytes) -> None:
+        """A method with content that may have come from any channel."""
+        connection = self.connection
+        connection.send(self.number, method)
+        if connection.frame_max and len(frames) > connection.frame_max:
+            connection.output().append(reframe(frames, self.number, connection.frame_max))
+        else:
+            connection.output().append(rechannel(frames, self.number))
+
+    # -- confirms -------------------------------------------------------------------------------
+
+    def confirmed(self, first: int, last: int) -> None:
+        """A queue has these publishes."""
+        ledger = self.publishing.confirms
+        if ledger is not None:
+            ledger.confirmed(first, last)
+            self.has_confirms()
+
+    def refused(self, number: int) -> None:
+        """A queue would not have this publish."""
+        ledger = self.publishing.confirms
+        if ledger is not None:
+            ledger.refused(number)
+            self.has_confirms()
+
+    def has_confirms(self) -> None:
+        """There is something to tell the publisher at the end of this turn."""
+        if not self._reporting:
+            self._reporting = True
+            self.broker.report_later(self)
+
+    def report(self) -> None:
+        """Tell the publisher."""
+        self._reporting = False
+        if self.publishing.confirms is not None and not self.closing and not self.connection.closed:
+            self.publishing.confirms.report(self.send)
+
+    # -- rights ---------------------------------------------------------------------------------
+
+    def check_permission(self, kind: Literal["queue", "exchange"], name: str, access: Access) -> None:
+        """Raise ACCESS_REFUSED unless the user may."""
+        if not self.broker.permissions.check(self.user.name, self.vhost.name, name, access):
+            raise AccessRefused(refusals.resource_refused(kind, name, self.vhost.name, self.user.name))
+
+    def check_topic(self, exchange: str, routing_key: str, access: TopicAccess) -> None:
+        """Topic permissions: only topic exchanges have them."""
+        record = self.vhost.find_exchange(exchange)
+        if record is None or record.kind != "topic":
+            return
+        allowed = self.broker.permissions.check_topic(
+            self.user.name, self.vhost.name, exchange, routing_key, access, self.connection.variables
+        )
+        if not allowed:
+            raise AccessRefused(refusals.topic_refused(routing_key, exchange, self.vhost.name, self.user.name))
+
+    def check_user_id(self, claimed: str) -> None:
+        """The user_id property must be the user's own name, unless it may impersonate."""
+        if not self.broker.permissions.user_id_allowed(self.user, claimed):
+            raise PreconditionFailed(refusals.user_id_refused(claimed, self.user.name))
+
+    # -- metadata -------------------------------------------------------------------------------
+
+    def queue_name(self, name: str) -> str:
+        """The queue that a method means: an empty name stands for the last one declared."""
+        if name:
+            return name
+        if not self.last_queue:
+            raise NotFound("no previously declared queue")
+        return self.last_queue
+
+    def write(self, command: Command, answer: Callable[[], None]) -> None:
+        """Change the metadata; the connection takes no more frames until it is done and answered."""
+        connection = self.connection
+        connection.hold()
+
+        def done() -> None:
+            answer()
+            connection.release()
+
+        self.broker.metadata.write(command, done)
+
+    # -- tracing --------------------------------------------------------------------------------
+
+    @property
+    def traced(self) -> bool:
+        """Is the firehose on for this vhost?"""
+        return self.vhost.tracing
+
+    def trace_publishes(self, envelope: Envelope, queues: Sequence[MessageSink], contents: list[bytes]) -> None:
+        """Copy publishes to the firehose."""
+        self.broker.firehose.published(self, envelope, queues, contents)
+
+    def trace_deliveries(self, queue: Queue, messages: Sequence[Message]) -> None:
+        """Copy deliveries to the firehose."""
+        self.broker.firehose.delivered(self, queue, messages)
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def terminate(self) -> None:
+        """Give everything back: consumers leave, what they held returns to its queues."""
+        for consumer in list(self.consumers.values()):
+            consuming.remove(self, consumer)
+        reply_to.stop(self)
+        self.give_back(self.unacked.take_all())
+
+    def make_room(self) -> None:
+        """Consumers that can take messages again say so to their queues."""
+        settling.make_room(self)
+
+    def give_back(self, deliveries: list[Delivery]) -> None:
+        """Requeue deliveries, queue by queue."""
+        for queue, messages in settling.by_queue(self, deliveries):
+            queue.requeue(messages)
+
+
+def _at(error: AmqpError, method_id: int) -> AmqpError:
+    """Say which method an error is about."""
+    error.class_id, error.method_id = method_id >> 16, method_id & 0xFFFF
+    return error

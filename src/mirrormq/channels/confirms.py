@@ -1,0 +1,110 @@
+"""Which publishes have been confirmed, and how to say so in as few methods as possible.
+
+A publish that went to several queues is confirmed when the last of them has said so. Numbers are
+collected during a turn of the loop and acknowledged together: everything up to the oldest number
+that is still open in one `basic.ack` with `multiple`, stragglers beyond it one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mirrormq.wire.methods import encode_basic_ack, encode_basic_nack
+
+
+class ConfirmLedger:
+    """The open and the finished publishes of one channel in confirm mode."""
+
+    def __init__(self) -> None:
+        self.next_number = 1
+        self._oldest_open = 1
+        self._shared: dict[int, int] = {}
+        """How many queues must still speak, for publishes that went to more than one."""
+        self._finished: list[tuple[int, int]] = []
+        self._refused: set[int] = set()
+        self._reported: set[int] = set()
+        """Told to the client although an older one is still open."""
+
+    @property
+    def has_news(self) -> bool:
+        """Is there anything to tell the client?"""
+        return bool(self._finished)
+
+    @property
+    def open_count(self) -> int:
+        """Publishes not yet confirmed to the client."""
+        return self.next_number - self._oldest_open
+
+    def take_numbers(self, count: int, queues: int) -> int:
+        """Number `count` publishes that go to `queues` queues each; returns the first number."""
+        first = self.next_number
+        self.next_number += count
+        if queues > 1:
+            for number in range(first, self.next_number):
+                self._shared[number] = queues
+        elif queues == 0:
+            self._finished.append((first, first + count - 1))
+        return first
+
+    def confirmed(self, first: int, last: int) -> None:
+        """One queue has these."""
+        if not self._shared:
+            self._finished.append((first, last))
+            return
+        for number in range(first, last + 1):
+            waiting = self._shared.get(number, 1) - 1
+            if waiting:
+                self._shared[number] = waiting
+            else:
+                self._shared.pop(number, None)
+                self._finished.append((number, number))
+
+    def refused(self, number: int) -> None:
+        """One queue would not have this one."""
+        self._refused.add(number)
+        self.confirmed(number, number)
+
+    def report(self, send: Callable[[bytes], None]) -> None:
+        """Send the acks and nacks for everything that has finished."""
+        finished, self._finished = _merged(self._finished), []
+        if self._refused:
+            self._report_refused(finished, send)
+        for first, last in finished:
+            if first == self._oldest_open:
+                self._oldest_open = self._past_reported(last + 1)
+                send(encode_basic_ack(last, last > first))
+            else:
+                for number in range(first, last + 1):
+                    self._reported.add(number)
+                    send(encode_basic_ack(number, False))
+
+    def _report_refused(self, finished: list[tuple[int, int]], send: Callable[[bytes], None]) -> None:
+        """Nacks go first, so that an ack with `multiple` may pass over them."""
+        for number in sorted(self._refused):
+            if any(first <= number <= last for first, last in finished):
+                send(encode_basic_nack(number, False, False))
+                self._refused.discard(number)
+                self._reported.add(number)
+        remaining = [n for first, last in finished for n in range(first, last + 1) if n not in self._reported]
+        self._oldest_open = self._past_reported(self._oldest_open)
+        finished[:] = _merged([(number, number) for number in remaining])
+
+    def _past_reported(self, number: int) -> int:
+        while number in self._reported:
+            self._reported.discard(number)
+            number += 1
+        return number
+
+
+def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sorted, with neighbours joined."""
+    if len(ranges) < 2:
+        return ranges
+    ranges.sort()
+    merged = [ranges[0]]
+    for first, last in ranges[1:]:
+        if first == merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], last)
+        else:
+            merged.append((first, last))
+    return merged

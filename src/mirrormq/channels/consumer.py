@@ -1,0 +1,117 @@
+"""A consumer: turns messages into deliveries on its channel, as raw bytes.
+
+A delivery is `basic.deliver` in front of the content frames as the publisher sent them. Method
+frames of one consumer differ in the delivery tag and in what the envelope prescribes, so the front
+part is made once per length and the tail once per envelope. Content frames go out as they came in
+unless the publisher's channel number or frame size does not suit this consumer.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from mirrormq import limits
+from mirrormq.queues.message import Message
+from mirrormq.queues.queue import Queue
+from mirrormq.wire.content import rechannel, reframe
+from mirrormq.wire.fields import Table, encode_short_string
+from mirrormq.wire.methods import encode_basic_cancel
+from mirrormq.wire.scanner import METHOD
+
+if TYPE_CHECKING:
+    from mirrormq.channels.channel import Channel
+
+_TAG = Struct(">Q").pack
+_HEAD = Struct(">BHI").pack
+_BASIC_DELIVER = b"\x00\x3c\x00\x3c"
+_TAG_SIZE = 8
+
+
+class Consumer:
+    """One subscription of one channel to one queue."""
+
+    def __init__(
+        self, channel: Channel, queue: Queue, tag: str, *, no_ack: bool, exclusive: bool, priority: int,
+        prefetch: int, arguments: Table,
+    ) -> None:  # fmt: skip
+        self.channel = channel
+        self.queue = queue
+        self.tag = tag
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.priority = priority
+        self.prefetch = prefetch
+        """How many unacknowledged messages it may hold; 0 for any number."""
+        self.arguments = arguments
+        self.unacked = 0
+        self.waiting = False
+        self._tag_bytes = _BASIC_DELIVER + encode_short_string(tag)
+        self._fronts: dict[int, bytes] = {}
+        self._content_head = b"\x02" + channel.number.to_bytes(2, "big")
+
+    def room(self) -> int:
+        """How many messages it can take now."""
+        channel = self.channel
+        if not channel.connection.writable or not channel.flowing:
+            return 0
+        room = limits.DELIVERY_BATCH
+        if self.no_ack:
+            return room
+        if self.prefetch:
+            room = min(room, self.prefetch - self.unacked)
+        if channel.prefetch:
+            room = min(room, channel.prefetch - channel.limited_unacked)
+        return room
+
+    def deliver(self, messages: list[Message]) -> None:
+        """Write the messages to the channel and remember them until they are acknowledged."""
+        channel = self.channel
+        connection = channel.connection
+        write = connection.output().append
+        frame_max = connection.frame_max
+        content_head = self._content_head
+        queue = self.queue
+        now = channel.broker.clock.now_ms
+        pending = None if self.no_ack else channel.unacked.by_tag
+        tag = channel.last_tag
+        for message in messages:
+            tag += 1
+            frames = message.frames
+            if not frames.startswith(content_head):
+                frames = rechannel(frames, channel.number)
+            if frame_max and len(frames) > frame_max:
+                frames = reframe(frames, channel.number, frame_max)
+            suffix = message.envelope.deliver_suffix
+            if message.redelivered:
+                suffix = b"\x01" + suffix[1:]
+            write((self._fronts.get(len(suffix)) or self._front(len(suffix))) + _TAG(tag) + suffix)
+            write(frames)
+            if pending is not None:
+                pending[tag] = (message, queue, self, now, tag)
+        channel.last_tag = tag
+        if pending is not None:
+            self.unacked += len(messages)
+            channel.limited_unacked += len(messages)
+        if channel.traced:
+            channel.trace_deliveries(queue, messages)
+
+    def _front(self, suffix_size: int) -> bytes:
+        """The method frame up to the delivery tag; `suffix` ends with the frame end octet."""
+        size = len(self._tag_bytes) + _TAG_SIZE + suffix_size - 1
+        front = _HEAD(METHOD, self.channel.number, size) + self._tag_bytes
+        self._fronts[suffix_size] = front
+        return front
+
+    def settled(self, count: int) -> None:
+        """The client has answered for `count` messages."""
+        self.unacked -= count
+
+    def cancelled(self) -> None:
+        """The queue is gone: tell the client if it understands that."""
+        self.channel.consumers.pop(self.tag, None)
+        if self.channel.connection.client_can("consumer_cancel_notify"):
+            self.channel.send(encode_basic_cancel(self.tag, True))
+
+    def activated(self, active: bool) -> None:
+        """Single active consumer: nothing to tell the client; listings read it from the queue."""

@@ -1,0 +1,129 @@
+"""basic.consume, cancel, get and qos; channel.flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mirrormq.broker import reply_to
+from mirrormq.channels import settling
+from mirrormq.channels.consumer import Consumer
+from mirrormq.errors import AccessRefused, NotAllowed, NotImplemented_, PreconditionFailed
+from mirrormq.wire import methods
+from mirrormq.wire.fields import TYPE_NAMES, Table
+
+if TYPE_CHECKING:
+    from mirrormq.channels.channel import Channel
+
+
+def qos(channel: Channel, method: methods.BasicQos) -> None:
+    """basic.qos: per consumer for those to come, or for the whole channel."""
+    if method.prefetch_size:
+        raise NotImplemented_(f"prefetch_size!=0 ({method.prefetch_size})")
+    if method.global_:
+        channel.prefetch = method.prefetch_count
+        settling.make_room(channel)
+    else:
+        channel.consumer_prefetch = method.prefetch_count
+    channel.send(methods.encode_basic_qos_ok())
+
+
+def consume(channel: Channel, method: methods.BasicConsume) -> None:
+    """basic.consume."""
+    if method.queue == reply_to.QUEUE_NAME:
+        reply_to.consume(channel, method, claim_tag(channel, method.consumer_tag))
+        return
+    name = channel.queue_name(method.queue)
+    channel.check_permission("queue", name, "read")
+    tag = claim_tag(channel, method.consumer_tag)
+    queue = channel.vhost.accessible_queue(name, channel.connection)
+    priority = _priority(method.arguments)
+    if queue.exclusive_consumer is not None or (method.exclusive and queue.consumers.all):
+        raise AccessRefused(f"queue '{name}' in vhost '{channel.vhost.name}' in exclusive use")
+    consumer = Consumer(
+        channel, queue, tag, no_ack=method.no_ack, exclusive=method.exclusive, priority=priority,
+        prefetch=channel.consumer_prefetch, arguments=method.arguments,
+    )  # fmt: skip
+    channel.consumers[tag] = consumer
+    if not method.nowait:
+        channel.send(methods.encode_basic_consume_ok(tag))
+    queue.subscribe(consumer)
+    channel.broker.events.consumer_created(consumer)
+
+
+def claim_tag(channel: Channel, tag: str) -> str:
+    """The consumer tag asked for, or a new one."""
+    if not tag:
+        return "amq.ctag-" + channel.broker.unique_name()
+    if tag in channel.consumers or (channel.reply_consumer is not None and channel.reply_consumer.tag == tag):
+        raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+    return tag
+
+
+def _priority(arguments: Table) -> int:
+    field = arguments.get("x-priority")
+    if field is None:
+        return 0
+    if not isinstance(field.value, int) or isinstance(field.value, bool):
+        raise PreconditionFailed(f"invalid arg 'x-priority': {{unacceptable_type,{TYPE_NAMES[field.kind]}}}")
+    return field.value
+
+
+def cancel(channel: Channel, method: methods.BasicCancel) -> None:
+    """basic.cancel; cancelling what is not there is answered all the same."""
+    consumer = channel.consumers.get(method.consumer_tag)
+    if consumer is not None:
+        remove(channel, consumer)
+    if channel.reply_consumer is not None and channel.reply_consumer.tag == method.consumer_tag:
+        reply_to.stop(channel)
+    if not method.nowait:
+        channel.send(methods.encode_basic_cancel_ok(method.consumer_tag))
+
+
+def remove(channel: Channel, consumer: Consumer) -> None:
+    """A consumer ends; what it holds stays with the channel."""
+    del channel.consumers[consumer.tag]
+    channel.broker.events.consumer_deleted(consumer)
+    consumer.queue.unsubscribe(consumer)
+
+
+def get(channel: Channel, method: methods.BasicGet) -> None:
+    """basic.get: one message now, or word that there is none."""
+    name = channel.queue_name(method.queue)
+    channel.check_permission("queue", name, "read")
+    queue = channel.vhost.accessible_queue(name, channel.connection)
+    message = queue.get(method.no_ack)
+    if message is None:
+        channel.send(methods.encode_basic_get_empty())
+        return
+    channel.last_tag += 1
+    if not method.no_ack:
+        channel.unacked.by_tag[channel.last_tag] = (
+            message, queue, None, channel.broker.clock.now_ms, channel.last_tag,
+        )  # fmt: skip
+    envelope = message.envelope
+    channel.send_content(
+        methods.encode_basic_get_ok(
+            channel.last_tag, message.redelivered, envelope.exchange, envelope.routing_key,
+            queue.backing.ready_count,
+        ),
+        message.frames,
+    )  # fmt: skip
+    if channel.traced:
+        channel.trace_deliveries(queue, [message])
+
+
+def flow(channel: Channel, method: methods.ChannelFlow) -> None:
+    """channel.flow: RabbitMQ does not let clients stop deliveries this way."""
+    if not method.active:
+        raise NotImplemented_("active=false")
+    channel.send(methods.encode_channel_flow_ok(True))
+
+
+METHODS: dict[int, Callable[[Channel, Any], None]] = {
+    methods.BASIC_QOS: qos,
+    methods.BASIC_CONSUME: consume,
+    methods.BASIC_CANCEL: cancel,
+    methods.BASIC_GET: get,
+    methods.CHANNEL_FLOW: flow,
+}

@@ -1,0 +1,278 @@
+"""Declaring, binding, purging and deleting exchanges and queues.
+
+Each handler checks names, rights and what is there, and then writes a metadata command; the answer
+is sent when the command has been applied, which a replicated log will make a while later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mirrormq.broker import arguments as queue_arguments
+from mirrormq.broker import equivalence
+from mirrormq.errors import AccessRefused, PreconditionFailed, ResourceLocked
+from mirrormq.exchanges import registry
+from mirrormq.metadata import commands, records
+from mirrormq.wire import methods
+from mirrormq.wire.fields import Table, encode_table
+
+if TYPE_CHECKING:
+    from mirrormq.channels.channel import Channel
+
+_LENGTH_SIZE = 4
+
+
+def table_bytes(table: Table) -> bytes:
+    """A table as metadata keeps it: encoded, without its length; empty for no entries."""
+    return encode_table(table)[_LENGTH_SIZE:]
+
+
+def check_name(kind: str, name: str) -> None:
+    """Refuse names that are the broker's own."""
+    if name.startswith("amq."):
+        raise AccessRefused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
+
+
+def refuse_default(exchange: str) -> None:
+    """The default exchange cannot be declared, deleted or bound."""
+    if not exchange:
+        raise AccessRefused("operation not permitted on the default exchange")
+
+
+def strip(name: str) -> str:
+    """RabbitMQ drops line ends from names."""
+    return name.replace("\r", "").replace("\n", "")
+
+
+def exchange_declare(channel: Channel, method: methods.ExchangeDeclare) -> None:
+    """exchange.declare."""
+    name = strip(method.exchange)
+    if method.passive:
+        refuse_default(name)
+        channel.vhost.exchange_record(name)
+        answer(channel, method.nowait, methods.encode_exchange_declare_ok())
+        return
+    registry.validate_kind(method.type_)
+    refuse_default(name)
+    channel.check_permission("exchange", name, "configure")
+    existing = channel.vhost.find_exchange(name)
+    if existing is None:
+        check_name("exchange", name)
+        _check_alternate(channel, name, method.arguments)
+        registry.validate_arguments(method.type_, method.arguments)
+    record = records.Exchange(
+        channel.vhost.name, name, method.type_, method.durable, method.auto_delete, method.internal,
+        table_bytes(method.arguments),
+    )  # fmt: skip
+    if existing is not None:
+        equivalence.check_exchange(existing, record, method.arguments)
+        answer(channel, method.nowait, methods.encode_exchange_declare_ok())
+        return
+    write(channel, commands.PutExchange(record), method.nowait, methods.encode_exchange_declare_ok)
+
+
+def _check_alternate(channel: Channel, name: str, arguments: Table) -> None:
+    alternate = arguments.get("alternate-exchange")
+    if alternate is None:
+        return
+    if alternate.kind != "S" or not isinstance(alternate.value, bytes):
+        raise PreconditionFailed(
+            f"invalid type '{queue_arguments.type_name(alternate)}' for arg 'alternate-exchange' in "
+            f"exchange '{name}' in vhost '{channel.vhost.name}'"
+        )
+    channel.check_permission("exchange", name, "read")
+    channel.check_permission("exchange", alternate.value.decode("utf-8", "surrogateescape"), "write")
+
+
+def exchange_delete(channel: Channel, method: methods.ExchangeDelete) -> None:
+    """exchange.delete; one that is not there counts as deleted."""
+    name = strip(method.exchange)
+    refuse_default(name)
+    check_name("exchange", name)
+    channel.check_permission("exchange", name, "configure")
+    if channel.vhost.find_exchange(name) is None:
+        answer(channel, method.nowait, methods.encode_exchange_delete_ok())
+        return
+    if method.if_unused and channel.vhost.bindings_from(name):
+        raise PreconditionFailed(f"exchange '{name}' in vhost '{channel.vhost.name}' in use")
+    command = commands.DeleteExchange(channel.vhost.name, name)
+    write(channel, command, method.nowait, methods.encode_exchange_delete_ok)
+
+
+def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
+    """queue.declare."""
+    name = strip(method.queue)
+    vhost = channel.vhost
+    if method.passive:
+        name = channel.queue_name(name) if not name else name
+        queue = vhost.accessible_queue(name, channel.connection)
+        queue.last_used_ms = channel.broker.clock.now_ms
+        _declared(channel, name, method.nowait)
+        return
+    if name:
+        if vhost.find_queue(name) is None:
+            check_name("queue", name)
+    else:
+        name = "amq.gen-" + channel.broker.unique_name()
+    channel.check_permission("queue", name, "configure")
+    durable = method.durable and not method.exclusive
+    record = records.Queue(
+        vhost.name, name, 0, durable, method.auto_delete, method.exclusive,
+        table_bytes(method.arguments), channel.broker.settings.name,
+    )  # fmt: skip
+    existing = vhost.find_queue(name)
+    if existing is not None:
+        _check_owner(channel, name, method.exclusive)
+        equivalence.check_queue(existing, record, method.arguments)
+        vhost.queues[name].last_used_ms = channel.broker.clock.now_ms
+        _declared(channel, name, method.nowait)
+        return
+    queue_arguments.validate(vhost.name, name, method.arguments, exclusive=method.exclusive)
+    _check_dead_letter_rights(channel, name, method.arguments)
+    channel.broker.check_queue_limit(vhost.name, name)
+    if method.exclusive:
+        vhost.claim_exclusive(name, channel.connection)
+    channel.write(commands.PutQueue(record), lambda: _declared(channel, name, method.nowait))
+
+
+def _declared(channel: Channel, name: str, nowait: bool) -> None:
+    channel.last_queue = name
+    queue = channel.vhost.queues[name]
+    if not nowait:
+        channel.send(
+            methods.encode_queue_declare_ok(name, queue.backing.ready_count, len(queue.consumers.all))
+        )
+
+
+def _check_owner(channel: Channel, name: str, exclusive: bool) -> None:
+    owner = channel.vhost.queues[name].owner
+    if owner is not channel.connection and (owner is not None or exclusive):
+        raise ResourceLocked(equivalence.locked_text(channel.vhost.name, name))
+
+
+def _check_dead_letter_rights(channel: Channel, name: str, arguments: Table) -> None:
+    exchange = arguments.get("x-dead-letter-exchange")
+    if exchange is not None and isinstance(exchange.value, bytes):
+        channel.check_permission("queue", name, "read")
+        channel.check_permission("exchange", exchange.value.decode("utf-8", "surrogateescape"), "write")
+
+
+def queue_delete(channel: Channel, method: methods.QueueDelete) -> None:
+    """queue.delete; one that is not there counts as deleted."""
+    name = channel.queue_name(method.queue)
+    channel.check_permission("queue", name, "configure")
+    if name not in channel.vhost.queues:
+        answer(channel, method.nowait, methods.encode_queue_delete_ok(0))
+        return
+    queue = channel.vhost.accessible_queue(name, channel.connection)
+    where = f"queue '{name}' in vhost '{channel.vhost.name}'"
+    if method.if_unused and queue.consumers.all:
+        raise PreconditionFailed(f"{where} in use")
+    if method.if_empty and queue.backing.ready_count:
+        raise PreconditionFailed(f"{where} is not empty")
+    count = queue.backing.ready_count
+    command = commands.DeleteQueue(channel.vhost.name, name)
+    write(channel, command, method.nowait, lambda: methods.encode_queue_delete_ok(count))
+
+
+def queue_purge(channel: Channel, method: methods.QueuePurge) -> None:
+    """queue.purge."""
+    name = channel.queue_name(method.queue)
+    channel.check_permission("queue", name, "read")
+    count = channel.vhost.accessible_queue(name, channel.connection).backing.purge()
+    answer(channel, method.nowait, methods.encode_queue_purge_ok(count))
+
+
+def queue_bind(channel: Channel, method: methods.QueueBind) -> None:
+    """queue.bind."""
+    name, key = _queue_and_key(channel, method.queue, method.routing_key)
+    binding = _checked_binding(channel, "queue", name, method.exchange, key, method.arguments)
+    channel.vhost.accessible_queue(name, channel.connection)
+    record = channel.vhost.exchange_record(method.exchange)
+    registry.validate_binding(record.kind, key, method.arguments)
+    write(channel, commands.PutBinding(binding), method.nowait, methods.encode_queue_bind_ok)
+
+
+def queue_unbind(channel: Channel, method: methods.QueueUnbind) -> None:
+    """queue.unbind; a binding that is not there counts as removed."""
+    name, key = _queue_and_key(channel, method.queue, method.routing_key)
+    binding = _checked_binding(channel, "queue", name, method.exchange, key, method.arguments)
+    if name in channel.vhost.queues:
+        channel.vhost.accessible_queue(name, channel.connection)
+    _unbind(channel, binding, False, methods.encode_queue_unbind_ok)
+
+
+def _queue_and_key(channel: Channel, queue: str, key: str) -> tuple[str, str]:
+    """An empty queue name means the last declared one, and an empty key with it that queue's name."""
+    name = channel.queue_name(queue)
+    if not queue and not key:
+        key = name
+    return name, key
+
+
+def exchange_bind(channel: Channel, method: methods.ExchangeBind) -> None:
+    """exchange.bind."""
+    binding = _checked_binding(
+        channel, "exchange", method.destination, method.source, method.routing_key, method.arguments
+    )
+    source = channel.vhost.exchange_record(method.source)
+    channel.vhost.exchange_record(method.destination)
+    registry.validate_binding(source.kind, method.routing_key, method.arguments)
+    write(channel, commands.PutBinding(binding), method.nowait, methods.encode_exchange_bind_ok)
+
+
+def exchange_unbind(channel: Channel, method: methods.ExchangeUnbind) -> None:
+    """exchange.unbind."""
+    binding = _checked_binding(
+        channel, "exchange", method.destination, method.source, method.routing_key, method.arguments
+    )
+    _unbind(channel, binding, method.nowait, methods.encode_exchange_unbind_ok)
+
+
+def _checked_binding(
+    channel: Channel, kind: records.DestinationKind, destination: str, source: str, key: str, arguments: Table
+) -> records.Binding:
+    if kind == "exchange":
+        refuse_default(destination)
+    refuse_default(source)
+    channel.check_permission(kind, destination, "write")
+    channel.check_permission("exchange", source, "read")
+    channel.check_topic(source, key, "read")
+    ordered = dict(sorted(arguments.items()))
+    return records.Binding(channel.vhost.name, source, kind, destination, key, table_bytes(ordered))
+
+
+def _unbind(channel: Channel, binding: records.Binding, nowait: bool, encode: Callable[[], bytes]) -> None:
+    if binding.key not in channel.broker.metadata.state.bindings:
+        answer(channel, nowait, encode())
+        return
+    command = commands.DeleteBinding(
+        binding.vhost, binding.source, binding.destination_kind, binding.destination, binding.routing_key,
+        binding.arguments,
+    )  # fmt: skip
+    write(channel, command, nowait, encode)
+
+
+def answer(channel: Channel, nowait: bool, payload: bytes) -> None:
+    """Reply unless the client does not want to hear."""
+    if not nowait:
+        channel.send(payload)
+
+
+def write(channel: Channel, command: commands.Command, nowait: bool, encode: Callable[[], bytes]) -> None:
+    """Change the metadata, then reply."""
+    channel.write(command, lambda: answer(channel, nowait, encode()))
+
+
+METHODS: dict[int, Callable[[Channel, Any], None]] = {
+    methods.EXCHANGE_DECLARE: exchange_declare,
+    methods.EXCHANGE_DELETE: exchange_delete,
+    methods.EXCHANGE_BIND: exchange_bind,
+    methods.EXCHANGE_UNBIND: exchange_unbind,
+    methods.QUEUE_DECLARE: queue_declare,
+    methods.QUEUE_DELETE: queue_delete,
+    methods.QUEUE_PURGE: queue_purge,
+    methods.QUEUE_BIND: queue_bind,
+    methods.QUEUE_UNBIND: queue_unbind,
+}

@@ -1,0 +1,148 @@
+"""The publishing side of a channel: from basic.publish to queues, returns and confirms.
+
+The road of a message whose publish payload and properties equal the previous one's is short: its
+envelope and its queues are remembered, and a run of such messages is appended to each queue in one
+call. What is remembered holds as long as the vhost's routes and the user's rights have not changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mirrormq import limits
+from mirrormq.broker import reply_to
+from mirrormq.channels.confirms import ConfirmLedger
+from mirrormq.channels.unacked import Delivery
+from mirrormq.errors import AccessRefused, NotImplemented_, PreconditionFailed
+from mirrormq.queues.envelope import ExpirationInvalid, make_envelope
+from mirrormq.queues.message import NEVER, Envelope, Message
+from mirrormq.queues.queue import MessageSink, Publisher
+from mirrormq.wire.fields import Table
+from mirrormq.wire.methods import decode_basic_publish, encode_basic_return
+from mirrormq.wire.properties import decode_properties, scan_properties
+
+if TYPE_CHECKING:
+    from mirrormq.channels.channel import Channel
+
+NO_ROUTE = 312
+
+
+class Target(NamedTuple):
+    """Where one basic.publish payload leads, checked once."""
+
+    exchange: str
+    routing_key: str
+    mandatory: bool
+    versions: tuple[int, int]
+
+
+class Publishing:
+    """What a channel knows of its own publishes."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self.confirms: ConfirmLedger | None = None
+        self.transaction: list[tuple[Envelope, tuple[MessageSink, ...], list[bytes]]] | None = None
+        self.settlements: list[tuple[str, list[Delivery]]] = []
+        """What the open transaction has acknowledged or rejected."""
+        self._targets: dict[bytes, Target] = {}
+        self._last_publish = b""
+        self._last_properties = b""
+        self._last_versions = (-1, -1)
+        self._last_envelope: Envelope | None = None
+        self._last_queues: tuple[MessageSink, ...] = ()
+        self.published = 0
+
+    def publish(self, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
+        """Messages that share a publish payload and properties; each content is `frames`."""
+        channel = self._channel
+        versions = channel.vhost.versions()
+        if (
+            publish != self._last_publish
+            or properties != self._last_properties
+            or versions != self._last_versions
+        ):
+            target = self._targets.get(publish)
+            if target is None or target.versions != versions:
+                target = self._check_target(publish, versions)
+            if len(contents) > 1 and not channel.vhost.routes_repeat(target.exchange):
+                for content in contents:
+                    self.publish(publish, properties, [content])
+                return
+            contents = self._look_up(target, publish, properties, contents)
+        envelope = self._last_envelope
+        queues = self._last_queues
+        assert envelope is not None
+        self.published += len(contents)
+        if channel.traced:
+            channel.trace_publishes(envelope, queues, contents)
+        if self.transaction is not None:
+            self.transaction.append((envelope, queues, contents))
+        elif self.confirms is None:
+            self.hand_over(envelope, queues, contents, None, 0)
+        else:
+            first = self.confirms.take_numbers(len(contents), len(queues))
+            self.hand_over(envelope, queues, contents, channel, first)
+            if not queues:
+                channel.has_confirms()
+
+    def hand_over(
+        self, envelope: Envelope, queues: tuple[MessageSink, ...], contents: list[bytes],
+        publisher: Publisher | None, first: int,
+    ) -> None:  # fmt: skip
+        """Append the messages to their queues, or return them."""
+        if not queues and envelope.mandatory:
+            self._return(envelope, contents)
+        body_size = int.from_bytes(contents[0][11:19], "big")
+        for queue in queues:
+            queue.publish(
+                [Message(envelope, content, NEVER, body_size) for content in contents], publisher, first
+            )
+
+    def _return(self, envelope: Envelope, contents: list[bytes]) -> None:
+        method = encode_basic_return(NO_ROUTE, "NO_ROUTE", envelope.exchange, envelope.routing_key)
+        for content in contents:
+            self._channel.send_content(method, content)
+
+    def _look_up(
+        self, target: Target, publish: bytes, properties: bytes, contents: list[bytes]
+    ) -> list[bytes]:
+        """Find envelope and queues, and remember them if the next message may use them too."""
+        channel = self._channel
+        _, _, _, headers_at, user_id = scan_properties(properties)
+        if user_id is not None:
+            channel.check_user_id(user_id.decode("utf-8", "surrogateescape"))
+        channel.check_topic(target.exchange, target.routing_key, "write")
+        try:
+            envelope = make_envelope(publish, properties)
+        except ExpirationInvalid as invalid:
+            raise PreconditionFailed(str(invalid)) from None
+        if reply_to.QUEUE_NAME_BYTES in properties:
+            envelope, contents = reply_to.expand(channel, envelope, contents)
+        headers: Table = {}
+        if headers_at >= 0:
+            headers = decode_properties(properties, 0).headers or {}
+        envelope, queues, contents = channel.vhost.route(envelope, headers, contents)
+        self._last_envelope, self._last_queues = envelope, queues
+        unchanged = envelope.properties is properties and channel.vhost.routes_repeat(target.exchange)
+        self._last_publish = publish if unchanged else b""
+        self._last_properties = properties
+        self._last_versions = target.versions
+        return contents
+
+    def _check_target(self, publish: bytes, versions: tuple[int, int]) -> Target:
+        method = decode_basic_publish(publish)
+        channel = self._channel
+        if method.immediate:
+            raise NotImplemented_("immediate=true")
+        channel.check_permission("exchange", method.exchange, "write")
+        record = channel.vhost.exchange_record(method.exchange)
+        if record.internal:
+            raise AccessRefused(
+                f"cannot publish to internal exchange '{method.exchange}' in vhost '{channel.vhost.name}'"
+            )
+        target = Target(method.exchange, method.routing_key, method.mandatory, versions)
+        if len(self._targets) >= limits.PUBLISH_TARGETS_CACHED:
+            self._targets.clear()
+        self._targets[publish] = target
+        return target

@@ -1,0 +1,105 @@
+"""Acknowledging, rejecting and recovering deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from mirrormq.channels.unacked import Delivery
+from mirrormq.errors import NotImplemented_, PreconditionFailed
+from mirrormq.queues.message import Message
+from mirrormq.queues.queue import Queue
+from mirrormq.wire import methods
+
+if TYPE_CHECKING:
+    from mirrormq.channels.channel import Channel
+
+
+def acknowledge(channel: Channel, tag: int, multiple: bool) -> None:
+    """basic.ack: the client is done with them."""
+    settle(channel, "ack", _take(channel, tag, multiple))
+
+
+def nack(channel: Channel, method: methods.BasicNack) -> None:
+    """basic.nack: the client will not have them; back into the queue, or away."""
+    action = "requeue" if method.requeue else "reject"
+    settle(channel, action, _take(channel, method.delivery_tag, method.multiple))
+
+
+def reject(channel: Channel, method: methods.BasicReject) -> None:
+    """basic.reject: the same for one message."""
+    settle(channel, "requeue" if method.requeue else "reject", _take(channel, method.delivery_tag, False))
+
+
+def recover(channel: Channel, method: methods.BasicRecover) -> None:
+    """basic.recover: everything unacknowledged goes back to its queue."""
+    _recover(channel, method.requeue)
+    channel.send(methods.encode_basic_recover_ok())
+
+
+def recover_async(channel: Channel, method: methods.BasicRecoverAsync) -> None:
+    """The same without an answer."""
+    _recover(channel, method.requeue)
+
+
+def _recover(channel: Channel, requeue: bool) -> None:
+    if not requeue:
+        raise NotImplemented_("requeue=false")
+    channel.give_back(channel.unacked.take_all())
+
+
+def _take(channel: Channel, tag: int, multiple: bool) -> list[Delivery]:
+    deliveries = channel.unacked.take(tag, multiple, channel.last_tag)
+    if deliveries is None:
+        raise PreconditionFailed(f"unknown delivery tag {tag}")
+    return deliveries
+
+
+def settle(channel: Channel, action: str, deliveries: list[Delivery]) -> None:
+    """Carry out what the client decided, now or when its transaction commits."""
+    if channel.publishing.transaction is not None:
+        channel.publishing.settlements.append((action, deliveries))
+        return
+    for queue, messages in by_queue(channel, deliveries):
+        if action == "ack":
+            queue.acknowledge(messages)
+        elif action == "requeue":
+            queue.requeue(messages)
+        else:
+            queue.reject(messages)
+
+
+def by_queue(channel: Channel, deliveries: list[Delivery]) -> Iterable[tuple[Queue, list[Message]]]:
+    """Sort deliveries by queue, and let their consumers know that there is room again."""
+    groups: dict[Queue, list[Message]] = {}
+    settled: dict[Any, int] = {}
+    for message, queue, consumer, _, _ in deliveries:
+        group = groups.get(queue)
+        if group is None:
+            groups[queue] = [message]
+        else:
+            group.append(message)
+        if consumer is not None:
+            settled[consumer] = settled.get(consumer, 0) + 1
+    for consumer, count in settled.items():
+        consumer.unacked -= count
+        channel.limited_unacked -= count
+    if settled:
+        make_room(channel)
+    return groups.items()
+
+
+def make_room(channel: Channel) -> None:
+    """Put consumers that have room again back into their queues' turns."""
+    for consumer in channel.consumers.values():
+        if consumer.waiting and consumer.room() > 0:
+            consumer.queue.ready_again(consumer)
+
+
+METHODS: dict[int, Callable[[Channel, Any], None]] = {
+    methods.BASIC_ACK: lambda channel, method: acknowledge(channel, method.delivery_tag, method.multiple),
+    methods.BASIC_NACK: nack,
+    methods.BASIC_REJECT: reject,
+    methods.BASIC_RECOVER: recover,
+    methods.BASIC_RECOVER_ASYNC: recover_async,
+}

@@ -1,0 +1,67 @@
+"""What a channel has been given and not yet settled, by delivery tag.
+
+Tags grow by one, so a dictionary and the lowest tag that may be in it are enough: settling
+"everything up to n" walks the tags once, and each tag is walked over only once in its life.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrormq.queues.message import Message
+from mirrormq.queues.queue import Queue
+
+if TYPE_CHECKING:
+    from mirrormq.channels.consumer import Consumer
+
+
+Delivery = tuple[Message, Queue, "Consumer | None", int, int]
+"""A message out with this channel, its queue, its consumer (none for basic.get), since when (ms), its tag.
+A plain tuple, because one is made for every message delivered."""
+
+
+class Unacked:
+    """The deliveries that wait for their acknowledgement."""
+
+    __slots__ = ("_lowest", "by_tag")
+
+    def __init__(self) -> None:
+        self.by_tag: dict[int, Delivery] = {}
+        self._lowest = 1
+
+    def __len__(self) -> int:
+        return len(self.by_tag)
+
+    def take(self, tag: int, multiple: bool, last_tag: int) -> list[Delivery] | None:
+        """Remove what an ack, nack or reject names; None if it names nothing that is there."""
+        if not multiple:
+            delivery = self.by_tag.pop(tag, None)
+            return None if delivery is None else [delivery]
+        if tag == 0:
+            return self.take_all()
+        pop = self.by_tag.pop
+        if tag > last_tag or tag < self._lowest:
+            return None
+        found = [delivery for number in range(self._lowest, tag + 1) if (delivery := pop(number, None))]
+        self._lowest = tag + 1
+        return found or None
+
+    def take_all(self) -> list[Delivery]:
+        """Remove everything, oldest first."""
+        found = [self.by_tag[tag] for tag in sorted(self.by_tag)]
+        if self.by_tag:
+            self._lowest = max(self.by_tag) + 1
+        self.by_tag.clear()
+        return found
+
+    def take_of(self, consumer: Consumer) -> list[Delivery]:
+        """Remove what one consumer has."""
+        tags = [tag for tag, delivery in self.by_tag.items() if delivery[2] is consumer]
+        return [self.by_tag.pop(tag) for tag in tags]
+
+    def put_back(self, deliveries: list[Delivery]) -> None:
+        """A transaction that settled these was rolled back."""
+        for delivery in deliveries:
+            tag = delivery[4]
+            self.by_tag[tag] = delivery
+            self._lowest = min(self._lowest, tag)

@@ -1,0 +1,1 @@
+"""Connections: from the protocol header to close-ok, with authentication and heartbeats. Pure."""

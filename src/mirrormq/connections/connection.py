@@ -1,0 +1,399 @@
+"""One client connection: bytes in, bytes out, no socket in sight.
+
+    header → starting → tuning → opening → open → closing → closed
+
+The runtime feeds `receive` and, when a turn of the loop ends, takes `take_output` to the socket.
+A soft error closes a channel, a hard error the connection; both are turned into methods here and
+nowhere else. While the connection waits for something (a metadata write, a slow password hash, a
+resource alarm that blocks publishers) it is *held*: bytes stay in the scanner and the runtime stops
+reading.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mirrormq.broker.broker import Broker
+from mirrormq.broker.vhost import Vhost
+from mirrormq.channels.channel import Channel
+from mirrormq.connections import handshake
+from mirrormq.connections.states import State
+from mirrormq.errors import (
+    AmqpError,
+    ChannelError,
+    ChannelErrorHard,
+    ConnectionForced,
+    NotAllowed,
+    UnexpectedFrame,
+)
+from mirrormq.metadata import records
+from mirrormq.wire import methods
+from mirrormq.wire.fields import Table
+from mirrormq.wire.refusals import cut_reply_text, unreadable_frame
+from mirrormq.wire.scanner import BODY, HEADER, HEARTBEAT, METHOD, Scanner
+
+HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+
+CLOSE_TIMEOUT_MS = 30_000
+"""How long a client may take to answer connection.close: RabbitMQ's limit."""
+
+_CHANNEL_OPEN = methods.CHANNEL_OPEN.to_bytes(4, "big")
+_CHANNEL_CLOSE = methods.CHANNEL_CLOSE.to_bytes(4, "big")
+_CHANNEL_CLOSE_OK = methods.CHANNEL_CLOSE_OK.to_bytes(4, "big")
+
+
+class Peer(NamedTuple):
+    """Who is at the other end, as the socket (or the PROXY header) says."""
+
+    host: str
+    port: int
+    server_host: str = ""
+    server_port: int = 0
+    is_loopback: bool = True
+    tls: bool = False
+    certificate_user: str | None = None
+    """The user that a verified client certificate speaks for."""
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} -> {self.server_host}:{self.server_port}"
+
+
+class Connection:
+    """The server's end of one AMQP connection."""
+
+    def __init__(self, broker: Broker, peer: Peer) -> None:
+        self.broker = broker
+        self.peer = peer
+        self.name = str(peer)
+        self.state = State.HEADER
+        self.channels: dict[int, Channel] = {}
+        self.writable = True
+        """False while the socket's write buffer is full: no deliveries then."""
+        self.finished = False
+        """Close the socket when the output has been written."""
+        self.frame_max = 0
+        self.channel_max = broker.settings.channel_max
+        self.heartbeat_s = 0
+        self.client_properties: Table = {}
+        self.mechanism = ""
+        self.user: records.User = handshake.NOBODY
+        self.variables: dict[str, str] = {}
+        """What {…} in topic permissions may stand for."""
+        self.vhost_name = ""
+        self.published = False
+        """It has published, so an alarm blocks it."""
+        self.blocked = False
+        self.closed_because: str = ""
+        self.connected_at_ms = broker.clock.now_ms
+        self.last_received_ms = broker.clock.now_ms
+        self.last_sent_ms = broker.clock.now_ms
+        self.exclusive_queues: dict[str, None] = {}
+        self._holds = 0
+        self._header = b""
+        self._output: list[bytes] = []
+        self._scanner = Scanner(self, broker.settings.initial_frame_max)
+
+    # -- state ----------------------------------------------------------------------------------
+
+    @property
+    def vhost(self) -> Vhost:
+        """The vhost it is in."""
+        return self.broker.vhosts[self.vhost_name]
+
+    @property
+    def closed(self) -> bool:
+        """Nothing more is to be sent but the end."""
+        return self.state in (State.CLOSING, State.CLOSED)
+
+    @property
+    def held(self) -> bool:
+        """Frames must wait."""
+        return self._holds > 0 or self.finished or (self.blocked and self.published)
+
+    def hold(self) -> None:
+        """Take no more frames until `release`."""
+        self._holds += 1
+
+    def release(self) -> None:
+        """Go on; what has waited is taken by the next `resume`."""
+        self._holds -= 1
+
+    def client_can(self, capability: str) -> bool:
+        """Did the client say that it understands an extension?"""
+        capabilities = self.client_properties.get("capabilities")
+        if capabilities is None or not isinstance(capabilities.value, dict):
+            return False
+        field = capabilities.value.get(capability)
+        return field is not None and field.value is True
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Input that waits."""
+        return self._scanner.buffered_bytes
+
+    # -- bytes in -------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Bytes from the socket."""
+        self.last_received_ms = self.broker.clock.now_ms
+        if self.state is State.HEADER:
+            self._header += data
+            if len(self._header) < handshake.PROTOCOL_HEADER_SIZE and self._header == handshake.expected_so_far(self._header):
+                return
+            data = handshake.protocol_header(self, self._header)
+            self._header = b""
+        if self.finished:
+            return
+        try:
+            self._scanner.feed(data)
+        except AmqpError as error:
+            self.fail(error)
+
+    def resume(self) -> None:
+        """Take frames that had to wait."""
+        if not self.held:
+            self.receive(b"")
+
+    def frame(self, kind: int, channel: int, payload: bytes) -> None:
+        """A frame from the scanner."""
+        if self.state is State.CLOSING:
+            self._while_closing(kind, channel, payload)
+        elif kind == HEARTBEAT:
+            if channel:
+                raise UnexpectedFrame("type 8, all octets = <<>>: {unexpected_frame_on_channel,%d}" % channel)
+            if payload:
+                raise unreadable_frame(kind, payload)
+        elif kind not in (METHOD, HEADER, BODY):
+            raise unreadable_frame(kind, payload)
+        elif channel == 0:
+            self._frame_zero(kind, payload)
+        else:
+            self._frame_of_channel(kind, channel, payload)
+
+    def publishes(self, channel: int, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
+        """A run of publishes from the scanner."""
+        open_channel = self.channels.get(channel)
+        if open_channel is None:
+            raise ChannelErrorHard("expected 'channel.open'", class_id=60, method_id=40)
+        if open_channel.closing or self.state is not State.OPEN:
+            return
+        limit = self.broker.settings.max_message_size
+        if limit and int.from_bytes(contents[0][11:19], "big") > limit:
+            open_channel.frame(METHOD, publish)
+            open_channel.frame(HEADER, contents[0][7 : 19 + len(properties)])
+            return
+        if not self.published:
+            self._first_publish()
+        try:
+            open_channel.publishes(publish, properties, contents)
+        except ChannelError as error:
+            self._close_channel(open_channel, error)
+
+    def _first_publish(self) -> None:
+        self.published = True
+        if self.broker.alarms.raised:
+            self.block()
+
+    def _frame_zero(self, kind: int, payload: bytes) -> None:
+        if kind != METHOD:
+            raise UnexpectedFrame(f"type {kind}, all octets = <<>>: unexpected frame on channel 0")
+        handshake.method(self, payload)
+
+    def _frame_of_channel(self, kind: int, number: int, payload: bytes) -> None:
+        if self.state is not State.OPEN:
+            raise handshake.not_open(self, kind, number, payload)
+        channel = self.channels.get(number)
+        ids = payload[:4] if kind == METHOD else b""
+        if channel is None:
+            if ids != _CHANNEL_OPEN:
+                self._refuse_unopened(kind, payload)
+            elif number > self.channel_max > 0:
+                raise NotAllowed(f"number of channels opened ({number}) has reached the negotiated channel_max ({self.channel_max})")
+            else:
+                self._open_channel(number, payload)
+        elif ids == _CHANNEL_CLOSE:
+            methods.decode_channel_close(payload)
+            self._end_channel(channel)
+            self.send(number, methods.encode_channel_close_ok())
+        elif channel.closing:
+            if ids == _CHANNEL_CLOSE_OK:
+                del self.channels[number]
+        else:
+            if ids == b"\x00\x3c\x00\x28" and not self.published:
+                self._first_publish()
+            try:
+                channel.frame(kind, payload)
+            except ChannelError as error:
+                self._close_channel(channel, error)
+
+    def _refuse_unopened(self, kind: int, payload: bytes) -> None:
+        if kind == METHOD and payload[:4] in (_CHANNEL_CLOSE_OK,):
+            return
+        class_id, method_id = 0, 0
+        if kind == METHOD:
+            method_code = int.from_bytes(payload[:4], "big")
+            methods.decode_method(payload)
+            class_id, method_id = method_code >> 16, method_code & 0xFFFF
+        raise ChannelErrorHard("expected 'channel.open'", class_id=class_id, method_id=method_id)
+
+    def _open_channel(self, number: int, payload: bytes) -> None:
+        methods.decode_channel_open(payload)
+        if self.channel_max and len(self.channels) >= self.channel_max:
+            raise NotAllowed(
+                f"number of channels opened ({len(self.channels)}) has reached the negotiated channel_max ({self.channel_max})",
+                class_id=20, method_id=10,
+            )  # fmt: skip
+        refusal = self.broker.channel_refusal(self.user)
+        if refusal is not None:
+            raise NotAllowed(refusal, class_id=20, method_id=10)
+        self.channels[number] = Channel(self, number)
+        self.send(number, methods.encode_channel_open_ok())
+        self.broker.events.channel_created(self.channels[number])
+
+    def set_frame_max(self, frame_max: int) -> None:
+        """From now on frames may be this large."""
+        self._scanner.frame_max = frame_max
+        self._scanner.publishing = True
+
+    # -- bytes out ------------------------------------------------------------------------------
+
+    def output(self) -> list[bytes]:
+        """Where raw bytes for the client go; asking for it means that some will be added."""
+        if not self._output:
+            self.broker.has_output(self)
+        return self._output
+
+    def send(self, channel: int, payload: bytes) -> None:
+        """A method frame."""
+        self.output().append(
+            b"\x01" + channel.to_bytes(2, "big") + len(payload).to_bytes(4, "big") + payload + b"\xce"
+        )
+
+    def take_output(self) -> list[bytes]:
+        """Everything to write, in order."""
+        output, self._output = self._output, []
+        self.last_sent_ms = self.broker.clock.now_ms
+        return output
+
+    def became_writable(self) -> None:
+        """The socket takes data again."""
+        self.writable = True
+        for channel in self.channels.values():
+            channel.make_room()
+
+    # -- errors and ends ------------------------------------------------------------------------
+
+    def fail(self, error: AmqpError) -> None:
+        """A hard error: say why, then wait for close-ok."""
+        if self.closed or self.finished:
+            return
+        self.closed_because = error.text
+        self.broker.log_error(self, error)
+        if self.state is not State.OPEN:
+            handshake.fail(self, error)
+            return
+        self.end_channels()
+        self.close_with(error)
+
+    def close_with(self, error: AmqpError) -> None:
+        self.send(
+            0, methods.encode_connection_close(error.code, cut_reply_text(error.text), error.class_id, error.method_id)
+        )
+        self.state = State.CLOSING
+        self.broker.clock.at(self.broker.clock.now_ms + CLOSE_TIMEOUT_MS, self.finish)
+
+    def force_close(self, explanation: str) -> None:
+        """The operator ends the connection."""
+        if self.state is State.OPEN:
+            self.fail(ConnectionForced(explanation))
+        else:
+            self.finish()
+
+    def _while_closing(self, kind: int, channel: int, payload: bytes) -> None:
+        if kind != METHOD or channel:
+            return
+        if payload[:4] == methods.CONNECTION_CLOSE_OK.to_bytes(4, "big"):
+            self.finish()
+        elif payload[:4] == methods.CONNECTION_CLOSE.to_bytes(4, "big"):
+            self.send(0, methods.encode_connection_close_ok())
+            self.finish()
+
+    def _close_channel(self, channel: Channel, error: ChannelError) -> None:
+        """A soft error: the channel gives everything back and says why."""
+        self.broker.log_error(self, error, channel.number)
+        channel.closing = True
+        channel.terminate()
+        self.broker.events.channel_closed(channel)
+        self.send(
+            channel.number,
+            methods.encode_channel_close(error.code, cut_reply_text(error.text), error.class_id, error.method_id),
+        )
+
+    def _end_channel(self, channel: Channel) -> None:
+        if not channel.closing:
+            channel.terminate()
+            self.broker.events.channel_closed(channel)
+        del self.channels[channel.number]
+
+    def end_channels(self) -> None:
+        """All channels give back what they hold; exclusive queues go."""
+        for channel in list(self.channels.values()):
+            self._end_channel(channel)
+        self.broker.delete_exclusive(self)
+
+    def closed_by_client(self) -> None:
+        """connection.close from the client."""
+        self.end_channels()
+        self.send(0, methods.encode_connection_close_ok())
+        self.finish()
+
+    def finish(self) -> None:
+        """No more input; the socket closes once the output is out."""
+        if not self.finished:
+            self.finished = True
+            self.broker.has_output(self)
+
+    def lost(self) -> None:
+        """The socket is gone."""
+        self.finished = True
+        if self.state is not State.CLOSED:
+            self.state = State.CLOSED
+            self.end_channels()
+            self._output.clear()
+            self.broker.disconnected(self)
+
+    # -- time and alarms ------------------------------------------------------------------------
+
+    def start_heartbeats(self) -> None:
+        """Send them when idle, and miss the client's."""
+        if self.heartbeat_s:
+            self.broker.clock.at(self.broker.clock.now_ms + self.heartbeat_s * 500, self._beat)
+
+    def _beat(self) -> None:
+        if self.finished:
+            return
+        now = self.broker.clock.now_ms
+        if not self.held and now - self.last_received_ms > self.heartbeat_s * 2000:
+            self.closed_because = f"missed heartbeats from client, timeout: {self.heartbeat_s}s"
+            self.broker.warnings.append(f"closing AMQP connection ({self.name}): {self.closed_because}")
+            self.finish()
+            return
+        if now - self.last_sent_ms >= self.heartbeat_s * 500:
+            self.output().append(HEARTBEAT_FRAME)
+        self.broker.clock.at(now + self.heartbeat_s * 500, self._beat)
+
+    def block(self) -> None:
+        """An alarm is raised: a publisher is told and no longer read from."""
+        if not self.blocked and self.published and self.state is State.OPEN:
+            self.blocked = True
+            if self.client_can("connection.blocked"):
+                self.send(0, methods.encode_connection_blocked(self.broker.alarms.reason))
+
+    def unblock(self) -> None:
+        """The alarm is over."""
+        if self.blocked:
+            self.blocked = False
+            if self.client_can("connection.blocked"):
+                self.send(0, methods.encode_connection_unblocked())
+
+

@@ -1,0 +1,221 @@
+"""Channel 0: the handshake, and what may be said on it afterwards.
+
+What may come when is a table: (state, method) → handler. During the handshake RabbitMQ answers most
+mistakes by closing the socket, after a pause that makes guessing slow; so do we.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mirrormq.auth import refusals, sasl
+from mirrormq.connections.server_properties import server_properties
+from mirrormq.connections.states import State
+from mirrormq.errors import (
+    AccessRefusedConnection,
+    AmqpError,
+    ChannelErrorHard,
+    CommandInvalid,
+    NotAllowed,
+)
+from mirrormq.metadata import records
+from mirrormq.wire import methods
+
+if TYPE_CHECKING:
+    from mirrormq.connections.connection import Connection
+
+PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
+PROTOCOL_HEADER_SIZE = 8
+VERSIONS = {
+    PROTOCOL_HEADER: (0, 9),
+    b"AMQP\x01\x01\x00\x09": (0, 9),
+    b"AMQP\x01\x01\x08\x00": (8, 0),
+    b"AMQP\x01\x01\x09\x01": (8, 0),
+}
+"""Headers that are accepted, and the version that connection.start then names."""
+
+SILENT_CLOSE_DELAY_MS = 3000
+"""How long RabbitMQ waits before it closes the socket on a client that failed to log in."""
+
+NOBODY = records.User("")
+
+
+def expected_so_far(received: bytes) -> bytes:
+    """`received` if it can still become a protocol header, else something else."""
+    return received if any(header.startswith(received) for header in VERSIONS) else b"?"
+
+
+def protocol_header(connection: Connection, received: bytes) -> bytes:
+    """Check the first eight octets; returns what came behind them."""
+    version = VERSIONS.get(received[:PROTOCOL_HEADER_SIZE])
+    if version is None:
+        connection.closed_because = "bad protocol header"
+        connection.output().append(PROTOCOL_HEADER)
+        connection.finish()
+        return b""
+    broker = connection.broker
+    connection.state = State.STARTING
+    mechanisms = broker.mechanisms(connection.peer)
+    connection.send(
+        0,
+        methods.encode_connection_start(
+            version[0], version[1], server_properties(broker.settings), " ".join(mechanisms).encode(), b"en_US"
+        ),
+    )
+    broker.clock.at(broker.clock.now_ms + int(broker.settings.handshake_timeout_s * 1000), lambda: _too_slow(connection))
+    return received[PROTOCOL_HEADER_SIZE:]
+
+
+def _too_slow(connection: Connection) -> None:
+    if connection.state in (State.STARTING, State.SECURING, State.TUNING, State.OPENING):
+        connection.closed_because = "handshake_timeout"
+        connection.finish()
+
+
+def method(connection: Connection, payload: bytes) -> None:
+    """A method on channel 0."""
+    decoded = methods.decode_method(payload)
+    method_id = int.from_bytes(payload[:4], "big")
+    handler = METHODS.get((connection.state, method_id))
+    if handler is None:
+        raise _unexpected(connection, method_id)
+    try:
+        handler(connection, decoded)
+    except AmqpError as error:
+        if not error.class_id:
+            error.class_id, error.method_id = method_id >> 16, method_id & 0xFFFF
+        raise
+
+
+def _unexpected(connection: Connection, method_id: int) -> AmqpError:
+    ids = {"class_id": method_id >> 16, "method_id": method_id & 0xFFFF}
+    if connection.state is State.OPEN and method_id >> 16 != methods.CONNECTION_OPEN >> 16:
+        return CommandInvalid("unexpected method on channel 0", **ids)
+    return ChannelErrorHard("unexpected method in connection state " + connection.state.value, **ids)
+
+
+def not_open(connection: Connection, kind: int, channel: int, payload: bytes) -> AmqpError:
+    """A frame of another channel before the connection is open."""
+    return ChannelErrorHard(f"frame on channel {channel} in connection state {connection.state.value}")
+
+
+def fail(connection: Connection, error: AmqpError) -> None:
+    """An error before the connection is open: what can be said is said, then the socket closes."""
+    if connection.state in (State.TUNING, State.OPENING) or isinstance(error, AccessRefusedConnection):
+        connection.close_with(error)
+    else:
+        close_silently(connection)
+
+
+def close_silently(connection: Connection) -> None:
+    """Close the socket after a pause, with no word."""
+    connection.hold()
+    connection.broker.clock.at(connection.broker.clock.now_ms + SILENT_CLOSE_DELAY_MS, connection.finish)
+
+
+def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
+    """The client says who it is."""
+    broker = connection.broker
+    connection.client_properties = method.client_properties
+    connection.mechanism = method.mechanism
+    credentials = sasl.parse(
+        method.mechanism, method.response, connection.peer.certificate_user, broker.mechanisms(connection.peer)
+    )
+    connection.hold()
+
+    def decided(user: records.User | None, reason: str) -> None:
+        connection.release()
+        if user is None:
+            _refuse_login(connection, credentials, reason)
+        else:
+            _logged_in(connection, user)
+
+    broker.authenticate(credentials, connection.peer.is_loopback, decided)
+
+
+def _refuse_login(connection: Connection, credentials: sasl.Credentials, reason: str) -> None:
+    broker = connection.broker
+    broker.warnings.append(
+        f"Error on AMQP connection ({connection.name}): user '{credentials.user}', "
+        f"{credentials.mechanism} login refused: {reason}"
+    )
+    broker.events.authentication_failed(connection, credentials, reason)
+    connection.closed_because = reason
+    if connection.client_can("authentication_failure_close"):
+        text = sasl.login_refused(credentials.mechanism)
+        connection.close_with(AccessRefusedConnection(text))
+    else:
+        close_silently(connection)
+
+
+def _logged_in(connection: Connection, user: records.User) -> None:
+    connection.user = user
+    connection.state = State.TUNING
+    settings = connection.broker.settings
+    connection.broker.events.authenticated(connection)
+    connection.send(
+        0, methods.encode_connection_tune(settings.channel_max, settings.frame_max, settings.heartbeat_s)
+    )
+
+
+FRAME_MIN_SIZE = 4096
+
+
+def tune_ok(connection: Connection, method: methods.ConnectionTuneOk) -> None:
+    """The client settles sizes; it may only ask for less than we offered."""
+    settings = connection.broker.settings
+    _check_tuned("frame_max", method.frame_max, settings.frame_max, FRAME_MIN_SIZE)
+    _check_tuned("channel_max", method.channel_max, settings.channel_max, 0)
+    connection.frame_max = method.frame_max
+    connection.channel_max = method.channel_max
+    connection.heartbeat_s = method.heartbeat
+    connection.set_frame_max(method.frame_max)
+    connection.state = State.OPENING
+    connection.start_heartbeats()
+
+
+def _check_tuned(name: str, wanted: int, offered: int, least: int) -> None:
+    if wanted and wanted < least:
+        raise NotAllowed(f"negotiated {name} = {wanted} is lower than the minimum allowed value ({least})")
+    if offered and (not wanted or wanted > offered):
+        raise NotAllowed(f"negotiated {name} = {wanted} is higher than the maximum allowed value ({offered})")
+
+
+def open_(connection: Connection, method: methods.ConnectionOpen) -> None:
+    """The client chooses its vhost."""
+    broker, user = connection.broker, connection.user
+    name = method.virtual_host
+    if name not in broker.vhosts:
+        raise NotAllowed(refusals.vhost_not_found(name))
+    if not broker.permissions.vhost_access(user.name, name):
+        raise NotAllowed(refusals.vhost_refused(name, user.name))
+    refusal = broker.connection_refusal(user, name)
+    if refusal is not None:
+        raise NotAllowed(refusal)
+    connection.vhost_name = name
+    connection.variables = {"vhost": name, "username": user.name}
+    connection.state = State.OPEN
+    connection.send(0, methods.encode_connection_open_ok())
+    broker.connected(connection)
+
+
+def close(connection: Connection, method: methods.ConnectionClose) -> None:
+    """The client leaves."""
+    connection.closed_by_client()
+
+
+def update_secret(connection: Connection, method: methods.ConnectionUpdateSecret) -> None:
+    """New credentials on an open connection; passwords do not expire here, so they are checked only."""
+    connection.send(0, methods.encode_connection_update_secret_ok())
+
+
+METHODS: dict[tuple[State, int], Callable[[Connection, Any], None]] = {
+    (State.STARTING, methods.CONNECTION_START_OK): start_ok,
+    (State.TUNING, methods.CONNECTION_TUNE_OK): tune_ok,
+    (State.OPENING, methods.CONNECTION_OPEN): open_,
+    (State.OPEN, methods.CONNECTION_CLOSE): close,
+    (State.OPENING, methods.CONNECTION_CLOSE): close,
+    (State.TUNING, methods.CONNECTION_CLOSE): close,
+    (State.OPEN, methods.CONNECTION_UPDATE_SECRET): update_secret,
+}

@@ -1,0 +1,37 @@
+"""What connection.start says about the server."""
+
+from __future__ import annotations
+
+from mirrormq import __version__
+from mirrormq.config.settings import Settings
+from mirrormq.wire.fields import Table, table_of
+
+CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+"""RabbitMQ 3.10's, in its order."""
+
+
+def server_properties(settings: Settings) -> Table:
+    """Clients switch on product and version; our own name stands beside them."""
+    return table_of(
+        {
+            "capabilities": dict.fromkeys(CAPABILITIES, True),
+            "cluster_name": settings.cluster_name or settings.name,
+            "copyright": "Copyright (c) the MirrorMQ authors.",
+            "information": "Licensed under the Apache License 2.0.",
+            "platform": "Python",
+            "product": settings.product,
+            "version": settings.product_version,
+            "broker": "MirrorMQ",
+            "broker_version": __version__,
+        }
+    )

@@ -1,0 +1,110 @@
+"""Whose turn it is: the consumers of one queue.
+
+A consumer that cannot take a message now (its prefetch is used up, its socket is full) leaves the
+turn order until its channel says that there is room again; so choosing never walks over the idle.
+Higher consumer priorities come first, equals take turns, and with a single active consumer the
+others wait until the active one is gone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from mirrormq.queues.message import Message
+
+
+class QueueConsumer(Protocol):
+    """What a queue knows of a consumer; channels implement it."""
+
+    priority: int
+    exclusive: bool
+    no_ack: bool
+    waiting: bool
+    """Out of the turn order until it has room again."""
+
+    def room(self) -> int:
+        """How many messages it can take now."""
+
+    def deliver(self, messages: list[Message]) -> None:
+        """Hand over messages, at most `room` of them."""
+
+    def cancelled(self) -> None:
+        """The queue is gone."""
+
+    def activated(self, active: bool) -> None:
+        """It became the single active consumer, or ceased to be."""
+
+
+class ConsumerTurns:
+    """The consumers of one queue in turn order."""
+
+    def __init__(self, single_active: bool) -> None:
+        self.single_active = single_active
+        self.active: QueueConsumer | None = None
+        """The single active consumer, where that is asked for."""
+        self.all: list[QueueConsumer] = []
+        self._turns: dict[int, deque[QueueConsumer]] = {}
+        self._priorities: list[int] = []
+
+    def add(self, consumer: QueueConsumer) -> None:
+        """A new consumer takes the last turn of its priority."""
+        self.all.append(consumer)
+        if consumer.priority not in self._turns:
+            self._turns[consumer.priority] = deque()
+            self._priorities = sorted(self._turns, reverse=True)
+        self._turns[consumer.priority].append(consumer)
+        if self.single_active and self.active is None:
+            self._activate(consumer)
+
+    def remove(self, consumer: QueueConsumer) -> None:
+        """A consumer goes; the oldest of the rest becomes the active one if it was that."""
+        self.all.remove(consumer)
+        turns = self._turns[consumer.priority]
+        if consumer in turns:
+            turns.remove(consumer)
+        if not any(other.priority == consumer.priority for other in self.all):
+            del self._turns[consumer.priority]
+            self._priorities.remove(consumer.priority)
+        if self.active is consumer:
+            self.active = None
+            if self.all:
+                self._activate(max(self.all, key=lambda other: other.priority))
+
+    def _activate(self, consumer: QueueConsumer) -> None:
+        self.active = consumer
+        consumer.activated(True)
+
+    def ready_again(self, consumer: QueueConsumer) -> None:
+        """A waiting consumer has room."""
+        consumer.waiting = False
+        self._turns[consumer.priority].append(consumer)
+
+    def next(self) -> tuple[QueueConsumer, int] | None:
+        """The consumer to serve, and how many messages it may get before the next one's turn."""
+        if self.single_active:
+            return self._next_active()
+        for priority in self._priorities:
+            turns = self._turns[priority]
+            while turns:
+                consumer = turns[0]
+                room = consumer.room()
+                if room > 0:
+                    if len(turns) == 1:
+                        return consumer, room
+                    turns.rotate(-1)
+                    return consumer, 1
+                turns.popleft()
+                consumer.waiting = True
+        return None
+
+    def _next_active(self) -> tuple[QueueConsumer, int] | None:
+        consumer = self.active
+        if consumer is None or consumer.waiting:
+            return None
+        room = consumer.room()
+        if room > 0:
+            return consumer, room
+        self._turns[consumer.priority].remove(consumer)
+        consumer.waiting = True
+        return None

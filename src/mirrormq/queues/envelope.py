@@ -1,0 +1,51 @@
+"""Reads of a message what queues and routes must know, and nothing else."""
+
+from __future__ import annotations
+
+from mirrormq.queues.message import Envelope
+from mirrormq.wire.properties import scan_properties
+
+PUBLISH_IDS_SIZE = 6
+"""Class and method ids and the reserved short of basic.publish."""
+
+EXPIRATION_MS_MAX = 4294967295
+"""The longest lifetime that RabbitMQ accepts (ERL_MAX_T)."""
+
+
+class ExpirationInvalid(ValueError):
+    """The expiration property is not a number of milliseconds in range; says why in RabbitMQ's words."""
+
+
+def make_envelope(publish: bytes, properties: bytes) -> Envelope:
+    """Take apart a basic.publish payload and the properties behind it.
+
+    Raises ExpirationInvalid, SyntaxError_ for properties that end early, IndexError never: the
+    method's decoder has seen the payload before.
+    """
+    exchange_end = PUBLISH_IDS_SIZE + 1 + publish[PUBLISH_IDS_SIZE]
+    key_end = exchange_end + 1 + publish[exchange_end]
+    persistent, priority, expiration, _, _ = scan_properties(properties)
+    return Envelope(
+        publish,
+        publish[PUBLISH_IDS_SIZE + 1 : exchange_end].decode("utf-8", "surrogateescape"),
+        publish[exchange_end + 1 : key_end].decode("utf-8", "surrogateescape"),
+        publish[key_end] & 1 != 0,
+        properties,
+        persistent,
+        priority,
+        None if expiration is None else parse_expiration(expiration),
+        b"\x00" + publish[PUBLISH_IDS_SIZE:key_end] + b"\xce",
+    )
+
+
+def parse_expiration(text: bytes) -> int:
+    """The expiration property in milliseconds."""
+    shown = text.decode("utf-8", "surrogateescape")
+    if not text.lstrip(b"+-").isdigit():
+        raise ExpirationInvalid(f"invalid expiration '{shown}': no_integer")
+    milliseconds = int(text)
+    if milliseconds < 0:
+        raise ExpirationInvalid(f"invalid expiration '{shown}': {{value_negative,{milliseconds}}}")
+    if milliseconds > EXPIRATION_MS_MAX:
+        raise ExpirationInvalid(f"invalid expiration '{shown}': {{value_too_big,{milliseconds}}}")
+    return milliseconds

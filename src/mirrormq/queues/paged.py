@@ -1,0 +1,248 @@
+"""The ordinary BackingQueue: a hot head in memory, the rest of the backlog in the journal.
+
+    fetch ←  head (messages)  ←  paged (sequence numbers; bytes in the journal)  ←  publish
+
+While nothing is paged, a published message joins the head and is never read back. Once the head
+is full, messages are remembered by number only: one that is in the journal anyway (persistent,
+durable queue) costs nothing more, any other is written there first, unsynced. When the head runs
+empty the next few thousand are read back in one go. Fetching follows sequence order, so a fetched
+message is always older than everything paged, and requeueing touches the head alone.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from mirrormq import limits
+from mirrormq.errors import DamageError
+from mirrormq.queues.backing import QueueStore
+from mirrormq.queues.message import NEVER, Message
+
+
+class HotBudget:
+    """How many bytes of message content the node keeps in memory, over all queues."""
+
+    __slots__ = ("limit_bytes", "used_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
+
+
+class PagedQueue:
+    """A BackingQueue over one QueueStore."""
+
+    def __init__(
+        self, store: QueueStore, budget: HotBudget, *, durable: bool, lazy: bool = False,
+        next_sequence: int = 1, warn: Callable[[str], None] | None = None,
+    ) -> None:  # fmt: skip
+        self._store = store
+        self._budget = budget
+        self._durable = durable
+        self._warn = warn
+        self.lazy = lazy
+        self._head: deque[Message] = deque()
+        self._head_bytes = 0
+        self._paged: deque[array[int]] = deque()
+        self._paged_count = 0
+        self._paged_bytes = 0
+        self.next_sequence = next_sequence
+        self.ready_count = 0
+        self.ready_bytes = 0
+        self.unacked_count = 0
+        self.unacked_bytes = 0
+
+    def recover(self, sequences: Sequence[int], total_bytes: int) -> None:
+        """Start with a backlog that is already in the store."""
+        self._page(sequences, total_bytes)
+        self.ready_count += len(sequences)
+        self.ready_bytes += total_bytes
+
+    def publish(self, messages: Sequence[Message]) -> None:
+        """Number the messages and append them."""
+        sequence = self.next_sequence
+        for message in messages:
+            message.sequence = sequence
+            sequence += 1
+        self.next_sequence = sequence
+        self.accept(messages)
+
+    def accept(self, messages: Sequence[Message]) -> None:
+        """Append messages that have their numbers."""
+        if self._durable:
+            persistent = [message for message in messages if message.envelope.persistent]
+            if persistent:
+                self._store.append(persistent, durable=True)
+            if len(persistent) < len(messages):
+                self._store.reserve(messages[-1].sequence + 1)
+        total_bytes = sum([message.body_size for message in messages])
+        self.ready_count += len(messages)
+        self.ready_bytes += total_bytes
+        if self._paged_count or self._is_full(messages[-1].position > 0):
+            self._page_out(messages, total_bytes)
+        else:
+            self._head.extend(messages)
+            self._hot(total_bytes, len(messages))
+
+    def _is_full(self, stored: bool) -> bool:
+        count = len(self._head)
+        if self.lazy:
+            return count >= limits.LAZY_HEAD_MESSAGES
+        if self._budget.used_bytes > self._budget.limit_bytes:
+            return count >= limits.LAZY_HEAD_MESSAGES
+        if stored:
+            return count >= limits.HEAD_STORED_MESSAGES or self._head_bytes >= limits.HEAD_STORED_BYTES
+        return count >= limits.HEAD_MESSAGES or self._head_bytes >= limits.HEAD_BYTES
+
+    def _hot(self, body_bytes: int, count: int) -> None:
+        self._head_bytes += body_bytes
+        self._budget.used_bytes += body_bytes + count * limits.MESSAGE_OVERHEAD_BYTES
+
+    def _page_out(self, messages: Sequence[Message], total_bytes: int) -> None:
+        unstored = [message for message in messages if not message.position]
+        if unstored:
+            self._store.append(unstored, durable=False)
+        self._page([message.sequence for message in messages], total_bytes)
+
+    def _page(self, sequences: Sequence[int], total_bytes: int) -> None:
+        chunks = self._paged
+        if not chunks or len(chunks[-1]) + len(sequences) > limits.PAGE_MESSAGES:
+            for start in range(0, len(sequences), limits.PAGE_MESSAGES):
+                chunks.append(array("Q", sequences[start : start + limits.PAGE_MESSAGES]))
+        else:
+            chunks[-1].extend(sequences)
+        self._paged_count += len(sequences)
+        self._paged_bytes += total_bytes
+
+    def _page_in(self) -> None:
+        chunk = self._paged[0]
+        average = max(1, self._paged_bytes // self._paged_count)
+        count = max(1, min(len(chunk), limits.PAGE_IN_BYTES // average))
+        if count >= len(chunk):
+            self._paged.popleft()
+        else:
+            self._paged[0] = chunk[count:]
+            chunk = chunk[:count]
+        messages = self._load(chunk)
+        total_bytes = sum([message.body_size for message in messages])
+        self._paged_count -= len(chunk)
+        self._paged_bytes = max(0, self._paged_bytes - total_bytes) if self._paged_count else 0
+        self._head.extend(messages)
+        self._hot(total_bytes, len(messages))
+        damaged = len(chunk) - len(messages)
+        if damaged:
+            self.ready_count -= damaged
+
+    def _load(self, sequences: Sequence[int]) -> list[Message]:
+        """Read messages back; what the disk has damaged is dropped, with a word to the log."""
+        try:
+            return self._store.load(sequences)
+        except DamageError as damage:
+            self._store.forget(damage.sequences)
+            if self._warn is not None:
+                self._warn(f"dropped: {damage}")
+            lost = set(damage.sequences)
+            return self._store.load([sequence for sequence in sequences if sequence not in lost])
+
+    def fetch(self, limit: int) -> list[Message]:
+        """Take up to `limit` messages from the head."""
+        head = self._head
+        while not head and self._paged_count:
+            self._page_in()
+        if limit >= len(head):
+            messages = list(head)
+            head.clear()
+        else:
+            popleft = head.popleft
+            messages = [popleft() for _ in range(limit)]
+        total_bytes = sum([message.body_size for message in messages])
+        count = len(messages)
+        self._head_bytes -= total_bytes
+        self.ready_count -= count
+        self.ready_bytes -= total_bytes
+        self.unacked_count += count
+        self.unacked_bytes += total_bytes
+        return messages
+
+    def peek(self) -> Message | None:
+        """The next message, left where it is."""
+        while not self._head and self._paged_count:
+            self._page_in()
+        return self._head[0] if self._head else None
+
+    def take_expired(self, now_ms: int) -> list[Message]:
+        """Take what has expired at the head."""
+        expired: list[Message] = []
+        while (message := self.peek()) is not None and NEVER < message.expires_at <= now_ms:
+            expired += self.fetch(1)
+        return expired
+
+    def next_expiry(self) -> int:
+        """When the head will expire."""
+        message = self.peek()
+        return NEVER if message is None else message.expires_at
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        """Fetched messages are done with."""
+        total_bytes = sum([message.body_size for message in messages])
+        count = len(messages)
+        self.unacked_count -= count
+        self.unacked_bytes -= total_bytes
+        self._budget.used_bytes -= total_bytes + count * limits.MESSAGE_OVERHEAD_BYTES
+        stored = [message for message in messages if message.position]
+        if stored:
+            self._store.acknowledge(stored)
+
+    def requeue(self, messages: Sequence[Message]) -> None:
+        """Fetched messages return to their places, marked redelivered."""
+        ordered = sorted(messages, key=_sequence)
+        for message in ordered:
+            message.redelivered = True
+        total_bytes = sum([message.body_size for message in ordered])
+        head = self._head
+        if not head or ordered[-1].sequence < head[0].sequence:
+            head.extendleft(reversed(ordered))
+        else:
+            self._head = deque(sorted([*head, *ordered], key=_sequence))
+        self._head_bytes += total_bytes
+        self.ready_count += len(ordered)
+        self.ready_bytes += total_bytes
+        self.unacked_count -= len(ordered)
+        self.unacked_bytes -= total_bytes
+
+    def delivered(self, sequence: int) -> None:
+        """Messages up to `sequence` have been with a consumer: so they say after a restart."""
+        if self._durable:
+            self._store.delivered(sequence)
+
+    def purge(self) -> int:
+        """Drop every ready message."""
+        count = self.ready_count
+        stored = [message for message in self._head if message.position]
+        if stored:
+            self._store.acknowledge(stored)
+        for chunk in self._paged:
+            self._store.forget(chunk)
+        self._budget.used_bytes -= self._head_bytes + len(self._head) * limits.MESSAGE_OVERHEAD_BYTES
+        self._head.clear()
+        self._paged.clear()
+        self._head_bytes = self._paged_count = self._paged_bytes = 0
+        self.ready_count = self.ready_bytes = 0
+        return count
+
+    def erase(self) -> None:
+        """Everything goes."""
+        hot_count = len(self._head) + self.unacked_count
+        hot_bytes = self._head_bytes + self.unacked_bytes
+        self._budget.used_bytes -= hot_bytes + hot_count * limits.MESSAGE_OVERHEAD_BYTES
+        self._head.clear()
+        self._paged.clear()
+        self._head_bytes = self._paged_count = self._paged_bytes = 0
+        self.ready_count = self.ready_bytes = self.unacked_count = self.unacked_bytes = 0
+        self._store.erase()
+
+
+def _sequence(message: Message) -> int:
+    return message.sequence

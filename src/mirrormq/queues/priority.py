@@ -1,0 +1,130 @@
+"""A BackingQueue of several: one per priority, the highest non-empty one served first.
+
+All of them share one store and one numbering, so a message keeps one sequence number per queue
+whatever its priority is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from mirrormq.queues.message import NEVER, Message
+from mirrormq.queues.paged import PagedQueue
+
+
+class PriorityQueue:
+    """Priorities 0 … `highest`; a message above that counts as the highest."""
+
+    def __init__(self, highest: int, make: Callable[[], PagedQueue], next_sequence: int = 1) -> None:
+        self._highest = highest
+        self._make = make
+        self._levels: dict[int, PagedQueue] = {}
+        self._descending: list[PagedQueue] = []
+        self.next_sequence = next_sequence
+        self._lazy = False
+
+    def _level(self, priority: int) -> PagedQueue:
+        priority = min(priority, self._highest)
+        level = self._levels.get(priority)
+        if level is None:
+            level = self._levels[priority] = self._make()
+            level.lazy = self._lazy
+            self._descending = [self._levels[key] for key in sorted(self._levels, reverse=True)]
+        return level
+
+    @property
+    def lazy(self) -> bool:
+        """Keep as little as possible in memory."""
+        return self._lazy
+
+    @lazy.setter
+    def lazy(self, lazy: bool) -> None:
+        self._lazy = lazy
+        for level in self._descending:
+            level.lazy = lazy
+
+    @property
+    def ready_count(self) -> int:
+        """Messages ready for delivery."""
+        return sum([level.ready_count for level in self._descending])
+
+    @property
+    def ready_bytes(self) -> int:
+        """Their body bytes."""
+        return sum([level.ready_bytes for level in self._descending])
+
+    @property
+    def unacked_count(self) -> int:
+        """Messages out with consumers."""
+        return sum([level.unacked_count for level in self._descending])
+
+    @property
+    def unacked_bytes(self) -> int:
+        """Their body bytes."""
+        return sum([level.unacked_bytes for level in self._descending])
+
+    def _by_level(self, messages: Iterable[Message]) -> Iterable[tuple[PagedQueue, list[Message]]]:
+        groups: dict[int, list[Message]] = {}
+        for message in messages:
+            groups.setdefault(min(message.envelope.priority, self._highest), []).append(message)
+        return [(self._level(priority), group) for priority, group in groups.items()]
+
+    def recover(self, messages: Iterable[Message]) -> None:
+        """Start with a backlog that is already in the store."""
+        for level, group in self._by_level(messages):
+            level.recover([message.sequence for message in group], sum(m.body_size for m in group))
+
+    def publish(self, messages: Sequence[Message]) -> None:
+        """Number the messages and append each to its priority."""
+        for message in messages:
+            message.sequence = self.next_sequence
+            self.next_sequence += 1
+        for level, group in self._by_level(messages):
+            level.accept(group)
+
+    def fetch(self, limit: int) -> list[Message]:
+        """Take from the highest priority that has any."""
+        for level in self._descending:
+            if level.ready_count:
+                return level.fetch(limit)
+        return []
+
+    def peek(self) -> Message | None:
+        """The next message, left where it is."""
+        for level in self._descending:
+            if level.ready_count:
+                return level.peek()
+        return None
+
+    def take_expired(self, now_ms: int) -> list[Message]:
+        """Take what has expired at the head of any priority."""
+        return [message for level in self._descending for message in level.take_expired(now_ms)]
+
+    def next_expiry(self) -> int:
+        """When the first of the heads will expire."""
+        expiries = [level.next_expiry() for level in self._descending]
+        return min([expiry for expiry in expiries if expiry != NEVER], default=NEVER)
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        """Fetched messages are done with."""
+        for level, group in self._by_level(messages):
+            level.acknowledge(group)
+
+    def requeue(self, messages: Sequence[Message]) -> None:
+        """Fetched messages return to their places."""
+        for level, group in self._by_level(messages):
+            level.requeue(group)
+
+    def delivered(self, sequence: int) -> None:
+        """Messages up to `sequence` have been with a consumer."""
+        for level in self._descending[:1]:
+            level.delivered(sequence)
+
+    def purge(self) -> int:
+        """Drop every ready message."""
+        return sum([level.purge() for level in self._descending])
+
+    def erase(self) -> None:
+        """Everything goes."""
+        for level in self._descending or [self._make()]:
+            level.erase()

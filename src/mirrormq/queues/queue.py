@@ -1,0 +1,328 @@
+"""A queue: takes messages in, hands them out in turn, drops or dead-letters what must go.
+
+It decides and leaves the keeping to its BackingQueue. Work is done in batches: publishers add,
+channels acknowledge, and once per turn of the loop `pump` deals out what is ready. Confirms for
+messages that must be on disk first wait in `_unflushed` until the node's group commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from mirrormq import limits
+from mirrormq.clock import Clock
+from mirrormq.queues.backing import BackingQueue
+from mirrormq.queues.consumers import ConsumerTurns, QueueConsumer
+from mirrormq.queues.message import NEVER, Message
+from mirrormq.queues.settings import QueueSettings
+
+
+class Publisher(Protocol):
+    """Who published: a channel that wants to know what became of its messages."""
+
+    def confirmed(self, first: int, last: int) -> None:
+        """Publishes numbered `first` to `last` are safe in one more of their queues."""
+
+    def refused(self, number: int) -> None:
+        """A queue would not take this one (`reject-publish`)."""
+
+
+class MessageSink(Protocol):
+    """Where a route ends: a queue, or a client that waits for direct replies."""
+
+    name: str
+
+    def publish(self, messages: list[Message], publisher: Publisher | None = None, first: int = 0) -> None:
+        """Take messages numbered `first`, `first + 1` … by their publisher, if it wants confirms."""
+
+
+class Surroundings(Protocol):
+    """What a queue needs of the vhost it lives in."""
+
+    clock: Clock
+
+    def wake(self, queue: Queue) -> None:
+        """Call `pump` at the end of this turn."""
+
+    def awaits_flush(self, queue: Queue) -> None:
+        """Call `flushed` after the next group commit."""
+
+    def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str) -> None:
+        """Publish to the queue's dead-letter exchange."""
+
+    def unused(self, queue: Queue) -> None:
+        """An auto-delete queue lost its last consumer, or `expires` has run out."""
+
+
+class QueueCounters:
+    """What has happened to a queue's messages since the node started."""
+
+    __slots__ = ("acknowledged", "delivered", "published", "redelivered")
+
+    def __init__(self) -> None:
+        self.published = 0
+        self.delivered = 0
+        self.redelivered = 0
+        self.acknowledged = 0
+
+
+class Queue:
+    """One live queue."""
+
+    def __init__(
+        self, vhost: str, name: str, settings: QueueSettings, backing: BackingQueue, surroundings: Surroundings
+    ) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.settings = settings
+        self.backing = backing
+        self.consumers = ConsumerTurns(settings.single_active_consumer)
+        self.counters = QueueCounters()
+        self.deleted = False
+        self.awake = False
+        """Already on the list of queues to pump."""
+        self.owner: object | None = None
+        """The connection that an exclusive queue belongs to."""
+        self.exclusive_consumer: QueueConsumer | None = None
+        self._surroundings = surroundings
+        self._clock = surroundings.clock
+        self._unflushed: list[tuple[Publisher, int, int]] = []
+        self._expiring = settings.message_ttl_ms is not None or backing.ready_count > 0
+        self._expiry_due = NEVER
+        self._delivered_up_to = 0
+        self.last_used_ms = self._clock.now_ms
+        self._watch_idleness()
+
+    # -- publishing -------------------------------------------------------------------------------
+
+    def publish(self, messages: list[Message], publisher: Publisher | None = None, first: int = 0) -> None:
+        """Append messages numbered `first`, `first + 1` … by their publisher, if it wants confirms."""
+        if self.settings.rejects_publishes and self.settings.limited:
+            for offset, message in enumerate(messages):
+                self._publish_if_room(message, publisher, first + offset)
+            return
+        self._append(messages, publisher, first)
+        if self.settings.limited:
+            self.pump()
+            self._drop_surplus()
+
+    def _publish_if_room(self, message: Message, publisher: Publisher | None, number: int) -> None:
+        if self._is_full():
+            self.pump()
+        if not self._is_full():
+            self._append([message], publisher, number)
+            return
+        if self.settings.overflow == "reject-publish-dlx":
+            self._surroundings.dead_letter(self, [message], "maxlen")
+        if publisher is not None:
+            publisher.refused(number)
+
+    def _is_full(self) -> bool:
+        settings, backing = self.settings, self.backing
+        return (settings.max_length is not None and backing.ready_count >= settings.max_length) or (
+            settings.max_length_bytes is not None and backing.ready_bytes >= settings.max_length_bytes
+        )
+
+    def _append(self, messages: list[Message], publisher: Publisher | None, first: int) -> None:
+        envelope = messages[0].envelope
+        ttl = self.settings.message_ttl_ms
+        if ttl is not None or envelope.expiration_ms is not None:
+            self._set_expiry(messages, ttl)
+        self.backing.publish(messages)
+        self.counters.published += len(messages)
+        if publisher is not None:
+            last = first + len(messages) - 1
+            if self.settings.durable and envelope.persistent:
+                if not self._unflushed:
+                    self._surroundings.awaits_flush(self)
+                self._unflushed.append((publisher, first, last))
+            else:
+                publisher.confirmed(first, last)
+        if not self.awake:
+            self._surroundings.wake(self)
+
+    def _set_expiry(self, messages: list[Message], ttl: int | None) -> None:
+        own = messages[0].envelope.expiration_ms
+        lifetime = min(value for value in (ttl, own) if value is not None)
+        for message in messages:
+            message.expires_at = self._clock.now_ms + lifetime
+        self._expiring = True
+
+    def flushed(self) -> None:
+        """Everything appended so far is on disk: confirm it."""
+        waiting, self._unflushed = self._unflushed, []
+        for publisher, first, last in waiting:
+            publisher.confirmed(first, last)
+
+    def _drop_surplus(self) -> None:
+        settings, backing = self.settings, self.backing
+        dropped: list[Message] = []
+        while backing.ready_count and (
+            (settings.max_length is not None and backing.ready_count > settings.max_length)
+            or (settings.max_length_bytes is not None and backing.ready_bytes > settings.max_length_bytes)
+        ):
+            dropped += backing.fetch(1)
+        if dropped:
+            self.discard(dropped, "maxlen")
+
+    # -- handing out ------------------------------------------------------------------------------
+
+    def pump(self) -> bool:
+        """Deal out ready messages while consumers have room; True if there was more than one turn's work."""
+        backing = self.backing
+        if self._expiring:
+            self.expire()
+        budget = limits.DELIVERIES_PER_PUMP
+        while budget > 0 and backing.ready_count:
+            turn = self.consumers.next()
+            if turn is None:
+                return False
+            consumer, room = turn
+            messages = backing.fetch(min(room, budget))
+            if self._expiring:
+                messages = self._without_expired(messages)
+                if not messages:
+                    continue
+            budget -= len(messages)
+            self._count_delivery(messages)
+            consumer.deliver(messages)
+            if consumer.no_ack:
+                backing.acknowledge(messages)
+        return budget <= 0 and backing.ready_count > 0
+
+    def get(self, no_ack: bool) -> Message | None:
+        """One message for basic.get."""
+        self.last_used_ms = self._clock.now_ms
+        if self._expiring:
+            self.expire()
+        messages = self.backing.fetch(1)
+        if not messages:
+            return None
+        self._count_delivery(messages)
+        if no_ack:
+            self.backing.acknowledge(messages)
+        return messages[0]
+
+    def _count_delivery(self, messages: list[Message]) -> None:
+        self.counters.delivered += len(messages)
+        last = messages[-1].sequence
+        if last > self._delivered_up_to:
+            self._delivered_up_to = last
+            self.backing.delivered(last)
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        """Consumers are done with these."""
+        if not self.deleted:
+            self.counters.acknowledged += len(messages)
+            self.backing.acknowledge(messages)
+
+    def requeue(self, messages: Sequence[Message]) -> None:
+        """Consumers gave these back."""
+        if self.deleted:
+            return
+        self.counters.redelivered += len(messages)
+        self.backing.requeue(messages)
+        if self.settings.limited and not self.settings.rejects_publishes:
+            self._drop_surplus()
+        self._surroundings.wake(self)
+
+    def reject(self, messages: Sequence[Message]) -> None:
+        """Consumers do not want these, and they are not to come back."""
+        if not self.deleted:
+            self.discard(messages, "rejected")
+
+    def discard(self, messages: Sequence[Message], reason: str) -> None:
+        """Fetched messages leave the queue, to the dead-letter exchange if there is one."""
+        if self.settings.dead_letter_exchange is not None:
+            self._surroundings.dead_letter(self, messages, reason)
+        self.backing.acknowledge(messages)
+
+    # -- time -------------------------------------------------------------------------------------
+
+    def expire(self) -> None:
+        """Drop what has expired at the head, and look again when the next one will have."""
+        expired = self.backing.take_expired(self._clock.now_ms)
+        if expired:
+            self.discard(expired, "expired")
+        due = self.backing.next_expiry()
+        if due != NEVER and (self._expiry_due == NEVER or due < self._expiry_due):
+            self._expiry_due = due
+            self._clock.at(due, self._expiry_reached)
+
+    def _expiry_reached(self) -> None:
+        self._expiry_due = NEVER
+        if not self.deleted:
+            self.expire()
+
+    def _without_expired(self, messages: list[Message]) -> list[Message]:
+        now = self._clock.now_ms
+        expired = [message for message in messages if NEVER < message.expires_at <= now]
+        if not expired:
+            return messages
+        self.discard(expired, "expired")
+        return [message for message in messages if not NEVER < message.expires_at <= now]
+
+    def _watch_idleness(self) -> None:
+        """`expires`: delete the queue when nobody has used it for that long."""
+        expires = self.settings.expires_ms
+        if expires is None or self.deleted:
+            return
+        if self.consumers.all:
+            self.last_used_ms = self._clock.now_ms
+        idle_until = self.last_used_ms + expires
+        if idle_until <= self._clock.now_ms:
+            self._surroundings.unused(self)
+        else:
+            self._clock.at(idle_until, self._watch_idleness)
+
+    # -- consumers and settings -------------------------------------------------------------------
+
+    def subscribe(self, consumer: QueueConsumer) -> None:
+        """A consumer that was allowed to consume joins."""
+        self.consumers.add(consumer)
+        if consumer.exclusive:
+            self.exclusive_consumer = consumer
+        self.last_used_ms = self._clock.now_ms
+        self._surroundings.wake(self)
+
+    def unsubscribe(self, consumer: QueueConsumer) -> None:
+        """A consumer leaves; what it holds is its channel's business."""
+        if self.deleted:
+            return
+        self.consumers.remove(consumer)
+        self.last_used_ms = self._clock.now_ms
+        if self.exclusive_consumer is consumer:
+            self.exclusive_consumer = None
+        if self.settings.auto_delete and not self.consumers.all:
+            self._surroundings.unused(self)
+        else:
+            self._surroundings.wake(self)
+
+    def ready_again(self, consumer: QueueConsumer) -> None:
+        """A consumer that was out of room has some."""
+        if not self.deleted:
+            self.consumers.ready_again(consumer)
+            if self.backing.ready_count:
+                self._surroundings.wake(self)
+
+    def apply(self, settings: QueueSettings) -> None:
+        """Policies have changed."""
+        self.settings = settings
+        self.backing.lazy = settings.lazy
+        self.last_used_ms = self._clock.now_ms
+        self._watch_idleness()
+        if settings.message_ttl_ms is not None:
+            self._expiring = True
+        self._surroundings.wake(self)
+        if settings.limited and not settings.rejects_publishes:
+            self._drop_surplus()
+
+    def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
+        """The queue is deleted: tell its consumers, forget its messages, confirm what waits."""
+        self.deleted = True
+        self.flushed()
+        for consumer in list(self.consumers.all):
+            notify(consumer)
+        self.consumers = ConsumerTurns(single_active=False)
+        self.backing.erase()

@@ -1,0 +1,140 @@
+"""A client's socket: moves bytes between a transport and a Connection, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from mirrormq import limits
+from mirrormq.connections.connection import Connection, Peer
+from mirrormq.connections.proxy_protocol import Incomplete, ProxyHeaderInvalid, read_proxy_header
+from mirrormq.runtime.tls import certificate_user
+
+if TYPE_CHECKING:
+    from mirrormq.runtime.node import Node
+
+
+class AmqpSocket(asyncio.Protocol):
+    """One accepted socket."""
+
+    def __init__(self, node: Node, *, tls: bool) -> None:
+        self._node = node
+        self._tls = tls
+        self._transport: asyncio.Transport | None = None
+        self._connection: Connection | None = None
+        self._before_proxy_header = b""
+        self._reading = True
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self._transport = transport  # type: ignore[assignment]
+        self._transport.set_write_buffer_limits(high=limits.SOCKET_OUTPUT_BYTES_MAX)  # type: ignore[union-attr]
+        if not self._node.admit(self):
+            transport.close()
+        elif not self._node.settings.proxy_protocol:
+            self._begin(self._peer())
+
+    def _begin(self, peer: Peer) -> None:
+        self._connection = Connection(self._node.broker, peer)
+        self._node.sockets[self._connection] = self
+
+    def _peer(self) -> Peer:
+        assert self._transport is not None
+        host, port = self._transport.get_extra_info("peername")[:2]
+        server_host, server_port = self._transport.get_extra_info("sockname")[:2]
+        user = certificate_user(self._transport, self._node.settings) if self._tls else None
+        is_loopback = host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
+        return Peer(host, port, server_host, server_port, is_loopback, self._tls, user)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes from the client."""
+        node = self._node
+        node.read_clock()
+        if self._connection is None:
+            rest = self._proxy_header(data)
+            if rest is None:
+                return
+            data = rest
+        connection = self._connection
+        assert connection is not None
+        connection.receive(data)
+        if connection.held and self._reading:
+            self._pause()
+        node.end_turn_soon()
+
+    def _proxy_header(self, data: bytes) -> bytes | None:
+        """Read the PROXY header that a load balancer puts first; None until it is complete."""
+        self._before_proxy_header += data
+        assert self._transport is not None
+        try:
+            source, rest = read_proxy_header(self._before_proxy_header)
+        except Incomplete:
+            return None
+        except ProxyHeaderInvalid as invalid:
+            self._node.warn(f"closing a connection without a usable PROXY header: {invalid}")
+            self._transport.abort()
+            return None
+        peer = self._peer()
+        if source is not None:
+            host, port = source
+            peer = peer._replace(host=host, port=port, is_loopback=host.startswith("127.") or host == "::1")
+        self._begin(peer)
+        return rest
+
+    def _pause(self) -> None:
+        assert self._transport is not None
+        self._reading = False
+        self._transport.pause_reading()
+        self._node.paused[self] = None
+
+    def resume(self) -> bool:
+        """Go on reading if the connection is no longer held; True if so."""
+        connection, transport = self._connection, self._transport
+        assert connection is not None and transport is not None
+        if connection.finished or transport.is_closing():
+            return True
+        connection.resume()
+        if connection.held:
+            return False
+        self._reading = True
+        transport.resume_reading()
+        return True
+
+    def write(self) -> None:
+        """Send what the connection has put out; close if that was the last."""
+        connection, transport = self._connection, self._transport
+        assert connection is not None and transport is not None
+        output = connection.take_output()
+        if transport.is_closing():
+            return
+        if output:
+            transport.write(b"".join(output))
+        if connection.finished:
+            transport.close()
+
+    def abort(self) -> None:
+        """Drop the socket now."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause_writing(self) -> None:
+        """The client reads too slowly."""
+        if self._connection is not None:
+            self._connection.writable = False
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        if self._connection is not None:
+            self._connection.became_writable()
+            self._node.end_turn_soon()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is gone."""
+        self._node.dismiss(self)
+        if self._connection is not None:
+            self._node.read_clock()
+            self._node.sockets.pop(self._connection, None)
+            self._node.paused.pop(self, None)
+            self._connection.lost()
+            self._node.end_turn_soon()

@@ -1,0 +1,356 @@
+"""One node: opens the files, builds the broker, listens, and turns the crank.
+
+A turn is everything between two waits of the loop: sockets hand their bytes to connections, then
+`_end_turn` lets the broker deal out, commit and confirm, and writes to the sockets. The fsync is
+done right here on the loop: in a helper thread its tail latency is worse by two orders of magnitude
+(docs/decisions has the numbers).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from mirrormq import limits
+from mirrormq.auth.passwords import DEFAULT_ALGORITHM, hash_password, salt_bytes
+from mirrormq.broker.broker import Broker, Outside
+from mirrormq.broker.events import EXCHANGE as EVENT_EXCHANGE
+from mirrormq.clock import Clock
+from mirrormq.config.settings import Address, Settings
+from mirrormq.connections.connection import Connection
+from mirrormq.control import definitions
+from mirrormq.control.live import BrokerView
+from mirrormq.control.node import LiveObjects
+from mirrormq.errors import ConfigurationError
+from mirrormq.metadata import commands, records
+from mirrormq.metadata.store import Defaults, MetadataStore
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.paged import HotBudget
+from mirrormq.runtime import logs
+from mirrormq.runtime.amqp_socket import AmqpSocket
+from mirrormq.runtime.control_server import ControlServer
+from mirrormq.runtime.metadata_files import MetadataFiles
+from mirrormq.runtime.passwords import PasswordChecker
+from mirrormq.runtime.resources import ResourceWatch, total_memory_bytes
+from mirrormq.runtime.tls import server_context
+from mirrormq.storage.disk import LocalDisk
+from mirrormq.storage.errors import JournalFailed
+from mirrormq.storage.journal import Journal
+from mirrormq.storage.metadata_log import MetadataLog
+
+STOP_TIMEOUT_S = 3.0
+"""How long clients may take to answer connection.close when the node stops."""
+
+
+def _unique_name() -> str:
+    """Sixteen random octets as RabbitMQ writes them in generated names."""
+    return base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
+
+
+class Node:
+    """A running node."""
+
+    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
+        self.settings = settings
+        self.serving = False
+        self.started_at_s = time.time()
+        self.sockets: dict[Connection, AmqpSocket] = {}
+        self.paused: dict[AmqpSocket, None] = {}
+        """Sockets that are not read from while their connection is held."""
+        self._loop = loop
+        self._log = logs.logger(settings.log)
+        self._accepted: set[AmqpSocket] = set()
+        self._servers: list[asyncio.Server] = []
+        self._turn_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._stopped = asyncio.Event()
+        self.exit_code = 0
+        self.clock = Clock(int(time.time() * 1000))
+        data = settings.data_directory
+        data.mkdir(parents=True, exist_ok=True)
+        self._files = MetadataFiles(MetadataLog(LocalDisk(), str(data / "metadata")))
+        self.metadata = self._open_metadata()
+        self.journal = Journal(LocalDisk(), str(data / "journal"), make_envelope)
+        self._recover()
+        total = total_memory_bytes()
+        memory_limit = settings.memory_limit_bytes(total)
+        budget = HotBudget(int(memory_limit * limits.HOT_BUDGET_WATERMARK_SHARE))
+        self._passwords = PasswordChecker(loop, self._after_waiting)
+        outside = Outside(_unique_name, random.randrange, self._passwords.verify)
+        self.broker = Broker(settings, self.metadata, self.journal, self.clock, budget, outside)
+        self.live: LiveObjects = BrokerView(self.broker)
+        self.resources = ResourceWatch(self.broker.alarms, data, memory_limit, settings.disk_limit_bytes(total))
+        self._control = ControlServer(self, self._after_waiting)
+
+    # -- opening --------------------------------------------------------------------------------
+
+    def _open_metadata(self) -> MetadataStore:
+        state, entries = self._files.open()
+        store = MetadataStore(state, self._files)
+        settings = self.settings
+        salt = os.urandom(salt_bytes())
+        user = None
+        if settings.default_user and not state.users:
+            user = records.User(
+                settings.default_user,
+                hash_password(settings.default_pass.encode(), salt),
+                DEFAULT_ALGORITHM,
+                list(settings.default_user_tags),
+            )
+        rights = settings.default_permissions
+        store.boot(entries, Defaults(user, settings.default_vhost, rights.configure, rights.write, rights.read))
+        if settings.default_vhost in state.vhosts:
+            events = records.Exchange(settings.default_vhost, EVENT_EXCHANGE, "topic", True, False, True)
+            store.write(commands.PutExchange(events))
+        return store
+
+    def _recover(self) -> None:
+        report = self.journal.open()
+        if report.index_ignored is not None:
+            self._log.warning(f"the journal's index was not used: {report.index_ignored}")
+        for dropped in report.dropped:
+            self._log.warning(
+                f"recovery dropped {dropped.length} bytes at {dropped.offset} of {dropped.path}: {dropped.reason}"
+            )
+        if report.messages:
+            self._log.info(f"recovered {report.messages} messages in {report.queues} queues")
+        self.journal.forget_unknown([queue.queue_id for queue in self.metadata.state.queues.values()])
+
+    async def start(self) -> None:
+        """Begin to serve clients."""
+        problem = await self._control.start()
+        if problem is not None:
+            self._log.warning(problem)
+        for warning in self.settings.warnings:
+            self._log.warning(warning)
+        if self.settings.load_definitions is not None:
+            self._load_definitions(self.settings.load_definitions)
+        for address in self.settings.amqp_listeners:
+            await self._listen(address, tls=False)
+        for address in self.settings.tls_listeners:
+            await self._listen(address, tls=True)
+        self.serving = True
+        self._loop.call_later(limits.HOUSEKEEPING_INTERVAL_S, self._housekeeping)
+        self._watch_resources()
+        self._log.info(f"node {self.settings.name} serves clients at {', '.join(map(str, self.settings.amqp_listeners))}")
+
+    def _load_definitions(self, path: Path) -> None:
+        try:
+            document = json.loads(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(f"The definitions in {path} cannot be read: {error}") from error
+        definitions.import_definitions(self.metadata, document, self.settings.name)
+
+    async def _listen(self, address: Address, *, tls: bool) -> None:
+        context = server_context(self.settings) if tls else None
+        hosts: list[str | None] = [address.host or None]
+        if address.host == "localhost":
+            hosts = ["127.0.0.1", "::1"]
+        opened = 0
+        for host in hosts:
+            try:
+                server = await self._loop.create_server(
+                    lambda: AmqpSocket(self, tls=tls),
+                    host,
+                    address.port,
+                    ssl=context,
+                    backlog=self.settings.tcp.backlog,
+                    ssl_handshake_timeout=self.settings.ssl_handshake_timeout_s if tls else None,
+                )
+            except OSError as error:
+                if opened and host == "::1":
+                    continue
+                raise ConfigurationError(f"Cannot listen on {host}:{address.port}: {error.strerror}.") from error
+            opened += 1
+            self._servers.append(server)
+
+    # -- turns ----------------------------------------------------------------------------------
+
+    def read_clock(self) -> None:
+        """Let pure code know what time it is."""
+        self.clock.now_ms = int(time.time() * 1000)
+
+    def end_turn_soon(self) -> None:
+        """Something was done that the end of the turn must finish."""
+        if not self._turn_scheduled:
+            self._turn_scheduled = True
+            self._loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._turn_scheduled = False
+        try:
+            if self.broker.turn():
+                self.end_turn_soon()
+        except JournalFailed as failure:
+            self._die(failure)
+            return
+        self._write_sockets()
+        if self.paused:
+            self._resume_sockets()
+        if self.broker.warnings:
+            self._write_warnings()
+        self._arm_timer()
+
+    def _write_sockets(self) -> None:
+        writing = self.broker.writing
+        while writing:
+            connection, _ = writing.popitem()
+            socket = self.sockets.get(connection)
+            if socket is not None:
+                socket.write()
+
+    def _resume_sockets(self) -> None:
+        for socket in [socket for socket in self.paused if socket.resume()]:
+            self.paused.pop(socket, None)
+            self.end_turn_soon()
+
+    def _write_warnings(self) -> None:
+        for warning in self.broker.warnings:
+            self._log.warning(warning)
+        self.broker.warnings.clear()
+
+    def _after_waiting(self) -> None:
+        """Something that a connection waited for has happened."""
+        self.read_clock()
+        self.end_turn_soon()
+
+    def _arm_timer(self) -> None:
+        due = self.clock.next_ms
+        if due is None or (self._timer is not None and self._timer_ms <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = due
+        delay_s = max(0.0, due / 1000 - time.time())
+        self._timer = self._loop.call_later(delay_s, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        self.read_clock()
+        self.clock.run_due()
+        self.end_turn_soon()
+
+    def _housekeeping(self) -> None:
+        try:
+            self.journal.housekeeping(limits.HOUSEKEEPING_BYTES)
+        except JournalFailed as failure:
+            self._die(failure)
+            return
+        self._loop.call_later(limits.HOUSEKEEPING_INTERVAL_S, self._housekeeping)
+
+    def _watch_resources(self) -> None:
+        for line in self.resources.look():
+            self._log.warning(line)
+        self.end_turn_soon()
+        self._loop.call_later(self.settings.memory_monitor_interval_ms / 1000, self._watch_resources)
+
+    def _die(self, failure: JournalFailed) -> None:
+        """The disk has failed us: nothing may be confirmed from now on, so nothing is."""
+        self._log.critical(f"the node stops because its journal failed: {failure}")
+        for socket in list(self._accepted):
+            socket.abort()
+        self.exit_code = 1
+        self._stopped.set()
+
+    # -- sockets --------------------------------------------------------------------------------
+
+    def admit(self, socket: AmqpSocket) -> bool:
+        """May this client connect? `connection_max` says how many may."""
+        most = self.settings.connection_max
+        if most is not None and len(self._accepted) >= most:
+            return False
+        self._accepted.add(socket)
+        return True
+
+    def dismiss(self, socket: AmqpSocket) -> None:
+        """A socket is gone."""
+        self._accepted.discard(socket)
+
+    def warn(self, line: str) -> None:
+        """A line for the log."""
+        self._log.warning(line)
+
+    # -- what the operator sees and says --------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """The values of `mirrormqctl status`."""
+        from mirrormq.runtime.status import status
+
+        return status(self)
+
+    def set_memory_watermark(self, relative: float | None, absolute_bytes: int | None) -> None:
+        """Change the memory watermark until the next restart."""
+        if absolute_bytes is None:
+            total = self.settings.total_memory_override_bytes or total_memory_bytes()
+            absolute_bytes = int(total * (relative or 0.0))
+        self.resources.memory_limit_bytes = absolute_bytes
+        self._look_now()
+
+    def set_disk_free_limit(self, relative: float | None, absolute_bytes: int | None) -> None:
+        """Change the disk limit until the next restart."""
+        if absolute_bytes is None:
+            absolute_bytes = int(total_memory_bytes() * (relative or 0.0))
+        self.resources.disk_limit_bytes = absolute_bytes
+        self._look_now()
+
+    def _look_now(self) -> None:
+        for line in self.resources.look():
+            self._log.warning(line)
+        self.end_turn_soon()
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Begin a graceful stop."""
+        self._stopped.set()
+
+    async def run(self) -> int:
+        """Serve until told to stop."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self.stop)
+        await self.start()
+        await self._stopped.wait()
+        self.serving = False
+        for server in self._servers:
+            server.close()
+        if not self.exit_code:
+            await self._say_goodbye()
+            with contextlib.suppress(JournalFailed):
+                self.journal.close()
+                self._files.close()
+        await self._control.stop()
+        self._log.info(f"node {self.settings.name} has stopped")
+        return self.exit_code
+
+    async def _say_goodbye(self) -> None:
+        self.read_clock()
+        for connection in list(self.sockets):
+            connection.force_close("broker forced connection closure with reason 'shutdown'")
+        self.end_turn_soon()
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while self.sockets and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        for socket in list(self._accepted):
+            socket.abort()
+        await asyncio.sleep(0)
+
+
+def run(settings: Settings) -> int:
+    """Run one node in the foreground; returns the exit code."""
+    uvloop.install()
+
+    async def main() -> int:
+        return await Node(settings, asyncio.get_running_loop()).run()
+
+    return asyncio.run(main())

@@ -1,0 +1,62 @@
+"""Watches memory and disk, and raises the alarms that block publishers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mirrormq.broker.alarms import DISK, MEMORY, Alarms
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def total_memory_bytes() -> int:
+    """This machine's memory, or the limit of the control group that we run in, if that is less."""
+    total = os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+    except OSError:
+        return total
+    return min(total, int(limit)) if limit.isdigit() else total
+
+
+def resident_bytes() -> int:
+    """The memory that this process has in use."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
+    except OSError:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def free_disk_bytes(directory: Path) -> int:
+    """What we may still write on the file system of a directory."""
+    found = os.statvfs(directory)
+    return found.f_bavail * found.f_frsize
+
+
+class ResourceWatch:
+    """The node's watermarks."""
+
+    def __init__(self, alarms: Alarms, directory: Path, memory_limit_bytes: int, disk_limit_bytes: int) -> None:
+        self._alarms = alarms
+        self._directory = directory
+        self.memory_limit_bytes = memory_limit_bytes
+        self.disk_limit_bytes = disk_limit_bytes
+
+    def look(self) -> list[str]:
+        """Compare with the limits; returns what to log."""
+        used = resident_bytes()
+        free = free_disk_bytes(self._directory)
+        news: list[str] = []
+        if self._alarms.set(MEMORY, used > self.memory_limit_bytes):
+            news.append(self._sentence("memory", MEMORY, f"{used} bytes used, limit {self.memory_limit_bytes}"))
+        if self._alarms.set(DISK, free < self.disk_limit_bytes):
+            news.append(self._sentence("disk", DISK, f"{free} bytes free, limit {self.disk_limit_bytes}"))
+        return news
+
+    def _sentence(self, name: str, alarm: str, numbers: str) -> str:
+        if alarm in self._alarms.raised:
+            return f"{name} resource limit alarm set ({numbers}): publishers are blocked until it clears"
+        return f"{name} resource limit alarm cleared ({numbers})"

@@ -1,0 +1,44 @@
+"""What `mirrormqctl status` tells of a node."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from typing import TYPE_CHECKING, Any
+
+from mirrormq import __version__
+from mirrormq.runtime.resources import free_disk_bytes, resident_bytes
+
+if TYPE_CHECKING:
+    from mirrormq.runtime.node import Node
+
+
+def status(node: Node) -> dict[str, Any]:
+    """Values under RabbitMQ's names where it has one."""
+    settings = node.settings
+    return {
+        "node": settings.name,
+        "pid": os.getpid(),
+        "os": platform.platform(),
+        "product_name": settings.product,
+        "product_version": settings.product_version,
+        "rabbitmq_version": settings.product_version,
+        "mirrormq_version": __version__,
+        "uptime": int(time.time() - node.started_at_s),
+        "data_directory": str(settings.data_directory),
+        "vm_memory_limit": node.resources.memory_limit_bytes,
+        "memory": {"total": resident_bytes()},
+        "disk_free": free_disk_bytes(settings.data_directory),
+        "disk_free_limit": node.resources.disk_limit_bytes,
+        "alarms": sorted(node.broker.alarms.raised),
+        "listeners": [
+            {"node": settings.name, "protocol": "amqp", "interface": address.host, "port": address.port}
+            for address in settings.amqp_listeners
+        ],
+        "totals": {
+            "connection_count": len(node.broker.connections),
+            "queue_count": len(node.metadata.state.queues),
+            "virtual_host_count": len(node.metadata.state.vhosts),
+        },
+    }
