@@ -7,6 +7,10 @@ frames of different channels happen to interleave on the wire leaves no trace.
 Reading never sleeps. A script either expects a number of methods (`read`, `call`, `confirms`) or asks for
 quiet (`Context.settle`), which makes hidden round trips through channels and queues and returns when all
 replies are in: whatever was on its way before has then arrived.
+
+A passive declare alone is no such round trip: RabbitMQ's queues answer it ahead of publishes that wait in
+their mailbox. So channels are put into confirm mode behind the script's back (unless it opens them `plain`),
+and quiet begins when every publish has been confirmed.
 """
 
 from __future__ import annotations
@@ -150,6 +154,7 @@ class Channel(Verbs):
         self.unconfirmed: set[int] = set()
         self._content: tuple[Method, int] | None = None
         self._confirming = False
+        self._confirms_hidden = False
         connection.channels[number] = self
 
     # -- sending -------------------------------------------------------------------------------------
@@ -192,6 +197,8 @@ class Channel(Verbs):
             method = codec.decode_method(payload)
             if METHODS[method.name].content:
                 self._content = (method, -1)
+            elif self._confirms_hidden and method.name in ("basic.ack", "basic.nack"):
+                self._resolve(method)
             else:
                 self.inbox.append(method)
             return
@@ -221,7 +228,7 @@ class Channel(Verbs):
         if self.closed or self.connection.ended:
             raise Stopped(f"{self.name} is closed, cannot send {method}")
         if method == "confirm.select":
-            self._confirming = True
+            self._confirming, self._confirms_hidden = True, False
         self.send(method, **fields)
         if fields.get("nowait"):
             return Method("", {})
@@ -322,6 +329,24 @@ class Channel(Verbs):
         return self.inbox.popleft()
 
     # -- hidden round trips --------------------------------------------------------------------------
+
+    def confirm_secretly(self) -> None:
+        """Learn when publishes have reached their queues, without a trace."""
+        self.hidden_call("confirm.select")
+        self._confirming = self._confirms_hidden = True
+
+    def wait_for_hidden_confirms(self) -> None:
+        """Return when every publish so far has reached its queues, or the channel has ended."""
+        deadline = time.monotonic() + REPLY_DEADLINE_S
+        while self._confirms_hidden and self.unconfirmed and not self._ending:
+            if not self.connection.pump(deadline) and time.monotonic() >= deadline:
+                raise Stopped(f"{self.name}: publishes {show_tags(self.unconfirmed)} were not confirmed")
+
+    @property
+    def _ending(self) -> bool:
+        return self.closed or self.connection.ended_or_ending or any(
+            isinstance(heard, Method) and heard.name == "channel.close" for heard in self.inbox
+        )
 
     def hidden_call(self, method: str, **fields: Any) -> Method | None:
         """A round trip that leaves no trace; None if the channel or connection ended instead."""

@@ -57,13 +57,15 @@ class Context:
             self._first = self.connect()
         return self._first
 
-    def channel(self, connection: Connection | None = None, number: int = 0) -> Channel:
-        """A channel that is open, on the script's first connection or on another one."""
+    def channel(self, connection: Connection | None = None, number: int = 0, *, plain: bool = False) -> Channel:
+        """A channel that is open, on the script's first connection or on another one; `plain`: see client.py."""
         connection = connection or self.connection
         channel = connection.channel(number or max(connection.channels) + 1)
         if channel.hidden_call("channel.open") is None:
             channel.connection.zero.flush()
             raise Stopped(f"{channel.name} could not be opened")
+        if not plain:
+            channel.confirm_secretly()
         self._opened.append(channel)
         return channel
 
@@ -72,6 +74,8 @@ class Context:
     def settle(self, *queues: str, on: list[Channel] | None = None) -> None:
         """Wait until all that is on its way through `queues` has reached the channels, and write it down."""
         channels = [channel for channel in (on or self._opened) if not channel.closed]
+        for channel in channels:
+            channel.wait_for_hidden_confirms()
         for queue in queues:
             for channel in channels:
                 channel.hidden_call("queue.declare", queue=queue, passive=True)

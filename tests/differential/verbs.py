@@ -16,10 +16,15 @@ class Verbs:
     def send(self, method: str, **fields: Any) -> None:
         raise NotImplementedError
 
+    def wait_for_hidden_confirms(self) -> None:
+        raise NotImplementedError
+
     def queue(self, queue: str, arguments: dict[str, Any] | None = None, **flags: bool) -> Method:
         return self.call("queue.declare", queue=queue, **flags, **_optional(arguments=arguments))
 
     def passive(self, queue: str) -> Method:
+        """How many messages there are, this channel's own publishes included."""
+        self.wait_for_hidden_confirms()
         return self.call("queue.declare", queue=queue, passive=True)
 
     def exchange(
