@@ -85,7 +85,11 @@ class Loader:
         salt, checksum, start_of = segment.salt, segment.checksum, records.START.unpack_from
         prefix_bytes, size = records.PREFIX_BYTES, len(data)
         head_of, head_bytes = records.SINGLE_HEAD.unpack_from, records.SINGLE_HEAD.size
-        frame_size, body_size, body_size_at = FRAME_SIZE.unpack_from, records.BODY_SIZE.unpack_from, records.BODY_SIZE_AT
+        frame_size, body_size, body_size_at = (
+            FRAME_SIZE.unpack_from,
+            records.BODY_SIZE.unpack_from,
+            records.BODY_SIZE_AT,
+        )
         last_publish = last_properties = b""
         envelope: Envelope | None = None
         for position, sequence in wanted:

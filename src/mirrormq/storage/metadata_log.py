@@ -57,7 +57,9 @@ class MetadataLog:
         checksum = records.checksum_named(header[1]) if header is not None else None
         if header is None or checksum is None:
             file.close()
-            raise DamageError(f"the header of {self._path} is damaged, so none of its entries can be believed")
+            raise DamageError(
+                f"the header of {self._path} is damaged, so none of its entries can be believed"
+            )
         self._file, self._checksum, self._salt = file, checksum, header[2]
         found = self._scan(data)
         if self._end < len(data):

@@ -1,0 +1,116 @@
+"""A crash after every single write, sync and change of names of random workloads."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrormq.storage.simulated_disk import SimulatedCrash
+from tests.storage.crash_model import Workload
+from tests.storage.support import DIRECTORY, disk, journal, state
+
+OPERATIONS = 90
+AFTERWARDS = 25
+SEGMENT_BYTES = 1200
+"""A workload fills, frees and compacts several of these."""
+
+
+def run_until(seed, crash_at_step):
+    """Run a workload; gives the disk, the model, and whether it crashed."""
+    on, workload = disk(seed), Workload(seed)
+    on.crash_at_step = crash_at_step
+    made = journal(on, SEGMENT_BYTES)
+    try:
+        made.open()
+        workload.run(made, OPERATIONS)
+        made.close()
+    except SimulatedCrash:
+        return on, workload, True
+    return on, workload, False
+
+
+def note_newest(on, workload):
+    """The newest segment may have torn bytes after a crash."""
+    workload.torn.update(
+        [f"{DIRECTORY}/{name}" for name in on.list(DIRECTORY) if name.endswith(".journal")][-1:]
+    )
+
+
+def recovered(on, workload):
+    """Open after a crash; only what was the newest segment at some crash may have torn bytes in it."""
+    note_newest(on, workload)
+    made = journal(on, SEGMENT_BYTES)
+    report = made.open()
+    assert all(dropped.path in workload.torn for dropped in report.dropped), report
+    workload.check_recovered(made)
+    return made
+
+
+def steps_of(seed):
+    on, _, crashed = run_until(seed, None)
+    assert not crashed
+    return on.steps
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_crash_loses_a_synced_message_or_raises_an_acknowledged_one(seed):
+    for crash_at_step in range(1, steps_of(seed) + 1):
+        on, workload, crashed = run_until(seed, crash_at_step)
+        assert crashed
+        if crash_at_step % 3 == 0:
+            on.kill()
+        else:
+            on.crash()
+        made = recovered(on, workload)
+        workload.run(made, AFTERWARDS)
+        workload.load(made)
+        on.crash()
+        recovered(on, workload)
+
+
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_a_crash_during_recovery_or_housekeeping_changes_nothing(seed):
+    steps = steps_of(seed)
+    for crash_at_step in range(1, steps, 11):
+        for second in (1, 2, 3, 5, 8):
+            on, workload, _ = run_until(seed, crash_at_step)
+            on.crash()
+            note_newest(on, workload)
+            on.crash_at_step = on.steps + second
+            try:
+                made = journal(on, SEGMENT_BYTES)
+                made.open()
+                while made.housekeeping(400):
+                    pass
+            except SimulatedCrash:
+                pass
+            on.crash()
+            recovered(on, workload)
+
+
+@pytest.mark.parametrize("seed", range(200, 206))
+def test_the_index_equals_a_scan_after_any_workload(seed):
+    on, _, crashed = run_until(seed, None)
+    assert not crashed
+    by_index = journal(on, SEGMENT_BYTES)
+    assert by_index.open().from_index
+    on.remove("data/journal/clean-shutdown.index")
+    by_scan = journal(on, SEGMENT_BYTES)
+    assert not by_scan.open().from_index
+    assert state(by_index) == state(by_scan)
+    for number, segment in by_scan.segments.by_number.items():
+        assert segment.live == by_index.segments.by_number[number].live
+
+
+def test_the_workloads_do_free_compact_and_tear():
+    """Guards the tests above against becoming too tame to find anything."""
+    removed = torn = 0
+    for seed in range(8):
+        on, _, _ = run_until(seed, None)
+        numbers = [int(name[:10]) for name in on.list("data/journal") if name.endswith(".journal")]
+        removed += max(numbers) - len(numbers)
+        for crash_at_step in range(1, steps_of(seed), 7):
+            on, _, _ = run_until(seed, crash_at_step)
+            on.crash()
+            torn += bool(journal(on, SEGMENT_BYTES).open().dropped)
+    assert removed > 20
+    assert torn > 5
