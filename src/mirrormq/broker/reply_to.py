@@ -34,6 +34,9 @@ class ReplyConsumer:
         self.name = name
         """The reply_to that its requests carry."""
 
+    congested = False
+    """Replies are delivered at once."""
+
     def publish(self, messages: list[Message], publisher: Publisher | None = None, first: int = 0) -> None:
         """Hand replies to the client at once; nothing is kept or acknowledged."""
         channel = self.channel

@@ -98,6 +98,8 @@ class Publishing:
             queue.publish(
                 [Message(envelope, content, NEVER, body_size) for content in contents], publisher, first
             )
+            if queue.congested:
+                self._channel.connection.congested_by(queue, len(contents))
 
     def _return(self, envelope: Envelope, contents: list[bytes]) -> None:
         method = encode_basic_return(NO_ROUTE, "NO_ROUTE", envelope.exchange, envelope.routing_key)

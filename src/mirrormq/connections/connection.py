@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mirrormq import limits
 from mirrormq.broker.broker import Broker
 from mirrormq.broker.vhost import Vhost
 from mirrormq.channels.channel import Channel
@@ -27,6 +28,7 @@ from mirrormq.errors import (
     UnexpectedFrame,
 )
 from mirrormq.metadata import records
+from mirrormq.queues.queue import MessageSink
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Table
 from mirrormq.wire.refusals import cut_reply_text, unreadable_frame
@@ -69,6 +71,9 @@ class Connection:
         self.channels: dict[int, Channel] = {}
         self.writable = True
         """False while the socket's write buffer is full: no deliveries then."""
+        self.yields_to: MessageSink | None = None
+        """A congested queue that it should give time to before it publishes more."""
+        self._credit = limits.PUBLISHER_CREDIT
         self.finished = False
         """Close the socket when the output has been written."""
         self.frame_max = 0
@@ -280,6 +285,13 @@ class Connection:
         self.writable = True
         for channel in self.channels.values():
             channel.make_room()
+
+    def congested_by(self, queue: MessageSink, count: int) -> None:
+        """It has published `count` messages to a queue that has enough of them."""
+        self._credit -= count
+        if self._credit < 0:
+            self._credit = limits.PUBLISHER_CREDIT
+            self.yields_to = queue
 
     # -- errors and ends ------------------------------------------------------------------------
 

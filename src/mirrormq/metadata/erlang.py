@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+LINE_WIDTH = 80
+"""Where Erlang's ~p starts a new line."""
 
 _PRINTABLE = frozenset(range(32, 127)) | frozenset(range(160, 256)) | frozenset(b"\t\n\r\v\b\f\x1b")
 """Octets that Erlang takes for Latin-1 text; a binary with any other is shown as numbers."""
@@ -27,13 +31,17 @@ def term(value: Any) -> str:
             return "null"
         case bool():
             return "true" if value else "false"
-        case int() | float():
-            return repr(value)
+        case int():
+            return str(value)
+        case float():
+            return _float(value)
         case str():
             return _binary(value.encode("utf-8", "surrogateescape"))
         case bytes():
             return _binary(value)
-        case list() | tuple():
+        case list() if value and all(_is_printable_octet(item) for item in value):
+            return _quoted(value)
+        case list():
             return "[" + ",".join(map(term, value)) + "]"
         case dict():
             return "#{" + ",".join(f"{term(key)} => {term(value[key])}" for key in sorted(value)) + "}"
@@ -41,8 +49,10 @@ def term(value: Any) -> str:
 
 
 def properties(settings: dict[str, Any]) -> str:
-    """A dictionary as Erlang's list of pairs."""
-    return "[" + ",".join(f"{{{term(key)},{term(settings[key])}}}" for key in sorted(settings)) + "]"
+    """A dictionary as Erlang's list of pairs, broken after each pair if it is too long for a line."""
+    pairs = [f"{{{term(key)},{term(settings[key])}}}" for key in sorted(settings)]
+    line = "[" + ",".join(pairs) + "]"
+    return line if len(line) <= LINE_WIDTH else "[" + ",\n ".join(pairs) + "]"
 
 
 def _binary(raw: bytes) -> str:
@@ -50,4 +60,21 @@ def _binary(raw: bytes) -> str:
         return "<<>>"
     if not _PRINTABLE.issuperset(raw):
         return "<<" + ",".join(map(str, raw)) + ">>"
-    return '<<"' + "".join(_ESCAPES.get(octet, chr(octet)) for octet in raw) + '">>'
+    return f"<<{_quoted(raw)}>>"
+
+
+def _quoted(octets: Iterable[int]) -> str:
+    """Erlang prints octets; whoever reads its answer reads UTF-8."""
+    text = '"' + "".join(_ESCAPES.get(octet, chr(octet)) for octet in octets) + '"'
+    return text.encode("latin-1").decode("utf-8", "replace")
+
+
+def _is_printable_octet(item: Any) -> bool:
+    return isinstance(item, int) and not isinstance(item, bool) and item in _PRINTABLE
+
+
+def _float(value: float) -> str:
+    mantissa, exponent, power = repr(value).partition("e")
+    if not exponent:
+        return mantissa
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{int(power)}"

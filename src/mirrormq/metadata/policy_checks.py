@@ -184,8 +184,8 @@ def _complain_batch_size(key: str, value: Any) -> str | None:
 
 
 _HA_CHECKS: dict[str, Callable[[str, Any], str | None]] = {
-    "ha-sync-batch-size": _complain_batch_size,
     "ha-sync-mode": _either("manual", "automatic"),
+    "ha-sync-batch-size": _complain_batch_size,
     "ha-promote-on-shutdown": _either("always", "when-synced"),
     "ha-promote-on-failure": _either("always", "when-synced"),
     "ha-orphans": _either("restore", "keep"),

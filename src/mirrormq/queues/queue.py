@@ -33,6 +33,10 @@ class MessageSink(Protocol):
 
     name: str
 
+    @property
+    def congested(self) -> bool:
+        """Would publishers do well to let consumers have their turn?"""
+
     def publish(self, messages: list[Message], publisher: Publisher | None = None, first: int = 0) -> None:
         """Take messages numbered `first`, `first + 1` … by their publisher, if it wants confirms."""
 
@@ -148,6 +152,11 @@ class Queue:
         for message in messages:
             message.expires_at = self._clock.now_ms + lifetime
         self._expiring = True
+
+    @property
+    def congested(self) -> bool:
+        """Consumers are at work and have more waiting for them than they need: publishers may rest."""
+        return self.backing.ready_count > limits.CONGESTED_MESSAGES and bool(self.consumers.all)
 
     def flushed(self) -> None:
         """Everything appended so far is on disk: confirm it."""

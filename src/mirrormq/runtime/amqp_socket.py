@@ -61,6 +61,8 @@ class AmqpSocket(asyncio.Protocol):
         connection.receive(data)
         if connection.held and self._reading:
             self._pause()
+        elif connection.yields_to is not None and self._reading:
+            self._rest()
         node.end_turn_soon()
 
     def _proxy_header(self, data: bytes) -> bytes | None:
@@ -87,6 +89,27 @@ class AmqpSocket(asyncio.Protocol):
         self._reading = False
         self._transport.pause_reading()
         self._node.paused[self] = None
+
+    def _rest(self) -> None:
+        """Stop reading for a moment, so that consumers can catch up."""
+        assert self._transport is not None
+        self._reading = False
+        self._transport.pause_reading()
+        self._node.rest(self)
+
+    def has_rested(self) -> bool:
+        """Is the queue that it rests for no longer congested?"""
+        connection = self._connection
+        return connection is None or connection.yields_to is None or not connection.yields_to.congested
+
+    def wake(self) -> None:
+        """The rest is over."""
+        transport = self._transport
+        if self._connection is not None:
+            self._connection.yields_to = None
+        if not self._reading and transport is not None and not transport.is_closing():
+            self._reading = True
+            transport.resume_reading()
 
     def resume(self) -> bool:
         """Go on reading if the connection is no longer held; True if so."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import gc
 import json
 import os
 import random
@@ -67,6 +68,8 @@ class Node:
         self.sockets: dict[Connection, AmqpSocket] = {}
         self.paused: dict[AmqpSocket, None] = {}
         """Sockets that are not read from while their connection is held."""
+        self._resting: dict[AmqpSocket, None] = {}
+        """Publishers that let consumers go first."""
         self._loop = loop
         self._log = logs.logger(settings.log)
         self._accepted: set[AmqpSocket] = set()
@@ -196,6 +199,8 @@ class Node:
             self._die(failure)
             return
         self._write_sockets()
+        if self._resting:
+            self._wake_rested()
         if self.paused:
             self._resume_sockets()
         if self.broker.warnings:
@@ -209,6 +214,22 @@ class Node:
             socket = self.sockets.get(connection)
             if socket is not None:
                 socket.write()
+
+    def rest(self, socket: AmqpSocket) -> None:
+        """A publisher rests until its queue is no longer congested, but not for long."""
+        if not self._resting:
+            self._loop.call_later(limits.PUBLISHER_REST_S, self._wake_all)
+        self._resting[socket] = None
+
+    def _wake_rested(self) -> None:
+        for socket in [socket for socket in self._resting if socket.has_rested()]:
+            del self._resting[socket]
+            socket.wake()
+
+    def _wake_all(self) -> None:
+        for socket in self._resting:
+            socket.wake()
+        self._resting.clear()
 
     def _resume_sockets(self) -> None:
         for socket in [socket for socket in self.paused if socket.resume()]:
@@ -346,11 +367,19 @@ class Node:
         await asyncio.sleep(0)
 
 
+def _tune_collector() -> None:
+    """Messages come by the hundred thousand and hold no cycles: look for cycles seldom."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(limits.COLLECTOR_THRESHOLD, 20, 100)
+
+
 def run(settings: Settings) -> int:
     """Run one node in the foreground; returns the exit code."""
     uvloop.install()
 
     async def main() -> int:
+        _tune_collector()
         return await Node(settings, asyncio.get_running_loop()).run()
 
     return asyncio.run(main())

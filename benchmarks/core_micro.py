@@ -1,0 +1,125 @@
+"""The broker without sockets: CPU time per message through connections, channels, queues and journal.
+
+    python benchmarks/core_micro.py [--persistent] [--profile]
+
+A publisher with a confirm window of 1000 and a consumer with prefetch 500 that acknowledges every
+100th message talk to one broker in this process; what they would send is prepared beforehand. Says
+what a change to the hot path costs, with none of the noise of a loaded machine's sockets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import itertools
+import pstats
+import tempfile
+import time
+
+from mirrormq.broker.broker import Broker, Outside
+from mirrormq.clock import Clock
+from mirrormq.config.settings import Settings
+from mirrormq.connections.connection import Connection, Peer
+from mirrormq.metadata import records
+from mirrormq.metadata.state import State
+from mirrormq.metadata.store import Defaults, MetadataStore
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.paged import HotBudget
+from mirrormq.storage.disk import LocalDisk
+from mirrormq.storage.journal import Journal
+from mirrormq.wire import methods
+from mirrormq.wire.content import build_frames, method_frame
+from mirrormq.wire.properties import BasicProperties, encode_properties
+
+WINDOW, PREFETCH, ACK_EVERY, BODY = 1000, 500, 100, b"x" * 100
+
+
+class MemoryLog:
+    """Metadata that nobody needs after the run."""
+
+    def append(self, entry: bytes, sync: bool) -> None: ...
+
+    def snapshot(self, blob: bytes) -> None: ...
+
+
+def make_broker(directory: str) -> Broker:
+    """A broker with one user and a real journal."""
+    metadata = MetadataStore(State(), MemoryLog())
+    metadata.boot([], Defaults(records.User("guest", tags=["administrator"])))
+    journal = Journal(LocalDisk(), directory, make_envelope)
+    journal.open()
+    names = itertools.count()
+    outside = Outside(lambda: str(next(names)), lambda n: 0, lambda password, user, decided: decided(True))
+    return Broker(Settings(), metadata, journal, Clock(1_700_000_000_000), HotBudget(1 << 30), outside)
+
+
+def connect(broker: Broker) -> Connection:
+    """A connection with channel 1 open."""
+    connection = Connection(broker, Peer("127.0.0.1", 1))
+    connection.receive(b"AMQP\x00\x00\x09\x01")
+    login = methods.encode_connection_start_ok({}, "PLAIN", b"\0guest\0guest", "en_US")
+    for payload in (
+        login,
+        methods.encode_connection_tune_ok(2047, 131072, 0),
+        methods.encode_connection_open("/"),
+    ):
+        connection.receive(method_frame(0, payload))
+    connection.receive(method_frame(1, methods.encode_channel_open()))
+    return connection
+
+
+def run(broker: Broker, rounds: int, persistent: bool) -> float:
+    """Microseconds of CPU per message published and consumed."""
+    publisher, consumer = connect(broker), connect(broker)
+    declare = methods.encode_queue_declare("q", durable=persistent)
+    publisher.receive(method_frame(1, declare) + method_frame(1, methods.encode_confirm_select()))
+    consumer.receive(method_frame(1, methods.encode_basic_qos(0, PREFETCH)))
+    consumer.receive(method_frame(1, methods.encode_basic_consume("q", "c")))
+    properties = encode_properties(BasicProperties(delivery_mode=2 if persistent else 1))
+    one = method_frame(1, methods.encode_basic_publish("", "q")) + build_frames(1, properties, BODY, 0)
+    batch = one * WINDOW
+    channel = consumer.channels[1]
+    acked = 0
+    started = time.process_time()
+    for _ in range(rounds):
+        publisher.receive(batch)
+        end_turn(broker)
+        while channel.last_tag - acked >= ACK_EVERY:
+            acks = b""
+            while channel.last_tag - acked >= ACK_EVERY:
+                acked += ACK_EVERY
+                acks += method_frame(1, methods.encode_basic_ack(acked, True))
+            consumer.receive(acks)
+            end_turn(broker)
+    spent = time.process_time() - started
+    assert channel.last_tag == rounds * WINDOW, channel.last_tag
+    return spent / (rounds * WINDOW) * 1e6
+
+
+def end_turn(broker: Broker) -> None:
+    """What the runtime does, less the sockets."""
+    broker.turn()
+    while broker.writing:
+        connection, _ = broker.writing.popitem()
+        b"".join(connection.take_output())
+
+
+def main() -> None:
+    """Measure, or profile."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--persistent", action="store_true")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--rounds", type=int, default=300)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        broker = make_broker(directory)
+        if options.profile:
+            profile = cProfile.Profile()
+            profile.runcall(run, broker, options.rounds, options.persistent)
+            pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+        else:
+            print(f"{run(broker, options.rounds, options.persistent):.2f} µs of CPU per message")
+
+
+if __name__ == "__main__":
+    main()
