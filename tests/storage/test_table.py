@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,4 +67,4 @@ def test_merged_ranges_are_disjoint_and_cover_the_same(ranges):
     expected = {number for first, count in ranges for number in range(first, first + count)}
     joined = merged(list(ranges))
     assert [number for first, count in joined for number in range(first, first + count)] == sorted(expected)
-    assert all(low[0] + low[1] < high[0] for low, high in zip(joined, joined[1:], strict=False))
+    assert all(low[0] + low[1] < high[0] for low, high in pairwise(joined))
