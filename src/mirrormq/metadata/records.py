@@ -23,7 +23,7 @@ ExchangeKey = tuple[str, str]
 """(vhost, name)"""
 QueueKey = tuple[str, str]
 """(vhost, name)"""
-BindingKey = tuple[str, str, str, str, str, bytes]
+BindingKey = tuple[str, str, DestinationKind, str, str, bytes]
 """(vhost, source, destination kind, destination, routing key, arguments)"""
 PolicyKey = tuple[str, str]
 """(vhost, name)"""
