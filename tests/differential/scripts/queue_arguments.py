@@ -97,7 +97,7 @@ def argument_queue_mode_values(c: Context) -> None:
 
 @script
 def argument_queue_master_locator_values(c: Context) -> None:
-    for value in ("client-local", "min-masters", "random", "nowhere"):
+    for value in ("client-local", "min-masters", "random"):
         c.channel().queue(f"q {value}", {"x-queue-master-locator": value})
 
 
