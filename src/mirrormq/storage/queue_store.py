@@ -29,6 +29,7 @@ class JournalQueue:
 
     __slots__ = (
         "_acknowledged",
+        "_acknowledged_highest",
         "_delivered_pending",
         "_journal",
         "delivered_segment",
@@ -45,6 +46,8 @@ class JournalQueue:
     def __init__(self, journal: Journal, queue_id: int) -> None:
         self._journal = journal
         self._acknowledged: list[tuple[int, int]] = []
+        self._acknowledged_highest = 0
+        """Above this no number can have an acknowledgement that is still to be written."""
         self._delivered_pending = False
         self.queue_id = queue_id
         self.table = PositionTable()
@@ -99,7 +102,7 @@ class JournalQueue:
             replaced += [old for number in sequences for old in other.clear(number, 1) if old]
         if replaced:
             self._journal.segments.release(replaced)
-        if self._acknowledged and min(sequences) < self.next_sequence:
+        if self._acknowledged and min(sequences) <= self._acknowledged_highest:
             self._unacknowledge(sequences)
         highest = max(sequences)
         if durable:
@@ -133,6 +136,7 @@ class JournalQueue:
                         release(positions)
         if self.table.count < durable_before:
             self._acknowledged += ranges
+            self._acknowledged_highest = max(self._acknowledged_highest, ranges[-1][0] + ranges[-1][1] - 1)
             self._journal.touched[self.queue_id] = self
 
     def load(self, sequences: Sequence[int]) -> list[Message]:
