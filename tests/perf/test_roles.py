@@ -35,7 +35,7 @@ class Peer:
 
     def __init__(self) -> None:
         self.socket, ours = socket.socketpair()
-        self.link = Link(ours, frame_max=131072, heartbeat_s=0, largest_bytes=131072)
+        self.link = Link(ours, frame_max=131072, heartbeat_s=0, buffer_bytes=65536)
 
     def __enter__(self) -> Peer:
         return self

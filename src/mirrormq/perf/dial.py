@@ -6,7 +6,7 @@ import socket
 import struct
 
 from mirrormq.perf.frames import FRAME_END, HEARTBEAT, METHOD, frame
-from mirrormq.perf.link import Link, reply_text
+from mirrormq.perf.link import Link, reply_text, room_for
 from mirrormq.perf.options import Address, PerfError
 from mirrormq.wire import methods
 from mirrormq.wire.fields import table_of
@@ -83,9 +83,9 @@ class Dialer:
         """Bound what the broker may send ahead of acknowledgements; 0 = no bound."""
         self.call(methods.encode_basic_qos(prefetch_count=count), methods.BASIC_QOS_OK)
 
-    def release(self, largest_bytes: int) -> Link:
+    def release(self, body_bytes: int, *, one: bool = False) -> Link:
         """Give the socket to a non-blocking Link."""
-        return Link(self.socket, self.frame_max, self.heartbeat_s, largest_bytes + FRAME_MAX_BYTES)
+        return Link(self.socket, self.frame_max, self.heartbeat_s, room_for(body_bytes, one=one))
 
     def close(self) -> None:
         """Close the connection properly, as far as the broker lets us."""

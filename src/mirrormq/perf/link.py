@@ -24,8 +24,16 @@ from mirrormq.perf.options import PerfError
 RECEIVE_BYTES = 256 * 1024
 """One read's worth: about a thousand small deliveries, and still inside a core's cache."""
 
+RECEIVE_ONE_BYTES = 16 * 1024
+"""The same for a connection with one message in flight, of which there may be thousands."""
+
 OUTBOX_BYTES_MAX = 8 * 1024 * 1024
 """More than this unsent means the server stopped reading; nobody may queue beyond it."""
+
+FRAME_BODY_BYTES_MIN = 4096 - FRAME_OVERHEAD_BYTES
+"""AMQP's smallest frame_max, without the frame's own octets."""
+METHOD_BYTES_MAX = 4096
+"""basic.deliver with three short strings of 255 octets, and a header frame without headers."""
 
 GOODBYE_S = 2.0
 """How long a closing connection waits for each of the broker's last bytes."""
@@ -47,6 +55,12 @@ def reply_text(payload: bytes) -> str:
     return bytes(payload[7 : 7 + payload[6]]).decode("utf-8", "replace")
 
 
+def room_for(body_bytes: int, *, one: bool) -> int:
+    """A buffer that holds a read's worth, and two deliveries with their frames however large they are."""
+    delivery_bytes = body_bytes + body_bytes // FRAME_BODY_BYTES_MIN * FRAME_OVERHEAD_BYTES + METHOD_BYTES_MAX
+    return max(RECEIVE_ONE_BYTES if one else RECEIVE_BYTES, 2 * delivery_bytes)
+
+
 class Link:
     """A non-blocking connection with one channel."""
 
@@ -65,12 +79,12 @@ class Link:
         "start",
     )
 
-    def __init__(self, sock: socket.socket, frame_max: int, heartbeat_s: int, largest_bytes: int) -> None:
+    def __init__(self, sock: socket.socket, frame_max: int, heartbeat_s: int, buffer_bytes: int) -> None:
         sock.setblocking(False)
         self.socket = sock
         self.frame_max = frame_max
         self.heartbeat_s = heartbeat_s
-        self.buffer = bytearray(max(RECEIVE_BYTES, 4 * largest_bytes))
+        self.buffer = bytearray(buffer_bytes)
         self.start = self.end = 0
         self.blocked = False
         self.returned_count = 0

@@ -144,7 +144,7 @@ class Load:
             frame_max=dialer.frame_max,
             batch=1,
         )
-        return Echo(dialer.release(options.size), run, options, self._opening(queue))
+        return Echo(dialer.release(options.size, one=True), run, options, self._opening(queue))
 
     def _roles(self) -> list[Producer | Consumer]:
         return [*self._consumers, *self._producers, *self._echoes]
