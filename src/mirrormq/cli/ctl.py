@@ -14,7 +14,7 @@ import sys
 from mirrormq.cli import formatting, local
 from mirrormq.cli.asking import columns_of, perform
 from mirrormq.cli.line import GENERAL, Line, UsageError, parse
-from mirrormq.cli.verbs import VERBS, Verb
+from mirrormq.cli.verbs import VERBS, Verb, usage_of
 from mirrormq.control.protocol import EXIT_USAGE, ControlError
 from mirrormq.errors import ConfigurationError
 
@@ -83,11 +83,6 @@ def check(verb: Verb, line: Line) -> None:
     except ValueError:
         raise UsageError("the timeout must be a number of seconds.") from None
     local.check_values(verb, line.words)
-
-
-def usage_of(verb: Verb) -> str:
-    """How a verb is written."""
-    return f"mirrormqctl [--node <node>] [--longnames] [--quiet] {verb.name} {verb.usage}".rstrip()
 
 
 def _help(line: Line) -> int:

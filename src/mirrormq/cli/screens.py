@@ -18,20 +18,17 @@ def status_screen(found: dict[str, Any]) -> Iterable[str]:
     yield f"OS PID: {found['pid']}"
     yield f"OS: {found['os']}"
     yield f"Uptime (seconds): {found['uptime']}"
-    yield "Is under maintenance?: false"
     yield f"RabbitMQ version: {found['rabbitmq_version']}"
-    yield f"Node name: {found['node']}"
     yield f"MirrorMQ version: {found['mirrormq_version']}"
-    yield f"Python configuration: {found['python_version']}"
-    yield f"Cluster heartbeat timeout (net_ticktime): {found['net_ticktime']}"
+    yield f"Node name: {found['node']}"
     yield from _section("Data directory")
     yield f"Node data directory: {found['data_directory']}"
     yield from _section("Alarms")
     yield from [str(alarm) for alarm in found["alarms"]] or ["(none)"]
     yield from _section("Memory")
-    yield f"Total memory used: {_gigabytes(found['memory']['total']['rss'])}"
+    yield f"Total memory used: {_gigabytes(found['memory']['total'])}"
     yield "Calculation strategy: rss"
-    yield f"Memory high watermark computed to: {_gigabytes(found['vm_memory_high_watermark_limit'])}"
+    yield f"Memory high watermark: {_gigabytes(found['vm_memory_limit'])}"
     yield from _section("Free Disk Space")
     yield f"Low free disk space watermark: {_gigabytes(found['disk_free_limit'])}"
     yield f"Free disk space: {_gigabytes(found['disk_free'])}"
@@ -41,10 +38,8 @@ def status_screen(found: dict[str, Any]) -> Iterable[str]:
     yield f"Virtual host count: {found['totals']['virtual_host_count']}"
     yield from _section("Listeners")
     for listener in found["listeners"]:
-        yield (
-            f"Interface: {listener['interface']}, port: {listener['port']}, "
-            f"protocol: {listener['protocol']}, purpose: {listener['purpose']}"
-        )
+        interface = listener["interface"] or "[::]"
+        yield f"Interface: {interface}, port: {listener['port']}, protocol: {listener['protocol']}"
 
 
 def _section(title: str) -> Iterable[str]:

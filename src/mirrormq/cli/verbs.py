@@ -251,3 +251,13 @@ ALL = (
 )  # fmt: skip
 
 VERBS = {verb.name: verb for verb in ALL}
+
+WITHOUT_TIMEOUT = ("list_channels", "list_vhost_limits", "list_user_limits")
+WITH_TIMEOUT = ("delete_queue", "purge_queue", "ping", "status", "export_definitions", "import_definitions")
+
+
+def usage_of(verb: Verb) -> str:
+    """How a verb is written."""
+    timed = verb.name in WITH_TIMEOUT or (verb.name.startswith("list_") and verb.name not in WITHOUT_TIMEOUT)
+    words = [verb.name, verb.usage, "[--timeout <timeout>]" if timed else ""]
+    return "mirrormqctl [--node <node>] [--longnames] [--quiet] " + " ".join(filter(None, words))

@@ -1,0 +1,110 @@
+"""A node for the control socket: real metadata, real broker and journal, a simulated disk, no AMQP port."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import mirrormq.connections.connection  # noqa: F401 - the broker's types refer to it
+from mirrormq.auth import passwords
+from mirrormq.broker.broker import Broker, Outside
+from mirrormq.clock import Clock
+from mirrormq.config.settings import Settings
+from mirrormq.control.live import BrokerView
+from mirrormq.metadata.records import User
+from mirrormq.metadata.state import State
+from mirrormq.metadata.store import Defaults, MetadataStore
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.paged import HotBudget
+from mirrormq.runtime.control_server import ControlServer
+from mirrormq.storage.journal import Journal
+from mirrormq.storage.simulated_disk import SimulatedDisk
+
+NODE_NAME = "mirror1@localhost"
+
+
+class ListLog:
+    """A metadata log in memory."""
+
+    def __init__(self) -> None:
+        self.entries: list[bytes] = []
+
+    def append(self, entry: bytes, sync: bool) -> None:
+        self.entries.append(entry)
+
+    def snapshot(self, blob: bytes) -> None:
+        self.entries = []
+
+
+class ControlledNode:
+    """Implements `control.node.Node`."""
+
+    def __init__(self, runtime_directory: Path) -> None:
+        self.settings = Settings(name=NODE_NAME, runtime_directory=runtime_directory)
+        self.serving = True
+        self.stopped = False
+        self.memory_watermark: tuple[float | None, int | None] | None = None
+        self.disk_limit: tuple[float | None, int | None] | None = None
+        self.metadata = MetadataStore(State(), ListLog())
+        guest_hash = passwords.hash_password(b"guest", b"salt", passwords.SHA256)
+        guest = User("guest", guest_hash, passwords.SHA256, ["administrator"])
+        self.metadata.boot([], Defaults(guest))
+        journal = Journal(SimulatedDisk(lambda below: 0), "journal", make_envelope)
+        journal.open()
+        names = iter(range(1_000_000))
+        self.broker = Broker(
+            self.settings,
+            self.metadata,
+            journal,
+            Clock(1_700_000_000_000),
+            HotBudget(1 << 30),
+            Outside(
+                lambda: f"name-{next(names)}",
+                lambda below: 0,
+                lambda password, user, tell: tell(
+                    passwords.verify_password(password, user.password_hash, user.hashing_algorithm)
+                ),
+            ),
+        )
+        self.live = BrokerView(self.broker)
+
+    def status(self) -> dict[str, Any]:
+        return {"pid": 1, "node": self.settings.name}
+
+    def set_memory_watermark(self, relative: float | None, absolute_bytes: int | None) -> None:
+        self.memory_watermark = (relative, absolute_bytes)
+
+    def set_disk_free_limit(self, relative: float | None, absolute_bytes: int | None) -> None:
+        self.disk_limit = (relative, absolute_bytes)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@contextmanager
+def served(runtime_directory: Path) -> Iterator[ControlledNode]:
+    """A node whose control socket answers, from a thread of its own."""
+    node = ControlledNode(runtime_directory)
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    finish = asyncio.Event()
+
+    async def serve() -> None:
+        server = ControlServer(node)
+        assert await server.start() is None
+        ready.set()
+        await finish.wait()
+        await server.stop()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(10)
+        yield node
+    finally:
+        loop.call_soon_threadsafe(finish.set)
+        thread.join(10)
+        loop.close()

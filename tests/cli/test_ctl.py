@@ -1,0 +1,219 @@
+"""mirrormqctl says and does what rabbitmqctl 3.10.8 says and does, over a real control socket."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import json
+import stat
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from mirrormq.cli import ctl
+from mirrormq.control.protocol import socket_path
+from mirrormq.control.tables import encoded_arguments
+from mirrormq.metadata.commands import PutBinding, PutExchange, PutQueue
+from mirrormq.metadata.records import Binding, Exchange, Queue
+from tests.cli import transcript
+from tests.cli.support import NODE_NAME, ControlledNode, served
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlledNode]:
+    monkeypatch.setenv("MIRRORMQ_RUNTIME_DIR", str(tmp_path / "run"))
+    monkeypatch.delenv("MIRRORMQ_NODE", raising=False)
+    with served(tmp_path / "run") as running:
+        yield running
+
+
+def run(*words: str) -> transcript.Outcome:
+    """Exit code, stdout and stderr of one command line."""
+    out, error = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(error):
+        code = ctl.run(list(words))
+    return code, out.getvalue(), error.getvalue()
+
+
+def rows(*words: str) -> list[dict[str, object]]:
+    """The rows of a list verb."""
+    code, out, error = run(*words, "--formatter", "json")
+    assert (code, error) == (0, "")
+    found: list[dict[str, object]] = json.loads(out)
+    return found
+
+
+def test_every_recorded_command_gives_what_rabbitmqctl_gave(
+    node: ControlledNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    ours = transcript.transcript(lambda words: run(*words), NODE_NAME).splitlines()
+    theirs = transcript.RECORDED.read_text().splitlines()
+    assert len(transcript.commands()) > 100
+    assert "\n".join(difflib.unified_diff(theirs, ours, "rabbitmqctl", "mirrormqctl", lineterm="", n=3)) == ""
+
+
+def test_the_watermarks_reach_the_node(node: ControlledNode) -> None:
+    assert run("set_vm_memory_high_watermark", "absolute", "2GiB")[0] == 0
+    assert node.memory_watermark == (None, 2 * 1024**3)
+    assert run("set_disk_free_limit", "mem_relative", "1.5")[0] == 0
+    assert node.disk_limit == (1.5, None)
+
+
+def test_queues_bindings_and_exchanges_are_listed_with_their_arguments(node: ControlledNode) -> None:
+    arguments = encoded_arguments({"x-max-length": 10, "x-dead-letter-exchange": "dlx"})
+    node.metadata.write(PutQueue(Queue("/", "q1", arguments=arguments, node=NODE_NAME)))
+    node.metadata.write(PutExchange(Exchange("/", "e1", "topic")))
+    node.metadata.write(PutBinding(Binding("/", "e1", "queue", "q1", "a.#")))
+    run("set_policy", "p", "^q", '{"max-length": 5}')
+    assert rows("list_queues", "name", "messages", "consumers", "policy", "state") == [
+        {"name": "q1", "messages": 0, "consumers": 0, "policy": "p", "state": "running"}
+    ]
+    code, out, _ = run("-q", "list_queues", "name", "arguments", "durable", "--no-table-headers")
+    assert (code, out) == (0, 'q1\t[{"x-max-length",10},{"x-dead-letter-exchange","dlx"}]\ttrue\n')
+    assert [tuple(row.values())[:5] for row in rows("list_bindings")] == [
+        ("", "exchange", "q1", "queue", "q1"),
+        ("e1", "exchange", "q1", "queue", "a.#"),
+    ]
+    assert {"name": "e1", "type": "topic"} in rows("list_exchanges")
+
+
+def test_queues_are_purged_and_deleted(node: ControlledNode) -> None:
+    node.metadata.write(PutQueue(Queue("/", "q1", node=NODE_NAME)))
+    assert run("purge_queue", "q1") == (0, "Purging queue 'q1' in vhost '/' ...\n", "")
+    assert run("-q", "delete_queue", "q1", "--if-empty") == (
+        0,
+        "Queue was successfully deleted with 0 ready messages\n",
+        "",
+    )
+    assert ("/", "q1") not in node.metadata.state.queues
+
+
+def test_definitions_survive_export_and_import(node: ControlledNode, tmp_path: Path) -> None:
+    arguments = encoded_arguments({"x-max-length": 10, "x-single-active-consumer": True})
+    node.metadata.write(PutQueue(Queue("/", "q1", arguments=arguments, node=NODE_NAME)))
+    node.metadata.write(PutExchange(Exchange("/", "e1", "topic")))
+    node.metadata.write(PutBinding(Binding("/", "e1", "queue", "q1", "a.#", encoded_arguments({"k": 1}))))
+    for line in (
+        ("add_user", "anna", "pw"),
+        ("add_vhost", "v1", "--description", "second"),
+        ("set_permissions", "-p", "v1", "anna", "^a", "", ".*"),
+        ("set_policy", "p", "^q", '{"max-length": 5}', "--priority", "2"),
+        ("set_operator_policy", "o", "^q", '{"max-length": 50}'),
+        ("set_vhost_limits", "-p", "v1", '{"max-queues": 7}'),
+        ("set_user_limits", "anna", '{"max-channels": 3}'),
+        ("set_global_parameter", "g", "[1]"),
+    ):
+        assert run("-q", *line)[0] == 0
+    file = tmp_path / "definitions.json"
+    assert run("export_definitions", str(file))[0] == 0
+    for line in (
+        ("delete_vhost", "v1"),
+        ("delete_user", "anna"),
+        ("delete_queue", "q1"),
+        ("clear_policy", "p"),
+    ):
+        assert run("-q", *line)[0] == 0
+    assert run("import_definitions", str(file))[0] == 0
+    again = json.loads(run("-q", "export_definitions", "-")[1])
+    before = json.loads(file.read_text())
+    for part in before:
+        if isinstance(before[part], list):
+            assert sorted(map(str, again[part])) == sorted(map(str, before[part])), part
+    assert run("-q", "authenticate_user", "anna", "pw")[0] == 0
+
+
+def test_a_bad_definitions_file_changes_nothing(node: ControlledNode, tmp_path: Path) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(
+        json.dumps(
+            {
+                "users": [{"name": "eva", "password_hash": "", "tags": ""}],
+                "queues": [{"name": "q", "vhost": "nov", "arguments": {}}],
+            }
+        )
+    )
+    code, _, error = run("-q", "import_definitions", str(file))
+    assert (code, error) == (65, "Error:\nVirtual host 'nov' does not exist\n")
+    assert "eva" not in node.metadata.state.users
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        ([], "The definitions must be a JSON object."),
+        ({"users": [{"name": "a"}]}, "the key 'password_hash' is missing"),
+        ({"users": [{"name": "a", "password_hash": "?"}]}, "the password_hash of user 'a' is not base64"),
+        (
+            {"exchanges": [{"name": "e", "vhost": "/", "type": "odd"}]},
+            "exchange 'e' has the unknown type 'odd'",
+        ),
+        (
+            {"queues": [{"name": "q", "vhost": "/", "arguments": {"x-queue-type": "quorum"}}]},
+            "queue 'q' has the type 'quorum', not classic",
+        ),
+    ],
+)
+def test_bad_definitions_are_named(
+    node: ControlledNode, tmp_path: Path, document: object, sentence: str
+) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps(document))
+    code, _, error = run("-q", "import_definitions", str(file))
+    assert code == 65
+    assert sentence in error
+
+
+def test_definitions_written_by_rabbitmq_are_read(node: ControlledNode, tmp_path: Path) -> None:
+    file = Path(__file__).parent / "rabbitmq_definitions.json"
+    assert run("-q", "import_definitions", str(file)) == (0, "", "")
+    assert run("-q", "authenticate_user", "anna", "pw2")[0] == 0
+    assert node.metadata.state.operator_policies["/", "op1"].definition == {"max-length": 7}
+    assert node.metadata.state.vhosts["/"].limits == {"max-queues": 30}
+
+
+def test_a_definitions_file_that_is_not_there_is_refused_before_the_node_is_asked() -> None:
+    code, _, error = run("import_definitions", "nope.json")
+    assert code == 65
+    assert error.startswith("Error (argument validation): Bad argument: File nope.json does not exist\n")
+
+
+def test_a_password_comes_from_stdin(node: ControlledNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("from stdin\n"))
+    assert run("-q", "add_user", "anna") == (0, "", "")
+    assert run("-q", "authenticate_user", "anna", "from stdin")[0] == 0
+
+
+def test_ping_and_stop_reach_the_node(node: ControlledNode) -> None:
+    assert run("ping")[1].endswith("Ping succeeded\n")
+    assert run("-q", "stop")[0] == 0
+    assert node.stopped
+
+
+def test_a_node_that_does_not_run_is_named_with_what_to_do(node: ControlledNode) -> None:
+    code, out, error = run("-n", "absent", "-q", "list_users")
+    assert (code, out) == (69, "")
+    assert "unable to perform an operation on node 'absent@localhost'" in error
+    assert "MIRRORMQ_RUNTIME_DIR" in error
+    assert NODE_NAME in error
+
+
+def test_only_the_owner_can_reach_the_socket(node: ControlledNode, tmp_path: Path) -> None:
+    assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o700
+    assert stat.S_IMODE(socket_path(tmp_path / "run", NODE_NAME).stat().st_mode) == 0o600
+
+
+def test_flags_may_stand_anywhere(node: ControlledNode) -> None:
+    assert run("list_users", "-q") == run("-q", "list_users")
+    assert run("--formatter=json", "list_users") == run("list_users", "--formatter", "json")
+    assert run("-q", "--", "add_user", "odd", "--password")[0] == 0
+
+
+def test_help_names_every_verb_and_shows_an_example() -> None:
+    code, out, _ = run("help")
+    assert code == 0
+    assert all(f"   {name} " in out for name in ctl.VERBS)
+    assert "Example: mirrormqctl set_policy" in run("help", "set_policy")[1]
+    assert run("list_queues", "--help")[0] == 0

@@ -1,0 +1,60 @@
+"""What rabbitmqctl says to each line of commands.txt: run it, normalise it, write it down.
+
+    python -m tests.cli.transcript NODE > tests/cli/transcripts/rabbitmqctl.txt
+
+records from a freshly reset RabbitMQ node of that name. The test holds mirrormqctl to the result.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).parent
+COMMANDS = HERE / "commands.txt"
+RECORDED = HERE / "transcripts" / "rabbitmqctl.txt"
+BOLD = re.compile(r"\x1b\[\d+m")
+
+Outcome = tuple[int, str, str]
+"""Exit code, stdout, stderr."""
+
+
+def commands() -> list[str]:
+    """The lines to run, in order."""
+    return COMMANDS.read_text().splitlines()
+
+
+def written(line: str, outcome: Outcome, node: str) -> str:
+    """One command and what came of it, without what may differ: the program's and the node's name.
+
+    Rows of a list come in no particular order, so they are sorted.
+    """
+    code, out, error = outcome
+    lines = [f"$ {line}"]
+    for mark, text in (("O", out), ("E", error)):
+        plain = BOLD.sub("", text).replace(node, "NODE").replace("rabbitmqctl", "mirrormqctl")
+        rows = plain.rstrip("\n").split("\n") if plain.strip("\n") else []
+        if mark == "O" and " list_" in f" {line}":
+            rows = sorted(row.lstrip(",") for row in rows)
+        lines += [f"{mark}|{row}".rstrip() for row in rows]
+    return "\n".join([*lines, f"=> {code}"])
+
+
+def transcript(run: Callable[[list[str]], Outcome], node: str) -> str:
+    """Everything, as one text."""
+    return "\n".join(written(line, run(shlex.split(line)), node) for line in commands()) + "\n"
+
+
+def _rabbitmqctl(words: list[str]) -> Outcome:
+    done = subprocess.run(
+        ["rabbitmqctl", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+if __name__ == "__main__":
+    print(transcript(_rabbitmqctl, sys.argv[1]), end="")
