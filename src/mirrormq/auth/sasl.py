@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mirrormq.errors import CommandInvalid, SyntaxError_
+from mirrormq.errors import AccessRefusedConnection, CommandInvalid, SyntaxError_
 from mirrormq.wire.fields import decode_table
 
 PLAIN = "PLAIN"
@@ -32,6 +32,20 @@ class Credentials(NamedTuple):
     """None: the client's certificate vouches for the user."""
 
 
+def login_refused(mechanism: str) -> str:
+    """The text of `LoginRefused`."""
+    return (
+        f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
+    )
+
+
+class LoginRefused(AccessRefusedConnection):
+    """403: wrong credentials, whatever was wrong with them."""
+
+    def __init__(self, mechanism: str) -> None:
+        super().__init__(login_refused(mechanism))
+
+
 def parse(
     mechanism: str,
     response: bytes,
@@ -40,13 +54,15 @@ def parse(
 ) -> Credentials:
     """The credentials in a start-ok; `certificate_user` is the name a verified peer certificate gives."""
     if mechanism not in offered:
-        known = mechanism in (PLAIN, AMQPLAIN, EXTERNAL)
-        raise CommandInvalid(f"{'invalid' if known else 'unknown'} authentication mechanism '{mechanism}'")
+        fault = "invalid" if mechanism in (PLAIN, AMQPLAIN, EXTERNAL) else "unknown"
+        raise CommandInvalid(f"{fault} authentication mechanism '{mechanism}'")
     if mechanism == PLAIN:
         return parse_plain(response)
     if mechanism == AMQPLAIN:
         return parse_amqplain(response)
-    return Credentials(EXTERNAL, certificate_user or "", None)
+    if certificate_user is None:
+        raise LoginRefused(EXTERNAL)
+    return Credentials(EXTERNAL, certificate_user, None)
 
 
 def parse_plain(response: bytes) -> Credentials:
@@ -66,13 +82,6 @@ def parse_amqplain(response: bytes) -> Credentials:
     if not isinstance(login.value, bytes) or not isinstance(password.value, bytes):
         raise SyntaxError_("AMQPLAIN LOGIN and PASSWORD must be strings")
     return Credentials(AMQPLAIN, _name(login.value), password.value)
-
-
-def login_refused(mechanism: str) -> str:
-    """Why a client with wrong credentials is closed (403), whatever was wrong with them."""
-    return (
-        f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
-    )
 
 
 def _name(raw: bytes) -> str:
