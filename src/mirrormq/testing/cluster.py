@@ -32,7 +32,7 @@ class Cluster:
         try:
             conf = self._directory / "node.conf"
             conf.write_text(self._conf)
-            amqp, management, between = (_free_ports(self._count) for _ in range(3))
+            amqp, management, between = (free_ports(self._count) for _ in range(3))
             self._cluster = LocalCluster.create(self._directory, self._count, amqp, management, between, conf)
             self._cluster.start_all()
             if self._mirror_all:
@@ -88,7 +88,7 @@ class Cluster:
         self.local.start(self.name(index))
 
 
-def _free_ports(count: int) -> int:
+def free_ports(count: int) -> int:
     """The first of `count` neighbouring ports that nobody listens on."""
     for _ in range(PORT_TRIES):
         with socket.socket() as probe:

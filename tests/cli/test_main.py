@@ -1,0 +1,183 @@
+"""`mirrormq`: help, refusals in one sentence, and local nodes as real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pytest
+
+from mirrormq.cli.processes import LocalCluster
+from mirrormq.config.settings import Address
+from mirrormq.testing import Cluster
+from mirrormq.testing.cluster import free_ports
+
+DEADLINE_S = 30.0
+
+
+def mirrormq(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the program to its end."""
+    command = [sys.executable, "-m", "mirrormq.cli.main", *words]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, **environment}
+    )
+
+
+@pytest.mark.parametrize("words", [(), ("server",), ("cluster", "up"), ("cluster", "kill"), ("perf",)])
+def test_help_is_there_with_an_example(words: tuple[str, ...]) -> None:
+    done = mirrormq(*words, "--help")
+    assert done.returncode == 0
+    assert "Usage: mirrormq" in done.stdout
+    assert not words or "Example" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--amqp", "here"), "--amqp: listeners.tcp.0 must be PORT or HOST:PORT, not `here`."),
+        (("--name", "x"), "--name: name must be NAME@HOST"),
+        (("--conf", "absent.conf"), "Cannot read the configuration file absent.conf"),
+    ],
+)
+def test_a_server_that_cannot_start_says_why_in_one_line(words: tuple[str, ...], sentence: str) -> None:
+    done = mirrormq("server", *words)
+    assert done.returncode == 78
+    assert done.stdout == ""
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_unknown_key_in_the_file_is_named(tmp_path: Path) -> None:
+    conf = tmp_path / "node.conf"
+    conf.write_text("hartbeat = 5\n")
+    done = mirrormq("server", "--conf", str(conf))
+    assert done.returncode == 78
+    assert f"{conf}:1: unknown key hartbeat; the nearest known key is heartbeat." in done.stderr
+
+
+def test_a_taken_port_is_named(tmp_path: Path, node: Cluster) -> None:
+    done = mirrormq(
+        *("server", "--name", "other@localhost", "--data", str(tmp_path)),
+        *("--amqp", f"127.0.0.1:{node.port()}"),
+        MIRRORMQ_RUNTIME_DIR=str(tmp_path / "run"),
+    )
+    assert done.returncode == 78
+    assert str(node.port()) in done.stderr
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Cluster]:
+    with Cluster(nodes=1, conf="heartbeat = 17\n") as running:
+        yield running
+
+
+def test_the_settings_of_the_file_reach_clients(node: Cluster) -> None:
+    offered: list[int] = []
+
+    def choose(_: object, proposed: int) -> int:
+        offered.append(proposed)
+        return proposed
+
+    parameters = pika.URLParameters(node.uri())
+    parameters.heartbeat = choose
+    pika.BlockingConnection(parameters).close()
+    assert offered == [17]
+
+
+def test_a_second_node_of_the_same_name_leaves_the_first_its_socket(node: Cluster, tmp_path: Path) -> None:
+    run = str(node.directory / "run")
+    port = free_ports(1)
+    words = ("cluster", "up", "--nodes", "1", "--data", str(tmp_path), "--amqp-port", str(port), "--detach")
+    assert mirrormq(*words, MIRRORMQ_RUNTIME_DIR=run).returncode == 0
+    try:
+        log = (tmp_path / "mirror1@localhost" / "log" / "node.log").read_text()
+        assert "Another node named mirror1@localhost answers" in log
+    finally:
+        assert mirrormq("cluster", "down", "--data", str(tmp_path)).returncode == 0
+
+
+def status(data: Path) -> list[dict[str, object]]:
+    done = mirrormq("cluster", "status", "--data", str(data), "--json")
+    found: list[dict[str, object]] = json.loads(done.stdout)
+    return found
+
+
+def test_a_detached_node_lives_dies_and_returns_with_its_messages(tmp_path: Path) -> None:
+    environment = {"MIRRORMQ_RUNTIME_DIR": str(tmp_path / "run")}
+    data, port = tmp_path / "data", free_ports(1)
+    words = ("cluster", "up", "--nodes", "1", "--data", str(data), "--amqp-port", str(port))
+    assert (
+        mirrormq(*words, "--management-port", "1", "--mirror-all", "--detach", **environment).returncode == 0
+    )
+    try:
+        (row,) = status(data)
+        assert (row["name"], row["amqp_port"], row["running"]) == ("mirror1@localhost", port, True)
+        uri = f"amqp://guest:guest@127.0.0.1:{port}/%2F"
+        connection = pika.BlockingConnection(pika.URLParameters(uri))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("q", durable=True)
+        channel.basic_publish("", "q", b"kept", pika.BasicProperties(delivery_mode=2))
+        assert mirrormq("cluster", "kill", "--data", str(data), "mirror1").returncode == 0
+        assert status(data)[0]["running"] is False
+        assert mirrormq("cluster", "start", "--data", str(data), "mirror1@localhost").returncode == 0
+        connection = pika.BlockingConnection(pika.URLParameters(uri))
+        assert connection.channel().basic_get("q")[2] == b"kept"
+        connection.close()
+    finally:
+        assert mirrormq("cluster", "down", "--data", str(data)).returncode == 0
+    assert status(data)[0]["running"] is False
+
+
+def test_a_foreground_cluster_ends_with_its_nodes_on_sigterm(tmp_path: Path) -> None:
+    port = free_ports(1)
+    command = [sys.executable, "-m", "mirrormq.cli.main", "cluster", "up", "--nodes", "1"]
+    command += ["--data", str(tmp_path), "--amqp-port", str(port)]
+    environment = {**os.environ, "MIRRORMQ_RUNTIME_DIR": str(tmp_path / "run")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as program:
+        assert program.stdout is not None
+        lines = [program.stdout.readline(), program.stdout.readline()]
+        assert f"amqp://guest:guest@127.0.0.1:{port}" in lines[0]
+        assert "Ctrl-C" in lines[1]
+        assert LocalCluster.load(tmp_path).status()[0]["running"]
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(DEADLINE_S) == 0
+    assert not LocalCluster.load(tmp_path).status()[0]["running"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("down",), "There is no cluster in"),
+        (("kill", "mirror1"), "There is no cluster in"),
+        (("up", "--nodes", "3"), "use --nodes 1"),
+    ],
+)
+def test_a_cluster_command_that_cannot_work_says_so_in_one_line(
+    tmp_path: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    done = mirrormq("cluster", *words, "--data", str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_node_can_be_killed_and_started_through_the_testing_api() -> None:
+    with Cluster(nodes=1) as cluster:
+        cluster.kill(0)
+        with pytest.raises(pika.exceptions.AMQPConnectionError):
+            pika.BlockingConnection(pika.URLParameters(cluster.uri(0)))
+        cluster.start(0)
+        pika.BlockingConnection(pika.URLParameters(cluster.uri(0))).close()
+        directory = cluster.directory
+    assert not directory.exists()
+
+
+def test_addresses_are_shown_as_they_are_written() -> None:
+    assert [str(Address("::1", 1)), str(Address("127.0.0.1", 2))] == ["[::1]:1", "127.0.0.1:2"]
