@@ -56,7 +56,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from mirrormq.wire.fields import Table, decode_table, encode_long_string, encode_short_string, encode_table
-from mirrormq.wire.refusals import cannot_decode, unknown_method
+from mirrormq.wire.refusals import cannot_decode, text, unknown_method
 '''
 
 FOOTER = '''
@@ -196,8 +196,8 @@ def decode_run(run: list[Part], at: str) -> tuple[list[str], str]:
         lines = [f"{part.names[0]}_at = {at}"] if part.names else []
         return [*lines, f"end = {start} + {length}"], "end"
     lines = [f"at = {start}", f"end = at + {length}"]
-    decode = '.decode("utf-8", "surrogateescape")' if is_short else ""
-    return [*lines, f"{part.names[0]} = payload[at:end]{decode}"], "end"
+    value = "text(payload[at:end])" if is_short else "payload[at:end]"
+    return [*lines, f"{part.names[0]} = {value}"], "end"
 
 
 def decode_fixed(run: list[Part], at: str) -> tuple[list[str], str]:

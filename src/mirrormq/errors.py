@@ -22,11 +22,21 @@ class AmqpError(Exception):
     code: ClassVar[int] = 541
     name: ClassVar[str] = "INTERNAL_ERROR"
 
-    def __init__(self, explanation: str = "", *, class_id: int = 0, method_id: int = 0) -> None:
+    silent: ClassVar[bool] = False
+    """RabbitMQ has no answer to this: its reader crashes and the client sees the connection end."""
+
+    def __init__(self, explanation: str = "", *, class_id: int | None = None, method_id: int = 0) -> None:
         super().__init__(explanation)
         self.explanation = explanation
         self.class_id = class_id
+        """None until whoever dispatched the offending method fills it in; 0 for no method at all."""
         self.method_id = method_id
+
+    def at(self, method_id: int) -> AmqpError:
+        """Fill in the method that it is about (class id in the upper half), unless that is known."""
+        if self.class_id is None and self.code != InternalError.code:
+            self.class_id, self.method_id = method_id >> 16, method_id & 0xFFFF
+        return self
 
     @property
     def text(self) -> str:
@@ -84,6 +94,7 @@ class FrameError(ConnectionError_):
 
 class SyntaxError_(ConnectionError_):  # noqa: N801 - the builtin's name is taken
     code, name = 502, "SYNTAX_ERROR"
+    silent = True
 
 
 class CommandInvalid(ConnectionError_):
@@ -108,6 +119,12 @@ class NotAllowed(ConnectionError_):
 
 class NotImplemented_(ConnectionError_):  # noqa: N801 - the builtin's name is taken
     code, name = 540, "NOT_IMPLEMENTED"
+
+
+class UnknownMethod(NotImplemented_):
+    """Class and method ids that nobody knows."""
+
+    silent = True
 
 
 class InternalError(ConnectionError_):

@@ -55,8 +55,36 @@ DELIVERY_BATCH = 1024
 PUBLISH_TARGETS_CACHED = 1024
 """How many different basic.publish payloads a channel remembers with their routes."""
 
-CONNECTION_INPUT_BYTES_MAX = 1024 * 1024
-"""Input that may wait in a connection that is held up; reading stops beyond it."""
+TURN_EFFORT = 4096
+METADATA_WRITE_EFFORT = 128
+HEADER_BYTES_PER_EFFORT = 64
+"""How much one client gets done in one turn of the loop before the others are served: 4096 ordinary
+methods (20 to 40 ms at 5 to 10 µs each), or 32 that change metadata (a durable declaration waits
+for the disk, about a millisecond). Reading headers costs some 20 ns a byte, so 64 bytes of them
+count as much as a method does besides."""
+
+REPLY_BYTES_MAX = 1024 * 1024
+"""Replies (and returns, and confirms) that may wait for a client before its requests wait too. It
+is as much again as the deliveries that may wait, so that no client has to read deliveries in order to
+publish."""
+
+DIRECT_REPLY_BYTES_MAX = 16 * 1024 * 1024
+"""Output that may wait for a client before direct replies to it are dropped: nobody can be slowed
+for its sake, and what it asked for would be lost as well if it went away. Sixteen times what stops
+everything else, so that an ordinary burst of answers gets through."""
+
+TRANSACTION_BYTES_MAX = 512 * 1024 * 1024
+"""Messages that one transaction may hold before its commit, with their overhead: four of the largest
+allowed, or a million of a hundred bytes. The memory alarm does not bound it, because a publisher
+that is blocked in the middle of a transaction cannot commit and set its memory free."""
+
+FILE_HANDLES_RESERVED = 128
+"""Handles that clients may not take: journal segments, logs, listeners, control connections. The
+journal has at most a few dozen files open at a time."""
+
+CLOSE_FLUSH_TIMEOUT_S = 5.0
+"""How long the last bytes of a closed connection may take to leave. RabbitMQ does not wait at all
+(it sets SO_LINGER to zero); a client on a slow network should still learn why it was closed."""
 
 SOCKET_OUTPUT_BYTES_MAX = 1024 * 1024
 """Output that may wait for a slow client before its deliveries stop: a few round trips of a fast

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection, Peer
 
 
+CONSUMER_CHECK_INTERVAL_MS = 60_000
+"""How often RabbitMQ looks for deliveries that were not acknowledged in time."""
+
+
 class Outside(NamedTuple):
     """What the broker cannot do by itself, because it is not pure."""
 
@@ -87,6 +91,7 @@ class Broker:
             self.vhosts[record.name] = Vhost(self, record)
         metadata.listeners.append(self._follow)
         self.alarms.listeners.append(self.alarms_changed)
+        self._watch_consumers()
 
     # -- the end of a turn ----------------------------------------------------------------------
 
@@ -129,7 +134,7 @@ class Broker:
 
     def mechanisms(self, peer: Peer) -> tuple[str, ...]:
         """The SASL mechanisms that this client may use: EXTERNAL needs TLS."""
-        return tuple(m for m in self.settings.auth_mechanisms if m != sasl.EXTERNAL or peer.tls)
+        return tuple(sorted(m for m in self.settings.auth_mechanisms if m != sasl.EXTERNAL or peer.tls))
 
     def authenticate(
         self, credentials: sasl.Credentials, is_loopback: bool, decided: Callable[[records.User | None, str], None]
@@ -178,6 +183,28 @@ class Broker:
                 connection.block()
             else:
                 connection.unblock()
+
+    def _check_consumer_timeouts(self) -> None:
+        """Close channels that have kept a delivery for longer than `consumer_timeout`."""
+        timeout = self.settings.consumer_timeout_ms
+        assert timeout is not None
+        for connection in list(self.connections):
+            for channel in list(connection.channels.values()):
+                oldest = channel.unacked.oldest_ms
+                if oldest is not None and not channel.closing and self.clock.now_ms - oldest > timeout:
+                    late = PreconditionFailed(
+                        f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: "
+                        f"{timeout} ms. This timeout value can be configured, see consumers doc guide to learn more",
+                        class_id=0,
+                    )
+                    connection.close_channel(channel, late)
+        self._watch_consumers()
+
+    def _watch_consumers(self) -> None:
+        timeout = self.settings.consumer_timeout_ms
+        if timeout is not None:
+            interval = min(timeout // 2, CONSUMER_CHECK_INTERVAL_MS)
+            self.clock.at(self.clock.now_ms + interval, self._check_consumer_timeouts)
 
     # -- limits ---------------------------------------------------------------------------------
 

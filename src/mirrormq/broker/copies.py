@@ -32,6 +32,6 @@ def header_keys(headers: Table, name: str) -> list[str]:
         return []
     if field.kind != "A" or not isinstance(field.value, list):
         raise PreconditionFailed(
-            f"invalid message: {{unacceptable_type_in_header,\"{name}\",\"array\",{TYPE_NAMES[field.kind]}}}"
+            f"invalid message: {{unacceptable_type_in_header,\"{name}\",{TYPE_NAMES[field.kind]}}}"
         )
     return [entry.value.decode("utf-8", "surrogateescape") for entry in field.value if isinstance(entry.value, bytes)]

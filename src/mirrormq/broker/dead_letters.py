@@ -73,7 +73,7 @@ def _with_death(
         deaths.remove(same)
         count = same["count"].value if "count" in same else 0
         death = {**same, "count": Field("l", (count if isinstance(count, int) else 0) + 1)}
-    first_time = "x-first-death-reason" not in headers and not _deaths(headers)
+    first_time = "x-death" not in headers
     headers["x-death"] = Field("A", [Field("F", entry) for entry in [death, *deaths]])
     if first_time:
         headers["x-first-death-exchange"] = _text(envelope.exchange)

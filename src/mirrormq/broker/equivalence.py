@@ -42,8 +42,8 @@ def _table(encoded: bytes) -> Table:
     return decode_table(len(encoded).to_bytes(4, "big") + encoded, 0)[0]
 
 
-def _check(what: str, where: str, received: str | bool, current: str | bool) -> None:
-    if received != current:
+def _check(what: str, where: str, received: str | bool, current: str | bool, *, always: bool = False) -> None:
+    if received != current or always:
         raise PreconditionFailed(
             f"inequivalent arg '{what}' for {where}: received '{_shown(received)}' but current is '{_shown(current)}'"
         )
@@ -57,6 +57,8 @@ def _check_arguments(where: str, received: Table, current: Table, names: tuple[s
     for name in names:
         new, old = received.get(name), current.get(name)
         if not _equivalent(new, old):
+            if new is not None and old is not None:
+                _check(name, where, _value(new), _value(old), always=True)
             raise PreconditionFailed(
                 f"inequivalent arg '{name}' for {where}: received {_described(new)} but current is {_described(old)}"
             )
@@ -72,5 +74,8 @@ def _equivalent(new: Field | None, old: Field | None) -> bool:
 def _described(field: Field | None) -> str:
     if field is None:
         return "none"
-    value = field.value.decode("utf-8", "surrogateescape") if isinstance(field.value, bytes) else value_text(field)
-    return f"the value '{value}' of type '{type_name(field)}'"
+    return f"the value '{_value(field)}' of type '{type_name(field)}'"
+
+
+def _value(field: Field) -> str:
+    return field.value.decode("utf-8", "surrogateescape") if isinstance(field.value, bytes) else value_text(field)

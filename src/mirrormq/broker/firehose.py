@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mirrormq.broker import copies
 from mirrormq.queues.message import Envelope, Message
-from mirrormq.queues.queue import MessageSink, Queue
+from mirrormq.queues.queue import Queue
 from mirrormq.wire.content import body_of
 from mirrormq.wire.fields import Field, Table, table_of
 from mirrormq.wire.properties import PROPERTY_TYPES, BasicProperties, decode_properties
@@ -26,7 +26,7 @@ class Firehose:
         self._broker = broker
 
     def published(
-        self, channel: Channel, envelope: Envelope, queues: Sequence[MessageSink], contents: list[bytes]
+        self, channel: Channel, envelope: Envelope, queues: Sequence[Queue], contents: list[bytes]
     ) -> None:
         """A channel has published."""
         if envelope.exchange == EXCHANGE:

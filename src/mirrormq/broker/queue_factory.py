@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mirrormq import limits
+from mirrormq.errors import DamageError
 from mirrormq.metadata import records
 from mirrormq.metadata.policies import Policies, effective_arguments
 from mirrormq.queues.backing import BackingQueue
+from mirrormq.queues.message import Message
 from mirrormq.queues.paged import PagedQueue
 from mirrormq.queues.priority import PriorityQueue
 from mirrormq.queues.queue import Queue
@@ -61,12 +64,13 @@ def make_queue(vhost: Vhost, record: records.Queue) -> Queue:
 
 
 def _keeper(vhost: Vhost, settings: QueueSettings, store: JournalQueue) -> BackingQueue:
-    sequences = store.recovered()
+    sequences, redelivered_up_to = store.recovered(), store.delivered_up_to
 
     def make() -> PagedQueue:
         return PagedQueue(
             store, vhost.broker.hot_budget, durable=settings.durable, lazy=settings.lazy,
-            next_sequence=store.next_sequence, warn=vhost.broker.warnings.append,
+            next_sequence=store.next_sequence, redelivered_up_to=redelivered_up_to,
+            warn=vhost.broker.warnings.append,
         )  # fmt: skip
 
     if settings.max_priority is None:
@@ -77,5 +81,16 @@ def _keeper(vhost: Vhost, settings: QueueSettings, store: JournalQueue) -> Backi
     by_priority = PriorityQueue(settings.max_priority, make, store.next_sequence)
     by_priority.lazy = settings.lazy
     for start in range(0, len(sequences), limits.PAGE_MESSAGES):
-        by_priority.recover(store.load(sequences[start : start + limits.PAGE_MESSAGES]))
+        by_priority.recover(_undamaged(vhost, store, sequences[start : start + limits.PAGE_MESSAGES]))
     return by_priority
+
+
+def _undamaged(vhost: Vhost, store: JournalQueue, sequences: Sequence[int]) -> list[Message]:
+    """Read messages; what the disk has damaged is dropped, with a word to the log."""
+    try:
+        return store.load(sequences)
+    except DamageError as damage:
+        vhost.broker.warnings.append(f"dropped: {damage}")
+        store.forget(damage.sequences)
+        lost = set(damage.sequences)
+        return store.load([sequence for sequence in sequences if sequence not in lost])

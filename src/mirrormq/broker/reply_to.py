@@ -2,17 +2,18 @@
 
 A client consumes from the pseudo-queue `amq.rabbitmq.reply-to` and publishes requests whose
 `reply_to` is that name. Each request leaves with a reply_to that names the channel; whoever
-publishes to that name through the default exchange reaches the channel directly.
+publishes to that name through the default exchange reaches the channel directly. That does not count
+as a route: a mandatory reply is returned as well, as RabbitMQ does it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mirrormq import limits
 from mirrormq.errors import PreconditionFailed
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.message import Envelope, Message
-from mirrormq.queues.queue import Publisher
+from mirrormq.queues.message import Envelope
 from mirrormq.wire import methods
 from mirrormq.wire.content import with_properties
 from mirrormq.wire.properties import decode_properties, encode_properties
@@ -34,21 +35,17 @@ class ReplyConsumer:
         self.name = name
         """The reply_to that its requests carry."""
 
-    congested = False
-    """Replies are delivered at once."""
-
-    def publish(self, messages: list[Message], publisher: Publisher | None = None, first: int = 0) -> None:
-        """Hand replies to the client at once; nothing is kept or acknowledged."""
+    def deliver(self, envelope: Envelope, contents: list[bytes]) -> None:
+        """Hand replies to the client; nothing is kept or acknowledged."""
         channel = self.channel
-        for message in messages:
+        for content in contents:
+            if channel.connection.reply_bytes > limits.DIRECT_REPLY_BYTES_MAX:
+                return
             channel.last_tag += 1
-            envelope = message.envelope
             method = methods.encode_basic_deliver(
                 self.tag, channel.last_tag, False, envelope.exchange, envelope.routing_key
             )
-            channel.send_content(method, message.frames)
-        if publisher is not None:
-            publisher.confirmed(first, first + len(messages) - 1)
+            channel.send_content(method, content)
 
 
 def consume(channel: Channel, method: methods.BasicConsume, tag: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mirrormq.broker import copies, equivalence, reply_to
+from mirrormq.broker import copies, equivalence
 from mirrormq.broker.dead_letters import dead_letter
 from mirrormq.broker.queue_factory import make_queue, queue_settings
 from mirrormq.errors import NotFound, ResourceLocked
@@ -16,7 +16,7 @@ from mirrormq.metadata import commands, records
 from mirrormq.metadata.changes import Change, Put
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Envelope, Message
-from mirrormq.queues.queue import MessageSink, Queue
+from mirrormq.queues.queue import Queue
 from mirrormq.wire.content import build_frames
 from mirrormq.wire.fields import Table, decode_table
 from mirrormq.wire.methods import encode_basic_publish
@@ -117,7 +117,7 @@ class Vhost:
 
     def route(
         self, envelope: Envelope, headers: Table, contents: list[bytes]
-    ) -> tuple[Envelope, tuple[MessageSink, ...], list[bytes]]:
+    ) -> tuple[Envelope, tuple[Queue, ...], list[bytes]]:
         """Find the queues of a message; sender-selected keys may change its headers."""
         keys = [envelope.routing_key]
         if "CC" in headers or "BCC" in headers:
@@ -128,11 +128,7 @@ class Vhost:
             envelope.exchange, keys, lambda: headers, lambda: _hash_properties(properties), message
         )
         queues = self.queues
-        sinks: tuple[MessageSink, ...] = tuple([queues[name] for name in names if name in queues])
-        if not sinks and not envelope.exchange and envelope.routing_key.startswith(reply_to.PREFIX):
-            waiting = self.broker.reply_consumers.get(envelope.routing_key)
-            sinks = () if waiting is None else (waiting,)
-        return envelope, sinks, contents
+        return envelope, tuple([queues[name] for name in names if name in queues]), contents
 
     def publish(self, exchange: str, routing_key: str, properties: BasicProperties, body: bytes) -> None:
         """A message of the broker's own."""

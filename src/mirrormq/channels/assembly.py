@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mirrormq.errors import AmqpError, PreconditionFailed, UnexpectedFrame
 from mirrormq.wire import methods
+from mirrormq.wire.refusals import unreadable_frame
 from mirrormq.wire.scanner import BODY, HEADER, METHOD
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ class ContentAssembly:
 
     def _method(self, payload: bytes) -> None:
         if self._publish is not None:
-            expected = "header" if self._header is None else "body"
-            raise self._unexpected(f"expected content {expected} for class 60, got method frame instead")
+            raise self._unexpected()
         if payload[:4] == _PUBLISH_IDS:
             methods.decode_basic_publish(payload)
             self._publish = payload
@@ -61,19 +61,16 @@ class ContentAssembly:
         try:
             self._channel.method(method_id, payload)
         except AmqpError as error:
-            if not error.class_id:
-                error.class_id, error.method_id = method_id >> 16, method_id & 0xFFFF
-            raise
+            raise error.at(method_id) from None
 
     def _content_header(self, payload: bytes) -> None:
-        if self._publish is None or self._header is not None:
-            wanted = "method" if self._publish is None else "content body"
-            raise self._unexpected(f"expected {wanted} frame, got content header frame instead")
-        if int.from_bytes(payload[:2], "big") != BASIC_CLASS or len(payload) < _HEADER_HEAD_SIZE + 2:
-            raise self._unexpected(
-                "expected content header for class 60, got one for class "
-                f"{int.from_bytes(payload[:2], 'big')} instead"
-            )
+        if len(payload) < _HEADER_HEAD_SIZE + 2:
+            raise unreadable_frame(HEADER, payload)
+        class_id, weight = int.from_bytes(payload[:2], "big"), int.from_bytes(payload[2:4], "big")
+        if self._publish is None or self._header is not None or weight:
+            raise self._unexpected()
+        if class_id != BASIC_CLASS:
+            raise self._unexpected(f"expected content header for class 60, got one for class {class_id} instead")
         self._size = self._missing = int.from_bytes(payload[4:12], "big")
         limit = self._channel.broker.settings.max_message_size
         if limit and self._size > limit:
@@ -87,13 +84,10 @@ class ContentAssembly:
 
     def _content_body(self, payload: bytes) -> None:
         if self._publish is None or self._header is None:
-            wanted = "method" if self._publish is None else "content header for class 60"
-            raise self._unexpected(
-                f"expected {wanted}{' frame' if self._publish is None else ''}, got content body frame instead"
-            )
+            raise self._unexpected()
         self._missing -= len(payload)
         if self._missing < 0:
-            raise self._unexpected("expected content body, got body frame larger than declared")
+            raise self._unexpected()
         self._body_frames.append(payload)
         if not self._missing:
             self._complete()
@@ -112,8 +106,14 @@ class ContentAssembly:
         self._body_frames = []
         self._missing = 0
 
-    def _unexpected(self, text: str) -> UnexpectedFrame:
+    def _unexpected(self, text: str = "") -> UnexpectedFrame:
         publishing = self._publish is not None
+        if not text:
+            text = "expected method frame, got non method frame instead"
+            if publishing and self._header is None:
+                text = "expected content header for class 60, got non content header frame instead"
+            elif publishing:
+                text = "expected content body, got non content body frame instead"
         self._reset()
         return UnexpectedFrame(
             text,

@@ -22,10 +22,10 @@ from mirrormq.channels.unacked import Delivery, Unacked
 from mirrormq.errors import AccessRefused, AmqpError, ChannelErrorHard, CommandInvalid, NotFound, PreconditionFailed
 from mirrormq.metadata.commands import Command
 from mirrormq.queues.message import Envelope, Message
-from mirrormq.queues.queue import MessageSink, Queue
+from mirrormq.queues.queue import Queue
 from mirrormq.wire import methods
 from mirrormq.wire.content import rechannel, reframe
-from mirrormq.wire.methods import DECODERS, METHOD_NAMES
+from mirrormq.wire.methods import decode_method
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
@@ -83,14 +83,14 @@ class Channel:
         try:
             self.publishing.publish(publish, properties, contents)
         except AmqpError as error:
-            raise _at(error, methods.BASIC_PUBLISH) from None
+            raise error.at(methods.BASIC_PUBLISH) from None
 
     def method(self, method_id: int, payload: bytes) -> None:
         """A method without content."""
         if method_id == _BASIC_ACK and len(payload) == 13:
             settling.acknowledge(self, int.from_bytes(payload[4:12], "big"), payload[12] & 1 != 0)
             return
-        method = DECODERS[method_id](payload)
+        method = decode_method(payload)
         handler = METHODS.get(method_id)
         if handler is None:
             raise self._unexpected(method_id)
@@ -99,8 +99,7 @@ class Channel:
     def _unexpected(self, method_id: int) -> AmqpError:
         if method_id == methods.CHANNEL_OPEN:
             return ChannelErrorHard("second 'channel.open' seen")
-        name = METHOD_NAMES[method_id].replace("-", "_")
-        return CommandInvalid(f"unimplemented method {name}" if name else "unimplemented method")
+        return CommandInvalid("unimplemented method")
 
     # -- frames out -----------------------------------------------------------------------------
 
@@ -112,6 +111,7 @@ class Channel:
         """A method with content that may have come from any channel."""
         connection = self.connection
         connection.send(self.number, method)
+        connection.reply_bytes += len(frames)
         if connection.frame_max and len(frames) > connection.frame_max:
             connection.output().append(reframe(frames, self.number, connection.frame_max))
         else:
@@ -196,7 +196,7 @@ class Channel:
         """Is the firehose on for this vhost?"""
         return self.vhost.tracing
 
-    def trace_publishes(self, envelope: Envelope, queues: Sequence[MessageSink], contents: list[bytes]) -> None:
+    def trace_publishes(self, envelope: Envelope, queues: Sequence[Queue], contents: list[bytes]) -> None:
         """Copy publishes to the firehose."""
         self.broker.firehose.published(self, envelope, queues, contents)
 
@@ -221,9 +221,3 @@ class Channel:
         """Requeue deliveries, queue by queue."""
         for queue, messages in settling.by_queue(self, deliveries):
             queue.requeue(messages)
-
-
-def _at(error: AmqpError, method_id: int) -> AmqpError:
-    """Say which method an error is about."""
-    error.class_id, error.method_id = method_id >> 16, method_id & 0xFFFF
-    return error

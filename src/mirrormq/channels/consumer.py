@@ -75,9 +75,11 @@ class Consumer:
         now = channel.broker.clock.now_ms
         pending = None if self.no_ack else channel.unacked.by_tag
         tag = channel.last_tag
+        size = 0
         for message in messages:
             tag += 1
             frames = message.frames
+            size += len(frames)
             if not frames.startswith(content_head):
                 frames = rechannel(frames, channel.number)
             if frame_max and len(frames) > frame_max:
@@ -90,6 +92,7 @@ class Consumer:
             if pending is not None:
                 pending[tag] = (message, queue, self, now, tag)
         channel.last_tag = tag
+        connection.delivered(size)
         if pending is not None:
             self.unacked += len(messages)
             channel.limited_unacked += len(messages)

@@ -37,8 +37,9 @@ def consume(channel: Channel, method: methods.BasicConsume) -> None:
     channel.check_permission("queue", name, "read")
     tag = claim_tag(channel, method.consumer_tag)
     queue = channel.vhost.accessible_queue(name, channel.connection)
-    priority = _priority(method.arguments)
-    if queue.exclusive_consumer is not None or (method.exclusive and queue.consumers.all):
+    priority = _priority(channel, name, method.arguments)
+    alone = method.exclusive and (queue.consumers.all or queue.settings.single_active_consumer)
+    if queue.exclusive_consumer is not None or alone:
         raise AccessRefused(f"queue '{name}' in vhost '{channel.vhost.name}' in exclusive use")
     consumer = Consumer(
         channel, queue, tag, no_ack=method.no_ack, exclusive=method.exclusive, priority=priority,
@@ -60,12 +61,15 @@ def claim_tag(channel: Channel, tag: str) -> str:
     return tag
 
 
-def _priority(arguments: Table) -> int:
+def _priority(channel: Channel, queue: str, arguments: Table) -> int:
     field = arguments.get("x-priority")
     if field is None:
         return 0
     if not isinstance(field.value, int) or isinstance(field.value, bool):
-        raise PreconditionFailed(f"invalid arg 'x-priority': {{unacceptable_type,{TYPE_NAMES[field.kind]}}}")
+        raise PreconditionFailed(
+            f"invalid arg 'x-priority' for queue '{queue}' in vhost '{channel.vhost.name}': "
+            f'"expected integer, got {TYPE_NAMES[field.kind]}"'
+        )
     return field.value
 
 

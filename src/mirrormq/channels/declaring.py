@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.broker import arguments as queue_arguments
-from mirrormq.broker import equivalence
+from mirrormq.broker import equivalence, reply_to
 from mirrormq.errors import AccessRefused, PreconditionFailed, ResourceLocked
 from mirrormq.exchanges import registry
 from mirrormq.metadata import commands, records
@@ -89,7 +89,8 @@ def exchange_delete(channel: Channel, method: methods.ExchangeDelete) -> None:
     """exchange.delete; one that is not there counts as deleted."""
     name = strip(method.exchange)
     refuse_default(name)
-    check_name("exchange", name)
+    if name.startswith("amq."):
+        raise AccessRefused(f"deletion of system exchange '{name}' in vhost '{channel.vhost.name}' not allowed")
     channel.check_permission("exchange", name, "configure")
     if channel.vhost.find_exchange(name) is None:
         answer(channel, method.nowait, methods.encode_exchange_delete_ok())
@@ -104,8 +105,10 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
     """queue.declare."""
     name = strip(method.queue)
     vhost = channel.vhost
+    if name == reply_to.QUEUE_NAME or name in channel.broker.reply_consumers:
+        answer(channel, method.nowait, methods.encode_queue_declare_ok(name, 0, 1))
+        return
     if method.passive:
-        name = channel.queue_name(name) if not name else name
         queue = vhost.accessible_queue(name, channel.connection)
         queue.last_used_ms = channel.broker.clock.now_ms
         _declared(channel, name, method.nowait)
@@ -147,7 +150,7 @@ def _declared(channel: Channel, name: str, nowait: bool) -> None:
 
 def _check_owner(channel: Channel, name: str, exclusive: bool) -> None:
     owner = channel.vhost.queues[name].owner
-    if owner is not channel.connection and (owner is not None or exclusive):
+    if owner is not (channel.connection if exclusive else None):
         raise ResourceLocked(equivalence.locked_text(channel.vhost.name, name))
 
 
@@ -170,7 +173,7 @@ def queue_delete(channel: Channel, method: methods.QueueDelete) -> None:
     if method.if_unused and queue.consumers.all:
         raise PreconditionFailed(f"{where} in use")
     if method.if_empty and queue.backing.ready_count:
-        raise PreconditionFailed(f"{where} is not empty")
+        raise PreconditionFailed(f"{where} not empty")
     count = queue.backing.ready_count
     command = commands.DeleteQueue(channel.vhost.name, name)
     write(channel, command, method.nowait, lambda: methods.encode_queue_delete_ok(count))
@@ -188,8 +191,8 @@ def queue_bind(channel: Channel, method: methods.QueueBind) -> None:
     """queue.bind."""
     name, key = _queue_and_key(channel, method.queue, method.routing_key)
     binding = _checked_binding(channel, "queue", name, method.exchange, key, method.arguments)
-    channel.vhost.accessible_queue(name, channel.connection)
     record = channel.vhost.exchange_record(method.exchange)
+    channel.vhost.accessible_queue(name, channel.connection)
     registry.validate_binding(record.kind, key, method.arguments)
     write(channel, commands.PutBinding(binding), method.nowait, methods.encode_queue_bind_ok)
 
@@ -198,8 +201,6 @@ def queue_unbind(channel: Channel, method: methods.QueueUnbind) -> None:
     """queue.unbind; a binding that is not there counts as removed."""
     name, key = _queue_and_key(channel, method.queue, method.routing_key)
     binding = _checked_binding(channel, "queue", name, method.exchange, key, method.arguments)
-    if name in channel.vhost.queues:
-        channel.vhost.accessible_queue(name, channel.connection)
     _unbind(channel, binding, False, methods.encode_queue_unbind_ok)
 
 

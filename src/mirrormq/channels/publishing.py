@@ -16,7 +16,7 @@ from mirrormq.channels.unacked import Delivery
 from mirrormq.errors import AccessRefused, NotImplemented_, PreconditionFailed
 from mirrormq.queues.envelope import ExpirationInvalid, make_envelope
 from mirrormq.queues.message import NEVER, Envelope, Message
-from mirrormq.queues.queue import MessageSink, Publisher
+from mirrormq.queues.queue import Publisher, Queue
 from mirrormq.wire.fields import Table
 from mirrormq.wire.methods import decode_basic_publish, encode_basic_return
 from mirrormq.wire.properties import decode_properties, scan_properties
@@ -42,7 +42,7 @@ class Publishing:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.confirms: ConfirmLedger | None = None
-        self.transaction: list[tuple[Envelope, tuple[MessageSink, ...], list[bytes]]] | None = None
+        self.transaction: list[tuple[Envelope, tuple[Queue, ...], list[bytes]]] | None = None
         self.settlements: list[tuple[str, list[Delivery]]] = []
         """What the open transaction has acknowledged or rejected."""
         self._targets: dict[bytes, Target] = {}
@@ -50,7 +50,7 @@ class Publishing:
         self._last_properties = b""
         self._last_versions = (-1, -1)
         self._last_envelope: Envelope | None = None
-        self._last_queues: tuple[MessageSink, ...] = ()
+        self._last_queues: tuple[Queue, ...] = ()
         self.published = 0
 
     def publish(self, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
@@ -87,10 +87,14 @@ class Publishing:
                 channel.has_confirms()
 
     def hand_over(
-        self, envelope: Envelope, queues: tuple[MessageSink, ...], contents: list[bytes],
+        self, envelope: Envelope, queues: tuple[Queue, ...], contents: list[bytes],
         publisher: Publisher | None, first: int,
     ) -> None:  # fmt: skip
         """Append the messages to their queues, or return them."""
+        if not queues and not envelope.exchange:
+            waiting = self._channel.broker.reply_consumers.get(envelope.routing_key)
+            if waiting is not None:
+                waiting.deliver(envelope, contents)
         if not queues and envelope.mandatory:
             self._return(envelope, contents)
         body_size = int.from_bytes(contents[0][11:19], "big")

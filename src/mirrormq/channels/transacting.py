@@ -26,15 +26,23 @@ class Commit:
         self._channel = channel
         self.open = 1
         """Queue appends that have not been confirmed, and one for the commit itself."""
+        self._refused = False
 
     def confirmed(self, first: int, last: int) -> None:
         """One more queue has its messages."""
         self.open -= last - first + 1
-        if not self.open and not self._channel.closing:
-            self._channel.send(methods.encode_tx_commit_ok())
+        channel = self._channel
+        if self.open or channel.closing:
+            return
+        if self._refused:
+            partial = PreconditionFailed("partial tx completion").at(methods.TX_COMMIT)
+            channel.connection.close_channel(channel, partial)
+        else:
+            channel.send(methods.encode_tx_commit_ok())
 
     def refused(self, number: int) -> None:
-        """A full queue refused one: RabbitMQ commits all the same."""
+        """A full queue would not take one of the messages."""
+        self._refused = True
         self.confirmed(number, number)
 
 

@@ -46,6 +46,13 @@ class Unacked:
         self._lowest = tag + 1
         return found or None
 
+    @property
+    def oldest_ms(self) -> int | None:
+        """Since when the delivery that has waited longest is out."""
+        for delivery in self.by_tag.values():
+            return delivery[3]
+        return None
+
     def take_all(self) -> list[Delivery]:
         """Remove everything, oldest first."""
         found = [self.by_tag[tag] for tag in sorted(self.by_tag)]

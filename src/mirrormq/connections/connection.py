@@ -25,19 +25,19 @@ from mirrormq.errors import (
     ChannelErrorHard,
     ConnectionForced,
     NotAllowed,
-    UnexpectedFrame,
 )
 from mirrormq.metadata import records
-from mirrormq.queues.queue import MessageSink
+from mirrormq.queues.queue import Queue
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Table
 from mirrormq.wire.refusals import cut_reply_text, unreadable_frame
 from mirrormq.wire.scanner import BODY, HEADER, HEARTBEAT, METHOD, Scanner
 
-HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
-
 CLOSE_TIMEOUT_MS = 30_000
 """How long a client may take to answer connection.close: RabbitMQ's limit."""
+
+LOST_TIMEOUT_MS = 1_000
+"""The same where its answer could not be read, because it sent a frame that was too large."""
 
 _CHANNEL_OPEN = methods.CHANNEL_OPEN.to_bytes(4, "big")
 _CHANNEL_CLOSE = methods.CHANNEL_CLOSE.to_bytes(4, "big")
@@ -70,8 +70,16 @@ class Connection:
         self.state = State.HEADER
         self.channels: dict[int, Channel] = {}
         self.writable = True
-        """False while the socket's write buffer is full: no deliveries then."""
-        self.yields_to: MessageSink | None = None
+        """False while as much waits to be written as may: no deliveries then."""
+        self.socket_full = False
+        """The socket's write buffer has reached its limit."""
+        self.delivered_bytes = 0
+        """Deliveries that the socket has not been given yet."""
+        self.reply_bytes = 0
+        """Everything else that is to be written and has not been fetched by the client."""
+        self.effort = limits.TURN_EFFORT
+        """What it may still have done before the others have their turn."""
+        self.yields_to: Queue | None = None
         """A congested queue that it should give time to before it publishes more."""
         self._credit = limits.PUBLISHER_CREDIT
         self.finished = False
@@ -97,6 +105,7 @@ class Connection:
         self._header = b""
         self._output: list[bytes] = []
         self._scanner = Scanner(self, broker.settings.initial_frame_max)
+        handshake.begin(self)
 
     # -- state ----------------------------------------------------------------------------------
 
@@ -113,11 +122,18 @@ class Connection:
     @property
     def held(self) -> bool:
         """Frames must wait."""
-        return self._holds > 0 or self.finished or (self.blocked and self.published)
+        return (
+            self._holds > 0
+            or self.effort <= 0
+            or self.reply_bytes > limits.REPLY_BYTES_MAX
+            or self.finished
+            or (self.blocked and self.published)
+        )
 
     def hold(self) -> None:
         """Take no more frames until `release`."""
         self._holds += 1
+        self.effort -= limits.METADATA_WRITE_EFFORT
 
     def release(self) -> None:
         """Go on; what has waited is taken by the next `resume`."""
@@ -147,25 +163,34 @@ class Connection:
                 return
             data = handshake.protocol_header(self, self._header)
             self._header = b""
-        if self.finished:
-            return
-        try:
-            self._scanner.feed(data)
-        except AmqpError as error:
-            self.fail(error)
+        self.effort = limits.TURN_EFFORT
+        self._feed(data)
+
+    def _feed(self, data: bytes) -> None:
+        """Let the scanner find frames; what follows one that was wrong may be the client's close-ok."""
+        while not self.finished:
+            try:
+                self._scanner.feed(data)
+            except AmqpError as error:
+                self.fail(error)
+                data = b""
+            else:
+                return
 
     def resume(self) -> None:
         """Take frames that had to wait."""
+        self.effort = limits.TURN_EFFORT
         if not self.held:
-            self.receive(b"")
+            self._feed(b"")
 
     def frame(self, kind: int, channel: int, payload: bytes) -> None:
         """A frame from the scanner."""
+        self.effort -= 1
         if self.state is State.CLOSING:
             self._while_closing(kind, channel, payload)
         elif kind == HEARTBEAT:
             if channel:
-                raise UnexpectedFrame("type 8, all octets = <<>>: {unexpected_frame_on_channel,%d}" % channel)
+                raise handshake.unexpected_frame(kind, payload)
             if payload:
                 raise unreadable_frame(kind, payload)
         elif kind not in (METHOD, HEADER, BODY):
@@ -179,7 +204,7 @@ class Connection:
         """A run of publishes from the scanner."""
         open_channel = self.channels.get(channel)
         if open_channel is None:
-            raise ChannelErrorHard("expected 'channel.open'", class_id=60, method_id=40)
+            raise ChannelErrorHard("expected 'channel.open'").at(methods.BASIC_PUBLISH)
         if open_channel.closing or self.state is not State.OPEN:
             return
         limit = self.broker.settings.max_message_size
@@ -189,10 +214,11 @@ class Connection:
             return
         if not self.published:
             self._first_publish()
+        self.effort -= 1 + len(properties) // limits.HEADER_BYTES_PER_EFFORT
         try:
             open_channel.publishes(publish, properties, contents)
         except ChannelError as error:
-            self._close_channel(open_channel, error)
+            self.close_channel(open_channel, error)
 
     def _first_publish(self) -> None:
         self.published = True
@@ -201,7 +227,7 @@ class Connection:
 
     def _frame_zero(self, kind: int, payload: bytes) -> None:
         if kind != METHOD:
-            raise UnexpectedFrame(f"type {kind}, all octets = <<>>: unexpected frame on channel 0")
+            raise handshake.unexpected_frame(kind, payload)
         handshake.method(self, payload)
 
     def _frame_of_channel(self, kind: int, number: int, payload: bytes) -> None:
@@ -212,8 +238,6 @@ class Connection:
         if channel is None:
             if ids != _CHANNEL_OPEN:
                 self._refuse_unopened(kind, payload)
-            elif number > self.channel_max > 0:
-                raise NotAllowed(f"number of channels opened ({number}) has reached the negotiated channel_max ({self.channel_max})")
             else:
                 self._open_channel(number, payload)
         elif ids == _CHANNEL_CLOSE:
@@ -229,25 +253,22 @@ class Connection:
             try:
                 channel.frame(kind, payload)
             except ChannelError as error:
-                self._close_channel(channel, error)
+                self.close_channel(channel, error)
 
     def _refuse_unopened(self, kind: int, payload: bytes) -> None:
-        if kind == METHOD and payload[:4] in (_CHANNEL_CLOSE_OK,):
-            return
-        class_id, method_id = 0, 0
+        method_id = 0
         if kind == METHOD:
-            method_code = int.from_bytes(payload[:4], "big")
             methods.decode_method(payload)
-            class_id, method_id = method_code >> 16, method_code & 0xFFFF
-        raise ChannelErrorHard("expected 'channel.open'", class_id=class_id, method_id=method_id)
+            method_id = int.from_bytes(payload[:4], "big")
+        raise ChannelErrorHard("expected 'channel.open'").at(method_id)
 
     def _open_channel(self, number: int, payload: bytes) -> None:
         methods.decode_channel_open(payload)
         if self.channel_max and len(self.channels) >= self.channel_max:
             raise NotAllowed(
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated channel_max ({self.channel_max})",
-                class_id=20, method_id=10,
-            )  # fmt: skip
+                class_id=0,
+            )
         refusal = self.broker.channel_refusal(self.user)
         if refusal is not None:
             raise NotAllowed(refusal, class_id=20, method_id=10)
@@ -270,6 +291,7 @@ class Connection:
 
     def send(self, channel: int, payload: bytes) -> None:
         """A method frame."""
+        self.reply_bytes += len(payload)
         self.output().append(
             b"\x01" + channel.to_bytes(2, "big") + len(payload).to_bytes(4, "big") + payload + b"\xce"
         )
@@ -278,15 +300,33 @@ class Connection:
         """Everything to write, in order."""
         output, self._output = self._output, []
         self.last_sent_ms = self.broker.clock.now_ms
+        self.delivered_bytes = 0
+        if not self.socket_full:
+            self.drained()
         return output
 
-    def became_writable(self) -> None:
+    def delivered(self, size_bytes: int) -> None:
+        """Deliveries were added to the output; when there are enough, the next ones wait."""
+        self.delivered_bytes += size_bytes
+        if self.delivered_bytes > limits.SOCKET_OUTPUT_BYTES_MAX:
+            self.writable = False
+
+    def filled(self) -> None:
+        """The socket's buffer is full: the client does not read."""
+        self.socket_full = True
+        self.writable = False
+
+    def drained(self) -> None:
         """The socket takes data again."""
+        self.socket_full = False
+        self.reply_bytes = 0
+        if self.writable:
+            return
         self.writable = True
         for channel in self.channels.values():
             channel.make_room()
 
-    def congested_by(self, queue: MessageSink, count: int) -> None:
+    def congested_by(self, queue: Queue, count: int) -> None:
         """It has published `count` messages to a queue that has enough of them."""
         self._credit -= count
         if self._credit < 0:
@@ -305,14 +345,18 @@ class Connection:
             handshake.fail(self, error)
             return
         self.end_channels()
+        if error.silent:
+            self.finish()
+            return
         self.close_with(error)
 
     def close_with(self, error: AmqpError) -> None:
         self.send(
-            0, methods.encode_connection_close(error.code, cut_reply_text(error.text), error.class_id, error.method_id)
+            0, methods.encode_connection_close(error.code, cut_reply_text(error.text), error.class_id or 0, error.method_id)
         )
         self.state = State.CLOSING
-        self.broker.clock.at(self.broker.clock.now_ms + CLOSE_TIMEOUT_MS, self.finish)
+        patience = LOST_TIMEOUT_MS if self._scanner.lost else CLOSE_TIMEOUT_MS
+        self.broker.clock.at(self.broker.clock.now_ms + patience, self.finish)
 
     def force_close(self, explanation: str) -> None:
         """The operator ends the connection."""
@@ -330,7 +374,7 @@ class Connection:
             self.send(0, methods.encode_connection_close_ok())
             self.finish()
 
-    def _close_channel(self, channel: Channel, error: ChannelError) -> None:
+    def close_channel(self, channel: Channel, error: AmqpError) -> None:
         """A soft error: the channel gives everything back and says why."""
         self.broker.log_error(self, error, channel.number)
         channel.closing = True
@@ -338,7 +382,7 @@ class Connection:
         self.broker.events.channel_closed(channel)
         self.send(
             channel.number,
-            methods.encode_channel_close(error.code, cut_reply_text(error.text), error.class_id, error.method_id),
+            methods.encode_channel_close(error.code, cut_reply_text(error.text), error.class_id or 0, error.method_id),
         )
 
     def _end_channel(self, channel: Channel) -> None:
@@ -375,24 +419,6 @@ class Connection:
             self.broker.disconnected(self)
 
     # -- time and alarms ------------------------------------------------------------------------
-
-    def start_heartbeats(self) -> None:
-        """Send them when idle, and miss the client's."""
-        if self.heartbeat_s:
-            self.broker.clock.at(self.broker.clock.now_ms + self.heartbeat_s * 500, self._beat)
-
-    def _beat(self) -> None:
-        if self.finished:
-            return
-        now = self.broker.clock.now_ms
-        if not self.held and now - self.last_received_ms > self.heartbeat_s * 2000:
-            self.closed_because = f"missed heartbeats from client, timeout: {self.heartbeat_s}s"
-            self.broker.warnings.append(f"closing AMQP connection ({self.name}): {self.closed_because}")
-            self.finish()
-            return
-        if now - self.last_sent_ms >= self.heartbeat_s * 500:
-            self.output().append(HEARTBEAT_FRAME)
-        self.broker.clock.at(now + self.heartbeat_s * 500, self._beat)
 
     def block(self) -> None:
         """An alarm is raised: a publisher is told and no longer read from."""

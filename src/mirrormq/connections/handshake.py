@@ -10,17 +10,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.auth import refusals, sasl
+from mirrormq.connections import heartbeats
 from mirrormq.connections.server_properties import server_properties
 from mirrormq.connections.states import State
 from mirrormq.errors import (
     AccessRefusedConnection,
     AmqpError,
     ChannelErrorHard,
-    CommandInvalid,
     NotAllowed,
+    UnexpectedFrame,
 )
 from mirrormq.metadata import records
 from mirrormq.wire import methods
+from mirrormq.wire.refusals import unreadable_frame
 
 if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection
@@ -63,12 +65,18 @@ def protocol_header(connection: Connection, received: bytes) -> bytes:
             version[0], version[1], server_properties(broker.settings), " ".join(mechanisms).encode(), b"en_US"
         ),
     )
-    broker.clock.at(broker.clock.now_ms + int(broker.settings.handshake_timeout_s * 1000), lambda: _too_slow(connection))
     return received[PROTOCOL_HEADER_SIZE:]
 
 
+def begin(connection: Connection) -> None:
+    """The client has connected: from now on it has `handshake_timeout` to open the connection."""
+    broker = connection.broker
+    due_ms = broker.clock.now_ms + int(broker.settings.handshake_timeout_s * 1000)
+    broker.clock.at(due_ms, lambda: _too_slow(connection))
+
+
 def _too_slow(connection: Connection) -> None:
-    if connection.state in (State.STARTING, State.SECURING, State.TUNING, State.OPENING):
+    if connection.state in (State.HEADER, State.STARTING, State.SECURING, State.TUNING, State.OPENING):
         connection.closed_because = "handshake_timeout"
         connection.finish()
 
@@ -83,26 +91,27 @@ def method(connection: Connection, payload: bytes) -> None:
     try:
         handler(connection, decoded)
     except AmqpError as error:
-        if not error.class_id:
-            error.class_id, error.method_id = method_id >> 16, method_id & 0xFFFF
-        raise
+        raise error.at(method_id) from None
 
 
 def _unexpected(connection: Connection, method_id: int) -> AmqpError:
-    ids = {"class_id": method_id >> 16, "method_id": method_id & 0xFFFF}
-    if connection.state is State.OPEN and method_id >> 16 != methods.CONNECTION_OPEN >> 16:
-        return CommandInvalid("unexpected method on channel 0", **ids)
-    return ChannelErrorHard("unexpected method in connection state " + connection.state.value, **ids)
+    return ChannelErrorHard("unexpected method in connection state " + connection.state.value).at(method_id)
 
 
 def not_open(connection: Connection, kind: int, channel: int, payload: bytes) -> AmqpError:
     """A frame of another channel before the connection is open."""
-    return ChannelErrorHard(f"frame on channel {channel} in connection state {connection.state.value}")
+    return unexpected_frame(kind, payload)
+
+
+def unexpected_frame(kind: int, payload: bytes) -> AmqpError:
+    """A frame where none of its kind may be."""
+    described = unreadable_frame(kind, payload, "").explanation.removesuffix(": ")
+    return UnexpectedFrame(described, class_id=0)
 
 
 def fail(connection: Connection, error: AmqpError) -> None:
     """An error before the connection is open: what can be said is said, then the socket closes."""
-    if connection.state in (State.TUNING, State.OPENING) or isinstance(error, AccessRefusedConnection):
+    if connection.state is State.OPENING and not error.silent:
         connection.close_with(error)
     else:
         close_silently(connection)
@@ -172,7 +181,7 @@ def tune_ok(connection: Connection, method: methods.ConnectionTuneOk) -> None:
     connection.heartbeat_s = method.heartbeat
     connection.set_frame_max(method.frame_max)
     connection.state = State.OPENING
-    connection.start_heartbeats()
+    heartbeats.start(connection)
 
 
 def _check_tuned(name: str, wanted: int, offered: int, least: int) -> None:
@@ -215,7 +224,5 @@ METHODS: dict[tuple[State, int], Callable[[Connection, Any], None]] = {
     (State.TUNING, methods.CONNECTION_TUNE_OK): tune_ok,
     (State.OPENING, methods.CONNECTION_OPEN): open_,
     (State.OPEN, methods.CONNECTION_CLOSE): close,
-    (State.OPENING, methods.CONNECTION_CLOSE): close,
-    (State.TUNING, methods.CONNECTION_CLOSE): close,
     (State.OPEN, methods.CONNECTION_UPDATE_SECRET): update_secret,
 }

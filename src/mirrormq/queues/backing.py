@@ -27,6 +27,9 @@ from typing import Protocol
 
 from mirrormq.queues.message import Message
 
+ANY_BYTES = 1 << 63
+"""No limit on the bytes of a fetch."""
+
 
 class BackingQueue(Protocol):
     """Keeps one queue's messages. Duties: the module's text."""
@@ -47,8 +50,9 @@ class BackingQueue(Protocol):
     def publish(self, messages: Sequence[Message]) -> None:
         """Append at the tail; sets each message's sequence (and position, if it is stored)."""
 
-    def fetch(self, limit: int) -> list[Message]:
-        """Take up to `limit` messages from the head; they are unacknowledged now."""
+    def fetch(self, limit: int, limit_bytes: int = ANY_BYTES) -> list[Message]:
+        """Take up to `limit` messages from the head; they are unacknowledged now. Their bodies are not
+        more than `limit_bytes` together, unless it is a single message; none only if none is ready."""
 
     def peek(self) -> Message | None:
         """The message that `fetch` would give next, left where it is."""
@@ -80,6 +84,10 @@ class QueueStore(Protocol):
 
     Writes are buffered until the journal's flush. `load` also finds what is still buffered.
     """
+
+    @property
+    def live_bytes(self) -> int:
+        """Body bytes of everything stored and not forgotten."""
 
     def append(self, messages: Sequence[Message], *, durable: bool) -> None:
         """Write messages; sets `position`. Not durable: paged out only, forgotten by recovery."""

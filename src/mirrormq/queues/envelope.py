@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from mirrormq.queues.message import Envelope
 from mirrormq.wire.properties import scan_properties
 
 PUBLISH_IDS_SIZE = 6
 """Class and method ids and the reserved short of basic.publish."""
 
-EXPIRATION_MS_MAX = 4294967295
-"""The longest lifetime that RabbitMQ accepts (ERL_MAX_T)."""
+EXPIRATION_MS_MAX = 10 * 365 * 86_400_000
+"""The longest lifetime that RabbitMQ accepts: ten years."""
+
+_NUMBER = re.compile(rb"[+-]?[0-9]+")
 
 
 class ExpirationInvalid(ValueError):
@@ -41,11 +45,15 @@ def make_envelope(publish: bytes, properties: bytes) -> Envelope:
 def parse_expiration(text: bytes) -> int:
     """The expiration property in milliseconds."""
     shown = text.decode("utf-8", "surrogateescape")
-    if not text.lstrip(b"+-").isdigit():
+    number = _NUMBER.match(text)
+    if number is None:
         raise ExpirationInvalid(f"invalid expiration '{shown}': no_integer")
+    if number.end() < len(text):
+        rest = text[number.end() :].decode("utf-8", "surrogateescape")
+        raise ExpirationInvalid(f"invalid expiration '{shown}': {{leftover_string,\"{rest}\"}}")
     milliseconds = int(text)
     if milliseconds < 0:
         raise ExpirationInvalid(f"invalid expiration '{shown}': {{value_negative,{milliseconds}}}")
     if milliseconds > EXPIRATION_MS_MAX:
-        raise ExpirationInvalid(f"invalid expiration '{shown}': {{value_too_big,{milliseconds}}}")
+        raise ExpirationInvalid(f"invalid expiration '{shown}': {{value_too_large,{milliseconds}}}")
     return milliseconds

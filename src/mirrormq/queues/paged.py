@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 from mirrormq import limits
 from mirrormq.errors import DamageError
-from mirrormq.queues.backing import QueueStore
+from mirrormq.queues.backing import ANY_BYTES, QueueStore
 from mirrormq.queues.message import NEVER, Message
 
 
@@ -36,12 +36,14 @@ class PagedQueue:
 
     def __init__(
         self, store: QueueStore, budget: HotBudget, *, durable: bool, lazy: bool = False,
-        next_sequence: int = 1, warn: Callable[[str], None] | None = None,
+        next_sequence: int = 1, redelivered_up_to: int = 0, warn: Callable[[str], None] | None = None,
     ) -> None:  # fmt: skip
         self._store = store
         self._budget = budget
         self._durable = durable
         self._warn = warn
+        self._redelivered_up_to = redelivered_up_to
+        """What is read back and is not younger than this was with a consumer before the restart."""
         self.lazy = lazy
         self._head: deque[Message] = deque()
         self._head_bytes = 0
@@ -126,27 +128,32 @@ class PagedQueue:
             self._paged[0] = chunk[count:]
             chunk = chunk[:count]
         messages = self._load(chunk)
+        if chunk[0] <= self._redelivered_up_to:
+            for message in messages:
+                message.redelivered = message.sequence <= self._redelivered_up_to
         total_bytes = sum([message.body_size for message in messages])
         self._paged_count -= len(chunk)
-        self._paged_bytes = max(0, self._paged_bytes - total_bytes) if self._paged_count else 0
+        self._paged_bytes -= total_bytes
         self._head.extend(messages)
         self._hot(total_bytes, len(messages))
-        damaged = len(chunk) - len(messages)
-        if damaged:
-            self.ready_count -= damaged
 
     def _load(self, sequences: Sequence[int]) -> list[Message]:
         """Read messages back; what the disk has damaged is dropped, with a word to the log."""
         try:
             return self._store.load(sequences)
         except DamageError as damage:
+            stored_bytes = self._store.live_bytes
             self._store.forget(damage.sequences)
+            lost_bytes = stored_bytes - self._store.live_bytes
+            self._paged_bytes -= lost_bytes
+            self.ready_bytes -= lost_bytes
+            self.ready_count -= len(damage.sequences)
             if self._warn is not None:
                 self._warn(f"dropped: {damage}")
             lost = set(damage.sequences)
             return self._store.load([sequence for sequence in sequences if sequence not in lost])
 
-    def fetch(self, limit: int) -> list[Message]:
+    def fetch(self, limit: int, limit_bytes: int = ANY_BYTES) -> list[Message]:
         """Take up to `limit` messages from the head."""
         head = self._head
         while not head and self._paged_count:
@@ -158,6 +165,8 @@ class PagedQueue:
             popleft = head.popleft
             messages = [popleft() for _ in range(limit)]
         total_bytes = sum([message.body_size for message in messages])
+        if total_bytes > limit_bytes:
+            total_bytes = self._cut(messages, limit_bytes)
         count = len(messages)
         self._head_bytes -= total_bytes
         self.ready_count -= count
@@ -165,6 +174,18 @@ class PagedQueue:
         self.unacked_count += count
         self.unacked_bytes += total_bytes
         return messages
+
+    def _cut(self, messages: list[Message], limit_bytes: int) -> int:
+        """Put what is too much back at the head; gives the bytes of the rest."""
+        kept, total_bytes = 1, messages[0].body_size
+        for message in messages[1:]:
+            if total_bytes + message.body_size > limit_bytes:
+                break
+            total_bytes += message.body_size
+            kept += 1
+        self._head.extendleft(reversed(messages[kept:]))
+        del messages[kept:]
+        return total_bytes
 
     def peek(self) -> Message | None:
         """The next message, left where it is."""
@@ -201,11 +222,11 @@ class PagedQueue:
         for message in ordered:
             message.redelivered = True
         total_bytes = sum([message.body_size for message in ordered])
-        head = self._head
-        if not head or ordered[-1].sequence < head[0].sequence:
-            head.extendleft(reversed(ordered))
-        else:
-            self._head = deque(sorted([*head, *ordered], key=_sequence))
+        head, newest = self._head, ordered[-1].sequence if ordered else 0
+        older = []
+        while head and head[0].sequence < newest:
+            older.append(head.popleft())
+        head.extendleft(sorted(older + ordered, key=_sequence, reverse=True) if older else reversed(ordered))
         self._head_bytes += total_bytes
         self.ready_count += len(ordered)
         self.ready_bytes += total_bytes
@@ -234,6 +255,11 @@ class PagedQueue:
 
     def erase(self) -> None:
         """Everything goes."""
+        self.forget_all()
+        self._store.erase()
+
+    def forget_all(self) -> None:
+        """Count nothing any more; the store is told by somebody else."""
         hot_count = len(self._head) + self.unacked_count
         hot_bytes = self._head_bytes + self.unacked_bytes
         self._budget.used_bytes -= hot_bytes + hot_count * limits.MESSAGE_OVERHEAD_BYTES
@@ -241,7 +267,6 @@ class PagedQueue:
         self._paged.clear()
         self._head_bytes = self._paged_count = self._paged_bytes = 0
         self.ready_count = self.ready_bytes = self.unacked_count = self.unacked_bytes = 0
-        self._store.erase()
 
 
 def _sequence(message: Message) -> int:

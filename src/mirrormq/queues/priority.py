@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from mirrormq.queues.backing import ANY_BYTES
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.paged import PagedQueue
 
@@ -82,18 +83,21 @@ class PriorityQueue:
         for level, group in self._by_level(messages):
             level.accept(group)
 
-    def fetch(self, limit: int) -> list[Message]:
+    def fetch(self, limit: int, limit_bytes: int = ANY_BYTES) -> list[Message]:
         """Take from the highest priority that has any."""
         for level in self._descending:
             if level.ready_count:
-                return level.fetch(limit)
+                messages = level.fetch(limit, limit_bytes)
+                if messages:
+                    return messages
         return []
 
     def peek(self) -> Message | None:
         """The next message, left where it is."""
         for level in self._descending:
-            if level.ready_count:
-                return level.peek()
+            message = level.peek()
+            if message is not None:
+                return message
         return None
 
     def take_expired(self, now_ms: int) -> list[Message]:
@@ -116,15 +120,16 @@ class PriorityQueue:
             level.requeue(group)
 
     def delivered(self, sequence: int) -> None:
-        """Messages up to `sequence` have been with a consumer."""
-        for level in self._descending[:1]:
-            level.delivered(sequence)
+        """Messages up to `sequence` have been with a consumer. Of lower priorities that may not be
+        true: after a restart they are called redelivered although they were not, which is allowed."""
+        self._level(0).delivered(sequence)
 
     def purge(self) -> int:
         """Drop every ready message."""
         return sum([level.purge() for level in self._descending])
 
     def erase(self) -> None:
-        """Everything goes."""
-        for level in self._descending or [self._make()]:
-            level.erase()
+        """Everything goes: each level forgets, and one of them tells the store that they share."""
+        for level in self._descending:
+            level.forget_all()
+        self._level(0).erase()

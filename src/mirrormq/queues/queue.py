@@ -28,19 +28,6 @@ class Publisher(Protocol):
         """A queue would not take this one (`reject-publish`)."""
 
 
-class MessageSink(Protocol):
-    """Where a route ends: a queue, or a client that waits for direct replies."""
-
-    name: str
-
-    @property
-    def congested(self) -> bool:
-        """Would publishers do well to let consumers have their turn?"""
-
-    def publish(self, messages: list[Message], publisher: Publisher | None = None, first: int = 0) -> None:
-        """Take messages numbered `first`, `first + 1` … by their publisher, if it wants confirms."""
-
-
 class Surroundings(Protocol):
     """What a queue needs of the vhost it lives in."""
 
@@ -112,9 +99,9 @@ class Queue:
             self._drop_surplus()
 
     def _publish_if_room(self, message: Message, publisher: Publisher | None, number: int) -> None:
-        if self._is_full():
+        if self._is_full_for(message):
             self.pump()
-        if not self._is_full():
+        if not self._is_full_for(message):
             self._append([message], publisher, number)
             return
         if self.settings.overflow == "reject-publish-dlx":
@@ -122,11 +109,12 @@ class Queue:
         if publisher is not None:
             publisher.refused(number)
 
-    def _is_full(self) -> bool:
+    def _is_full_for(self, message: Message) -> bool:
         settings, backing = self.settings, self.backing
-        return (settings.max_length is not None and backing.ready_count >= settings.max_length) or (
-            settings.max_length_bytes is not None and backing.ready_bytes >= settings.max_length_bytes
-        )
+        if settings.max_length is not None and backing.ready_count >= settings.max_length:
+            return True
+        limit = settings.max_length_bytes
+        return limit is not None and backing.ready_bytes + message.body_size > limit
 
     def _append(self, messages: list[Message], publisher: Publisher | None, first: int) -> None:
         envelope = messages[0].envelope
@@ -134,6 +122,8 @@ class Queue:
         if ttl is not None or envelope.expiration_ms is not None:
             self._set_expiry(messages, ttl)
         self.backing.publish(messages)
+        if NEVER < messages[0].expires_at <= self._clock.now_ms:
+            self._deal()
         self.counters.published += len(messages)
         if publisher is not None:
             last = first + len(messages) - 1
@@ -151,6 +141,8 @@ class Queue:
         lifetime = min(value for value in (ttl, own) if value is not None)
         for message in messages:
             message.expires_at = self._clock.now_ms + lifetime
+        if not lifetime:
+            self.expire()
         self._expiring = True
 
     @property
@@ -179,9 +171,16 @@ class Queue:
 
     def pump(self) -> bool:
         """Deal out ready messages while consumers have room; True if there was more than one turn's work."""
+        if not self._expiring:
+            return self._deal()
+        self.expire()
+        more = self._deal()
+        self.expire()
+        return more
+
+    def _deal(self) -> bool:
+        """Deal out, whether expired or not: a lifetime of 0 means "now or never"."""
         backing = self.backing
-        if self._expiring:
-            self.expire()
         budget = limits.DELIVERIES_PER_PUMP
         while budget > 0 and backing.ready_count:
             turn = self.consumers.next()
@@ -189,10 +188,6 @@ class Queue:
                 return False
             consumer, room = turn
             messages = backing.fetch(min(room, budget))
-            if self._expiring:
-                messages = self._without_expired(messages)
-                if not messages:
-                    continue
             budget -= len(messages)
             self._count_delivery(messages)
             consumer.deliver(messages)
@@ -211,6 +206,8 @@ class Queue:
         self._count_delivery(messages)
         if no_ack:
             self.backing.acknowledge(messages)
+        if self._expiring:
+            self.expire()
         return messages[0]
 
     def _count_delivery(self, messages: list[Message]) -> None:
@@ -263,14 +260,6 @@ class Queue:
         self._expiry_due = NEVER
         if not self.deleted:
             self.expire()
-
-    def _without_expired(self, messages: list[Message]) -> list[Message]:
-        now = self._clock.now_ms
-        expired = [message for message in messages if NEVER < message.expires_at <= now]
-        if not expired:
-            return messages
-        self.discard(expired, "expired")
-        return [message for message in messages if not NEVER < message.expires_at <= now]
 
     def _watch_idleness(self) -> None:
         """`expires`: delete the queue when nobody has used it for that long."""

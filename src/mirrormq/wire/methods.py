@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from mirrormq.wire.fields import Table, decode_table, encode_long_string, encode_short_string, encode_table
-from mirrormq.wire.refusals import cannot_decode, unknown_method
+from mirrormq.wire.refusals import cannot_decode, text, unknown_method
 
 CONNECTION_START: Final = 0x000A000A
 CONNECTION_START_OK: Final = 0x000A000B
@@ -151,13 +151,13 @@ def decode_connection_start_ok(payload: bytes) -> ConnectionStartOk:
         end = 8 + _I.unpack_from(payload, 4)[0]
         at = end + 1
         end = at + payload[end]
-        mechanism = payload[at:end].decode("utf-8", "surrogateescape")
+        mechanism = text(payload[at:end])
         at = end + 4
         end = at + _I.unpack_from(payload, end)[0]
         response = payload[at:end]
         at = end + 1
         end = at + payload[end]
-        locale = payload[at:end].decode("utf-8", "surrogateescape")
+        locale = text(payload[at:end])
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
     if len(payload) != end:
@@ -274,7 +274,7 @@ def decode_connection_open(payload: bytes) -> ConnectionOpen:
     try:
         at = 5
         end = at + payload[4]
-        virtual_host = payload[at:end].decode("utf-8", "surrogateescape")
+        virtual_host = text(payload[at:end])
         end = end + 1 + payload[end]
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
@@ -319,7 +319,7 @@ def decode_connection_close(payload: bytes) -> ConnectionClose:
         (reply_code,) = _H.unpack_from(payload, 4)
         at = 7
         end = at + payload[6]
-        reply_text = payload[at:end].decode("utf-8", "surrogateescape")
+        reply_text = text(payload[at:end])
         class_id, method_id = _HH.unpack_from(payload, end)
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
@@ -361,7 +361,7 @@ def decode_connection_blocked(payload: bytes) -> ConnectionBlocked:
     try:
         at = 5
         end = at + payload[4]
-        reason = payload[at:end].decode("utf-8", "surrogateescape")
+        reason = text(payload[at:end])
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
     if len(payload) != end:
@@ -401,7 +401,7 @@ def decode_connection_update_secret(payload: bytes) -> ConnectionUpdateSecret:
         new_secret = payload[at:end]
         at = end + 1
         end = at + payload[end]
-        reason = payload[at:end].decode("utf-8", "surrogateescape")
+        reason = text(payload[at:end])
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
     if len(payload) != end:
@@ -511,7 +511,7 @@ def decode_channel_close(payload: bytes) -> ChannelClose:
         (reply_code,) = _H.unpack_from(payload, 4)
         at = 7
         end = at + payload[6]
-        reply_text = payload[at:end].decode("utf-8", "surrogateescape")
+        reply_text = text(payload[at:end])
         class_id, method_id = _HH.unpack_from(payload, end)
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
@@ -560,10 +560,10 @@ def decode_exchange_declare(payload: bytes) -> ExchangeDeclare:
     try:
         at = 7
         end = at + payload[6]
-        exchange = payload[at:end].decode("utf-8", "surrogateescape")
+        exchange = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        type_ = payload[at:end].decode("utf-8", "surrogateescape")
+        type_ = text(payload[at:end])
         bits = payload[end]
         arguments_at = end + 1
         end = end + 5 + _I.unpack_from(payload, end + 1)[0]
@@ -630,7 +630,7 @@ def decode_exchange_delete(payload: bytes) -> ExchangeDelete:
     try:
         at = 7
         end = at + payload[6]
-        exchange = payload[at:end].decode("utf-8", "surrogateescape")
+        exchange = text(payload[at:end])
         bits = payload[end]
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
@@ -671,13 +671,13 @@ def decode_exchange_bind(payload: bytes) -> ExchangeBind:
     try:
         at = 7
         end = at + payload[6]
-        destination = payload[at:end].decode("utf-8", "surrogateescape")
+        destination = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        source = payload[at:end].decode("utf-8", "surrogateescape")
+        source = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        routing_key = payload[at:end].decode("utf-8", "surrogateescape")
+        routing_key = text(payload[at:end])
         bits = payload[end]
         arguments_at = end + 1
         end = end + 5 + _I.unpack_from(payload, end + 1)[0]
@@ -735,13 +735,13 @@ def decode_exchange_unbind(payload: bytes) -> ExchangeUnbind:
     try:
         at = 7
         end = at + payload[6]
-        destination = payload[at:end].decode("utf-8", "surrogateescape")
+        destination = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        source = payload[at:end].decode("utf-8", "surrogateescape")
+        source = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        routing_key = payload[at:end].decode("utf-8", "surrogateescape")
+        routing_key = text(payload[at:end])
         bits = payload[end]
         arguments_at = end + 1
         end = end + 5 + _I.unpack_from(payload, end + 1)[0]
@@ -801,7 +801,7 @@ def decode_queue_declare(payload: bytes) -> QueueDeclare:
     try:
         at = 7
         end = at + payload[6]
-        queue = payload[at:end].decode("utf-8", "surrogateescape")
+        queue = text(payload[at:end])
         bits = payload[end]
         arguments_at = end + 1
         end = end + 5 + _I.unpack_from(payload, end + 1)[0]
@@ -851,7 +851,7 @@ def decode_queue_declare_ok(payload: bytes) -> QueueDeclareOk:
     try:
         at = 5
         end = at + payload[4]
-        queue = payload[at:end].decode("utf-8", "surrogateescape")
+        queue = text(payload[at:end])
         message_count, consumer_count = _II.unpack_from(payload, end)
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
@@ -878,13 +878,13 @@ def decode_queue_bind(payload: bytes) -> QueueBind:
     try:
         at = 7
         end = at + payload[6]
-        queue = payload[at:end].decode("utf-8", "surrogateescape")
+        queue = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        exchange = payload[at:end].decode("utf-8", "surrogateescape")
+        exchange = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        routing_key = payload[at:end].decode("utf-8", "surrogateescape")
+        routing_key = text(payload[at:end])
         bits = payload[end]
         arguments_at = end + 1
         end = end + 5 + _I.unpack_from(payload, end + 1)[0]
@@ -939,7 +939,7 @@ def decode_queue_purge(payload: bytes) -> QueuePurge:
     try:
         at = 7
         end = at + payload[6]
-        queue = payload[at:end].decode("utf-8", "surrogateescape")
+        queue = text(payload[at:end])
         bits = payload[end]
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
@@ -982,7 +982,7 @@ def decode_queue_delete(payload: bytes) -> QueueDelete:
     try:
         at = 7
         end = at + payload[6]
-        queue = payload[at:end].decode("utf-8", "surrogateescape")
+        queue = text(payload[at:end])
         bits = payload[end]
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
@@ -1034,13 +1034,13 @@ def decode_queue_unbind(payload: bytes) -> QueueUnbind:
     try:
         at = 7
         end = at + payload[6]
-        queue = payload[at:end].decode("utf-8", "surrogateescape")
+        queue = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        exchange = payload[at:end].decode("utf-8", "surrogateescape")
+        exchange = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        routing_key = payload[at:end].decode("utf-8", "surrogateescape")
+        routing_key = text(payload[at:end])
         arguments_at = end
         end = end + 4 + _I.unpack_from(payload, end)[0]
     except (IndexError, struct.error):
@@ -1130,10 +1130,10 @@ def decode_basic_consume(payload: bytes) -> BasicConsume:
     try:
         at = 7
         end = at + payload[6]
-        queue = payload[at:end].decode("utf-8", "surrogateescape")
+        queue = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        consumer_tag = payload[at:end].decode("utf-8", "surrogateescape")
+        consumer_tag = text(payload[at:end])
         bits = payload[end]
         arguments_at = end + 1
         end = end + 5 + _I.unpack_from(payload, end + 1)[0]
@@ -1182,7 +1182,7 @@ def decode_basic_consume_ok(payload: bytes) -> BasicConsumeOk:
     try:
         at = 5
         end = at + payload[4]
-        consumer_tag = payload[at:end].decode("utf-8", "surrogateescape")
+        consumer_tag = text(payload[at:end])
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
     if len(payload) != end:
@@ -1205,7 +1205,7 @@ def decode_basic_cancel(payload: bytes) -> BasicCancel:
     try:
         at = 5
         end = at + payload[4]
-        consumer_tag = payload[at:end].decode("utf-8", "surrogateescape")
+        consumer_tag = text(payload[at:end])
         bits = payload[end]
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
@@ -1228,7 +1228,7 @@ def decode_basic_cancel_ok(payload: bytes) -> BasicCancelOk:
     try:
         at = 5
         end = at + payload[4]
-        consumer_tag = payload[at:end].decode("utf-8", "surrogateescape")
+        consumer_tag = text(payload[at:end])
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
     if len(payload) != end:
@@ -1253,10 +1253,10 @@ def decode_basic_publish(payload: bytes) -> BasicPublish:
     try:
         at = 7
         end = at + payload[6]
-        exchange = payload[at:end].decode("utf-8", "surrogateescape")
+        exchange = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        routing_key = payload[at:end].decode("utf-8", "surrogateescape")
+        routing_key = text(payload[at:end])
         bits = payload[end]
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
@@ -1293,13 +1293,13 @@ def decode_basic_return(payload: bytes) -> BasicReturn:
         (reply_code,) = _H.unpack_from(payload, 4)
         at = 7
         end = at + payload[6]
-        reply_text = payload[at:end].decode("utf-8", "surrogateescape")
+        reply_text = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        exchange = payload[at:end].decode("utf-8", "surrogateescape")
+        exchange = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        routing_key = payload[at:end].decode("utf-8", "surrogateescape")
+        routing_key = text(payload[at:end])
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
     if len(payload) != end:
@@ -1331,14 +1331,14 @@ def decode_basic_deliver(payload: bytes) -> BasicDeliver:
     try:
         at = 5
         end = at + payload[4]
-        consumer_tag = payload[at:end].decode("utf-8", "surrogateescape")
+        consumer_tag = text(payload[at:end])
         delivery_tag, bits = _QB.unpack_from(payload, end)
         at = end + 10
         end = at + payload[end + 9]
-        exchange = payload[at:end].decode("utf-8", "surrogateescape")
+        exchange = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        routing_key = payload[at:end].decode("utf-8", "surrogateescape")
+        routing_key = text(payload[at:end])
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
     if len(payload) != end:
@@ -1373,7 +1373,7 @@ def decode_basic_get(payload: bytes) -> BasicGet:
     try:
         at = 7
         end = at + payload[6]
-        queue = payload[at:end].decode("utf-8", "surrogateescape")
+        queue = text(payload[at:end])
         bits = payload[end]
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
@@ -1401,10 +1401,10 @@ def decode_basic_get_ok(payload: bytes) -> BasicGetOk:
         delivery_tag, bits = _QB.unpack_from(payload, 4)
         at = 14
         end = at + payload[13]
-        exchange = payload[at:end].decode("utf-8", "surrogateescape")
+        exchange = text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        routing_key = payload[at:end].decode("utf-8", "surrogateescape")
+        routing_key = text(payload[at:end])
         (message_count,) = _I.unpack_from(payload, end)
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mirrormq.errors import FrameError, NotImplemented_
+from mirrormq.errors import FrameError, UnknownMethod
 
 REPLY_TEXT_BYTES_MAX: Final = 255
 """A reply text is a short string."""
@@ -78,7 +78,19 @@ def unreadable_frame(kind: int, payload: bytes, reason: str = "unknown_frame") -
     """
     share = "all" if len(payload) <= SNIPPET_BYTES else f"first {SNIPPET_BYTES}"
     start = f"type {kind}, {share} octets = "
-    return FrameError(f"{start}{pretty_erlang_binary(payload[:SNIPPET_BYTES], len(start))}: {reason}")
+    described = f"{start}{pretty_erlang_binary(payload[:SNIPPET_BYTES], len(start))}: "
+    column = len(described) - described.rfind("\n") - 1
+    if reason.startswith("{") and column + len(reason) > _COLUMN_MAX:
+        reason = reason.replace(",", ",\n" + " " * (column + 1))
+    return FrameError(described + reason, class_id=0)
+
+
+def text(octets: bytes) -> str:
+    """A short string of a method; names must be UTF-8."""
+    try:
+        return octets.decode("utf-8")
+    except UnicodeDecodeError:
+        raise FrameError("Malformed UTF-8 in shortstr", class_id=0) from None
 
 
 def cannot_decode(payload: bytes) -> FrameError:
@@ -88,7 +100,7 @@ def cannot_decode(payload: bytes) -> FrameError:
     return FrameError(text[len(prefix) :], class_id=_class_id(payload), method_id=_method_id(payload))
 
 
-def unknown_method(payload: bytes) -> FrameError | NotImplemented_:
+def unknown_method(payload: bytes) -> FrameError | UnknownMethod:
     """A method payload without a method in it, or with ids nobody knows.
 
     RabbitMQ has an answer to the first only; at an unknown id its reader crashes and the client sees
@@ -98,7 +110,7 @@ def unknown_method(payload: bytes) -> FrameError | NotImplemented_:
         return unreadable_frame(1, payload)
     class_id, method_id = _class_id(payload), _method_id(payload)
     explanation = f"unknown method {{{class_id},{method_id}}}"
-    return NotImplemented_(explanation, class_id=class_id, method_id=method_id)
+    return UnknownMethod(explanation, class_id=class_id, method_id=method_id)
 
 
 def _class_id(payload: bytes) -> int:

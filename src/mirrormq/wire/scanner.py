@@ -17,6 +17,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Protocol
 
+from mirrormq.errors import AmqpError
 from mirrormq.wire.refusals import unreadable_frame
 
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
@@ -48,7 +49,7 @@ class FrameSink(Protocol):
 class Scanner:
     """The read side of one connection after the protocol header."""
 
-    __slots__ = ("_rest", "frame_max", "max_run", "publishing", "sink")
+    __slots__ = ("_rest", "frame_max", "lost", "max_run", "publishing", "sink")
 
     def __init__(self, sink: FrameSink, frame_max: int, max_run: int = 2048) -> None:
         self.sink = sink
@@ -57,6 +58,8 @@ class Scanner:
         self.max_run = max_run
         self.publishing = False
         """Publishes may be handed over whole: the connection is open."""
+        self.lost = False
+        """A frame was too large: where the next one starts is not known, so nothing more is read."""
         self._rest = b""
 
     @property
@@ -66,29 +69,38 @@ class Scanner:
 
     def feed(self, data: bytes) -> None:
         """Take what the socket gave and pass on every complete frame."""
+        if self.lost:
+            return
         buffer = self._rest + data if self._rest else data
         size = len(buffer)
         position = 0
         sink = self.sink
-        while not sink.held and size - position >= HEAD_SIZE:
-            kind, channel, payload_size = _HEAD(buffer, position)
-            if self.frame_max and payload_size > self.frame_max - FRAME_OVERHEAD:
-                most = self.frame_max - FRAME_OVERHEAD
-                raise unreadable_frame(kind, b"", f"{{frame_too_large,{payload_size},{most}}}")
-            start = position + HEAD_SIZE
-            end = start + payload_size
-            if end >= size:
-                break
-            if buffer[end] != FRAME_END:
-                raise unreadable_frame(kind, buffer[start:end], f"{{invalid_frame_end_marker,{buffer[end]}}}")
-            if kind == METHOD and self.publishing and buffer.startswith(_BASIC_PUBLISH, start):
-                after = self._publishes(buffer, position, end + 1, channel)
-                if after:
-                    position = after
-                    continue
-            position = end + 1
-            sink.frame(kind, channel, buffer[start:end])
-        self._rest = buffer[position:] if position else buffer
+        try:
+            while not sink.held and size - position >= HEAD_SIZE:
+                kind, channel, payload_size = _HEAD(buffer, position)
+                if self.frame_max and payload_size > self.frame_max:
+                    raise self._too_large(kind, payload_size)
+                start = position + HEAD_SIZE
+                end = start + payload_size
+                if end >= size:
+                    break
+                before, position = position, end + 1
+                if buffer[end] != FRAME_END:
+                    marker = f"{{invalid_frame_end_marker,{buffer[end]}}}"
+                    raise unreadable_frame(kind, buffer[start:end], marker)
+                if kind == METHOD and self.publishing and buffer.startswith(_BASIC_PUBLISH, start):
+                    after = self._publishes(buffer, before, position, channel)
+                    if after:
+                        position = after
+                        continue
+                sink.frame(kind, channel, buffer[start:end])
+        finally:
+            self._rest = buffer[position:] if position else buffer
+
+    def _too_large(self, kind: int, payload_size: int) -> AmqpError:
+        self.lost = True
+        most = self.frame_max - FRAME_OVERHEAD
+        return unreadable_frame(kind, b"", f"{{frame_too_large,{payload_size},{most}}}")
 
     def _publishes(self, buffer: bytes, position: int, header_at: int, channel: int) -> int:
         """Take a run of publishes from `position`; 0 if the first one is not of the simple shape."""
