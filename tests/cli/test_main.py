@@ -71,6 +71,16 @@ def test_a_taken_port_is_named(tmp_path: Path, node: Cluster) -> None:
     assert str(node.port()) in done.stderr
 
 
+def test_a_data_directory_in_use_is_refused(tmp_path: Path, node: Cluster) -> None:
+    data = node.directory / node.name()
+    done = mirrormq(
+        *("server", "--data", str(data), "--amqp", f"127.0.0.1:{free_ports(1)}"),
+        MIRRORMQ_RUNTIME_DIR=str(tmp_path),
+    )
+    assert done.returncode == 78
+    assert f"The data directory {data} is in use by process {node.local.nodes[0].pid}" in done.stderr
+
+
 @pytest.fixture(scope="module")
 def node() -> Iterator[Cluster]:
     with Cluster(nodes=1, conf="heartbeat = 17\n") as running:

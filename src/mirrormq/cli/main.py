@@ -12,6 +12,7 @@ import typer
 
 from mirrormq import __version__
 from mirrormq.cli import cluster, perf
+from mirrormq.cli.data_lock import locked
 from mirrormq.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def server(
     settings = server_settings(name, data, amqp, management, cluster, conf, join, cookie_file)
     from mirrormq.runtime.node import run  # here, so that --help does not load the broker
 
-    raise typer.Exit(run(settings))
+    with locked(settings.data_directory):
+        code = run(settings)
+    raise typer.Exit(code)
 
 
 def server_settings(

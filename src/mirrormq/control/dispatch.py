@@ -52,6 +52,6 @@ def dispatch(node: Node, request: Request | bytes) -> dict[str, Any]:
         return {"ok": False, "error": error.text, "exit_code": error.exit_code, "bare": error.bare}
     except AmqpError as error:
         return {"ok": False, "error": error.text, "exit_code": EXIT_SOFTWARE, "bare": False}
-    except (IndexError, KeyError) as error:
-        text = f"The request for '{getattr(request, 'verb', '')}' lacks an argument ({error})."
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        text = f"The arguments of '{getattr(request, 'verb', '')}' cannot be used: {error}."
         return {"ok": False, "error": text, "exit_code": EXIT_USAGE, "bare": False}

@@ -49,6 +49,12 @@ class BrokerView:
             self._queue_row(record, live.get(name)) for name, record in list(state.queues_of(vhost).items())
         ]
 
+    def queue(self, vhost: str, name: str) -> dict[str, Any] | None:
+        record = self._broker.metadata.state.queues.get((vhost, name))
+        return (
+            None if record is None else self._queue_row(record, self._broker.vhosts[vhost].queues.get(name))
+        )
+
     def _queue_row(self, record: records.Queue, queue: Queue | None) -> dict[str, Any]:
         declared = {
             "name": record.name,

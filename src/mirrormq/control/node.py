@@ -14,6 +14,9 @@ class LiveObjects(Protocol):
     def queues(self, vhost: str) -> list[dict[str, Any]]:
         """A row for each queue of a vhost."""
 
+    def queue(self, vhost: str, name: str) -> dict[str, Any] | None:
+        """The row of one queue."""
+
     def connections(self) -> list[dict[str, Any]]:
         """A row for each client connection."""
 

@@ -91,9 +91,10 @@ class ControlServer:
             return {"ok": False, "error": error.text, "exit_code": error.exit_code}
         loop = asyncio.get_running_loop()
         request = await loop.run_in_executor(None, users.prepare, self._node, request)
-        reply = dispatch(self._node, request)
-        self._after_request()
-        return reply
+        try:
+            return dispatch(self._node, request)
+        finally:
+            self._after_request()
 
 
 async def _receive(reader: asyncio.StreamReader) -> bytes:

@@ -14,11 +14,11 @@ def purge_queue(node: Node, request: Request) -> None:
 
 def delete_queue(node: Node, request: Request) -> str:
     vhost, name = request.vhost, request.arguments[0]
-    if (vhost, name) not in node.metadata.state.queues:
+    row = node.live.queue(vhost, name)
+    if row is None:
         raise ControlError("Queue not found", EXIT_USAGE)
-    row = next((row for row in node.live.queues(vhost) if row["name"] == name), None)
-    ready = row["messages_ready"] if row else 0
-    if request.flag("if-unused") and row and row["consumers"]:
+    ready = row["messages_ready"]
+    if request.flag("if-unused") and row["consumers"]:
         raise ControlError("Queue is in use", EXIT_USAGE)
     if request.flag("if-empty") and ready:
         raise ControlError("Queue is not empty", EXIT_USAGE)

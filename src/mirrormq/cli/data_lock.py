@@ -1,0 +1,34 @@
+"""One node per data directory: a lock that the system takes back when the process ends, however it ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mirrormq.errors import ConfigurationError
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold DIRECTORY/lock, or refuse and say who holds it."""
+    path = directory / "lock"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigurationError(f"Cannot use the data directory {directory}: {error.strerror}.") from error
+    with os.fdopen(descriptor, "r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = file.read().strip() or "another process"
+            raise ConfigurationError(
+                f"The data directory {directory} is in use by {holder}: stop that node or choose another --data."
+            ) from None
+        file.truncate()
+        file.write(f"process {os.getpid()}")
+        file.flush()
+        yield
