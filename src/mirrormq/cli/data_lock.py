@@ -26,7 +26,8 @@ def locked(directory: Path) -> Iterator[None]:
         except BlockingIOError:
             holder = file.read().strip() or "another process"
             raise ConfigurationError(
-                f"The data directory {directory} is in use by {holder}: stop that node or choose another --data."
+                f"The data directory {directory} is in use by {holder}: "
+                "stop that node or choose another --data."
             ) from None
         file.truncate()
         file.write(f"process {os.getpid()}")
