@@ -56,7 +56,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from mirrormq.wire.fields import Table, decode_table, encode_long_string, encode_short_string, encode_table
-from mirrormq.wire.refusals import cannot_decode, text, unknown_method
+from mirrormq.wire.refusals import any_text, cannot_decode, text, unknown_method
 '''
 
 FOOTER = '''
@@ -149,7 +149,7 @@ def decoder_lines(method: Method) -> list[str]:
     body: list[str] = []
     at = "4"
     for run in runs_of(method.parts):
-        step, at = decode_run(run, at)
+        step, at = decode_run(run, at, "text" if method.label != "basic.publish" else "any_text")
         body += step
     lines += ["    try:", *("        " + line for line in body)]
     lines += ["    except (IndexError, struct.error):", "        raise cannot_decode(payload) from None"]
@@ -184,7 +184,7 @@ def values_of(method: Method) -> list[str]:
     return values
 
 
-def decode_run(run: list[Part], at: str) -> tuple[list[str], str]:
+def decode_run(run: list[Part], at: str, reader: str = "text") -> tuple[list[str], str]:
     """Lines that read the run at position `at`, and where the next one starts."""
     if run[0].is_fixed:
         return decode_fixed(run, at)
@@ -196,7 +196,7 @@ def decode_run(run: list[Part], at: str) -> tuple[list[str], str]:
         lines = [f"{part.names[0]}_at = {at}"] if part.names else []
         return [*lines, f"end = {start} + {length}"], "end"
     lines = [f"at = {start}", f"end = at + {length}"]
-    value = "text(payload[at:end])" if is_short else "payload[at:end]"
+    value = f"{reader}(payload[at:end])" if is_short else "payload[at:end]"
     return [*lines, f"{part.names[0]} = {value}"], "end"
 
 

@@ -8,6 +8,7 @@ loop and writes to the sockets afterwards.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,7 +33,8 @@ from mirrormq.storage.journal import Journal
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
-    from mirrormq.connections.connection import Connection, Peer
+    from mirrormq.connections.connection import Connection
+from mirrormq.connections.peer import Peer
 
 
 CONSUMER_CHECK_INTERVAL_MS = 60_000
@@ -83,9 +85,9 @@ class Broker:
         """Things to log; the runtime takes them."""
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""
-        self._awake: list[Queue] = []
-        self._awaiting_flush: list[Queue] = []
-        self._reporting: list[Channel] = []
+        self._awake: deque[Queue] = deque()
+        self._awaiting_flush: deque[Queue] = deque()
+        self._reporting: deque[Channel] = deque()
         self.vhosts: dict[str, Vhost] = {}
         for record in metadata.state.vhosts.values():
             self.vhosts[record.name] = Vhost(self, record)
@@ -110,20 +112,23 @@ class Broker:
         self._reporting.append(channel)
 
     def turn(self) -> bool:
-        """Do what the turn has left to do; True if there is more for another turn at once."""
-        awake, self._awake = self._awake, []
-        for queue in awake:
+        """Do what the turn has left to do; True if there is more for another turn at once.
+
+        Each list is emptied one by one, so that an exception out of one queue leaves the others to the
+        next call.
+        """
+        awake = self._awake
+        for _ in range(len(awake)):
+            queue = awake.popleft()
             queue.awake = False
             if not queue.deleted and queue.pump():
                 self.wake(queue)
         if self.journal.dirty:
             self.journal.flush(sync=self.journal.needs_sync)
-        flushed, self._awaiting_flush = self._awaiting_flush, []
-        for queue in flushed:
-            queue.flushed()
-        reporting, self._reporting = self._reporting, []
-        for channel in reporting:
-            channel.report()
+        for _ in range(len(self._awaiting_flush)):
+            self._awaiting_flush.popleft().flushed()
+        for _ in range(len(self._reporting)):
+            self._reporting.popleft().report()
         return bool(self._awake)
 
     def has_output(self, connection: Connection) -> None:
@@ -261,7 +266,7 @@ class Broker:
     def _follow_user(self, change: Change, record: records.User) -> None:
         if isinstance(change, Deleted):
             for connection in [c for c in self.connections if c.user.name == record.name]:
-                connection.force_close(f"user '{record.name}' was deleted")
+                connection.force_close(f"user '{record.name}' is deleted")
         elif isinstance(change, Put):
             for connection in self.connections:
                 if connection.user.name == record.name:

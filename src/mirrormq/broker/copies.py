@@ -15,12 +15,14 @@ from mirrormq.wire.properties import decode_properties, encode_properties
 
 def apply(envelope: Envelope, headers: Table, contents: list[bytes]) -> tuple[Envelope, list[str], list[bytes]]:
     """All routing keys, and the message as its receivers may see it."""
-    keys = [envelope.routing_key, *header_keys(headers, "CC"), *header_keys(headers, "BCC")]
+    hidden = [*envelope.hidden_keys, *header_keys(headers, "BCC")]
+    keys = [envelope.routing_key, *header_keys(headers, "CC"), *hidden]
     if "BCC" in headers:
         properties = decode_properties(envelope.properties, 0)
         shown = {name: field for name, field in headers.items() if name != "BCC"}
         payload = encode_properties(properties._replace(headers=shown))
         envelope = make_envelope(envelope.publish, payload)
+        envelope.hidden_keys = tuple(hidden)
         contents = [with_properties(content, payload) for content in contents]
     return envelope, keys, contents
 

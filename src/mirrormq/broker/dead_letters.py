@@ -42,6 +42,8 @@ def _dead_letter_one(vhost: Vhost, queue: Queue, message: Message, reason: str, 
     envelope = make_envelope(
         encode_basic_publish(exchange, message.envelope.routing_key if key is None else key), payload
     )
+    if key is None:
+        envelope.hidden_keys = message.envelope.hidden_keys
     frames = with_properties(message.frames, payload)
     _, targets, _ = vhost.route(envelope, headers, [frames])
     for target in targets:

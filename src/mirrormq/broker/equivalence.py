@@ -10,6 +10,9 @@ from mirrormq.wire.fields import Field, Table, decode_table
 
 _INTEGER_KINDS = frozenset("bBsuIilT")
 
+DEFAULTS = {"x-queue-type": Field("S", b"classic")}
+"""Saying this is the same as saying nothing."""
+
 
 def locked_text(vhost: str, name: str) -> str:
     """Why somebody else's exclusive queue cannot be used."""
@@ -55,7 +58,7 @@ def _shown(value: str | bool) -> str:
 
 def _check_arguments(where: str, received: Table, current: Table, names: tuple[str, ...]) -> None:
     for name in names:
-        new, old = received.get(name), current.get(name)
+        new, old = received.get(name, DEFAULTS.get(name)), current.get(name, DEFAULTS.get(name))
         if not _equivalent(new, old):
             if new is not None and old is not None:
                 _check(name, where, _value(new), _value(old), always=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mirrormq import limits
@@ -11,7 +11,7 @@ from mirrormq.metadata import records
 from mirrormq.metadata.policies import Policies, effective_arguments
 from mirrormq.queues.backing import BackingQueue
 from mirrormq.queues.message import Message
-from mirrormq.queues.paged import PagedQueue
+from mirrormq.queues.paged import HotBudget, PagedQueue
 from mirrormq.queues.priority import PriorityQueue
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.settings import QueueSettings
@@ -59,18 +59,20 @@ def make_queue(vhost: Vhost, record: records.Queue) -> Queue:
     """A live queue with whatever the journal kept for it."""
     settings = queue_settings(vhost.broker.policies, record)
     store = vhost.broker.journal.queue(record.queue_id)
-    backing = _keeper(vhost, settings, store)
+    backing = make_keeper(store, settings, vhost.broker.hot_budget, vhost.broker.warnings.append)
     return Queue(vhost.name, record.name, settings, backing, vhost)
 
 
-def _keeper(vhost: Vhost, settings: QueueSettings, store: JournalQueue) -> BackingQueue:
+def make_keeper(
+    store: JournalQueue, settings: QueueSettings, budget: HotBudget, warn: Callable[[str], None]
+) -> BackingQueue:
+    """The BackingQueue that the settings ask for, with the backlog that the store has."""
     sequences, redelivered_up_to = store.recovered(), store.delivered_up_to
 
     def make() -> PagedQueue:
         return PagedQueue(
-            store, vhost.broker.hot_budget, durable=settings.durable, lazy=settings.lazy,
-            next_sequence=store.next_sequence, redelivered_up_to=redelivered_up_to,
-            warn=vhost.broker.warnings.append,
+            store, budget, durable=settings.durable, lazy=settings.lazy, next_sequence=store.next_sequence,
+            redelivered_up_to=redelivered_up_to, warn=warn,
         )  # fmt: skip
 
     if settings.max_priority is None:
@@ -81,16 +83,16 @@ def _keeper(vhost: Vhost, settings: QueueSettings, store: JournalQueue) -> Backi
     by_priority = PriorityQueue(settings.max_priority, make, store.next_sequence)
     by_priority.lazy = settings.lazy
     for start in range(0, len(sequences), limits.PAGE_MESSAGES):
-        by_priority.recover(_undamaged(vhost, store, sequences[start : start + limits.PAGE_MESSAGES]))
+        by_priority.recover(_undamaged(store, sequences[start : start + limits.PAGE_MESSAGES], warn))
     return by_priority
 
 
-def _undamaged(vhost: Vhost, store: JournalQueue, sequences: Sequence[int]) -> list[Message]:
+def _undamaged(store: JournalQueue, sequences: Sequence[int], warn: Callable[[str], None]) -> list[Message]:
     """Read messages; what the disk has damaged is dropped, with a word to the log."""
     try:
         return store.load(sequences)
     except DamageError as damage:
-        vhost.broker.warnings.append(f"dropped: {damage}")
+        warn(f"dropped: {damage}")
         store.forget(damage.sequences)
         lost = set(damage.sequences)
         return store.load([sequence for sequence in sequences if sequence not in lost])

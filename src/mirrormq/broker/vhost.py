@@ -119,7 +119,7 @@ class Vhost:
         self, envelope: Envelope, headers: Table, contents: list[bytes]
     ) -> tuple[Envelope, tuple[Queue, ...], list[bytes]]:
         """Find the queues of a message; sender-selected keys may change its headers."""
-        keys = [envelope.routing_key]
+        keys = [envelope.routing_key, *envelope.hidden_keys]
         if "CC" in headers or "BCC" in headers:
             envelope, keys, contents = copies.apply(envelope, headers, contents)
         message = Message(envelope, contents[0]) if not self.routes_repeat(envelope.exchange) else None

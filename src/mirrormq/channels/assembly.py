@@ -3,6 +3,10 @@
     idle --basic.publish--> header --content header--> body --body frames--> idle
 
 Anything else in between is an unexpected frame, and closes the connection.
+
+A body may come in as many frames as the client likes, empty ones among them. They are joined as
+they come and cut again to the frame size of the connection, so that a body in frames of one byte costs
+no more than the same body in one frame. `max_message_size` bounds what is collected.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from mirrormq.errors import AmqpError, PreconditionFailed, UnexpectedFrame
 from mirrormq.wire import methods
+from mirrormq.wire.content import build_frames
 from mirrormq.wire.refusals import unreadable_frame
 from mirrormq.wire.scanner import BODY, HEADER, METHOD
 
@@ -26,13 +31,13 @@ BASIC_CLASS = 60
 class ContentAssembly:
     """The publish that a channel is in the middle of, if any."""
 
-    __slots__ = ("_body_frames", "_channel", "_header", "_missing", "_publish", "_size")
+    __slots__ = ("_body", "_channel", "_header", "_missing", "_publish", "_size")
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._publish: bytes | None = None
         self._header: bytes | None = None
-        self._body_frames: list[bytes] = []
+        self._body: bytes | bytearray = b""
         self._missing = 0
         self._size = 0
 
@@ -88,22 +93,27 @@ class ContentAssembly:
         self._missing -= len(payload)
         if self._missing < 0:
             raise self._unexpected()
-        self._body_frames.append(payload)
+        if not self._body:
+            self._body = payload
+        elif isinstance(self._body, bytearray):
+            self._body += payload
+        else:
+            self._body = bytearray(self._body) + payload
         if not self._missing:
             self._complete()
 
     def _complete(self) -> None:
         publish, header = self._publish, self._header
         assert publish is not None and header is not None
-        number = self._channel.number
-        frames = [_frame(HEADER, number, header)]
-        frames += [_frame(BODY, number, body) for body in self._body_frames]
+        properties, body = header[_HEADER_HEAD_SIZE:], bytes(self._body)
         self._reset()
-        self._channel.publishes(publish, header[_HEADER_HEAD_SIZE:], [b"".join(frames)])
+        channel = self._channel
+        content = build_frames(channel.number, properties, body, channel.connection.frame_max)
+        channel.publishes(publish, properties, [content])
 
     def _reset(self) -> None:
         self._publish = self._header = None
-        self._body_frames = []
+        self._body = b""
         self._missing = 0
 
     def _unexpected(self, text: str = "") -> UnexpectedFrame:
@@ -120,7 +130,3 @@ class ContentAssembly:
             class_id=BASIC_CLASS if publishing else 0,
             method_id=methods.BASIC_PUBLISH & 0xFFFF if publishing else 0,
         )
-
-
-def _frame(kind: int, channel: int, payload: bytes) -> bytes:
-    return kind.to_bytes(1, "big") + channel.to_bytes(2, "big") + len(payload).to_bytes(4, "big") + payload + b"\xce"

@@ -63,7 +63,7 @@ class Channel:
         self.limited_unacked = 0
         self.flowing = True
         self.closing = False
-        """An error was sent; only the client's close-ok counts now."""
+        """It is over: nothing more is sent on it. After an error only the client's close-ok counts."""
         self.last_queue = ""
         """The queue that an empty name means: the one declared last."""
         self.reply_consumer: ReplyConsumer | None = None
@@ -207,10 +207,15 @@ class Channel:
     # -- the end --------------------------------------------------------------------------------
 
     def terminate(self) -> None:
-        """Give everything back: consumers leave, what they held returns to its queues."""
+        """Give everything back: consumers leave, what they held returns to its queues, also what an
+        open transaction had settled."""
+        self.closing = True
         for consumer in list(self.consumers.values()):
             consuming.remove(self, consumer)
         reply_to.stop(self)
+        for _, deliveries in self.publishing.settlements:
+            self.unacked.put_back(deliveries)
+        self.publishing.settlements = []
         self.give_back(self.unacked.take_all())
 
     def make_room(self) -> None:

@@ -43,6 +43,7 @@ class Publishing:
         self._channel = channel
         self.confirms: ConfirmLedger | None = None
         self.transaction: list[tuple[Envelope, tuple[Queue, ...], list[bytes]]] | None = None
+        self._transaction_bytes = 0
         self.settlements: list[tuple[str, list[Delivery]]] = []
         """What the open transaction has acknowledged or rejected."""
         self._targets: dict[bytes, Target] = {}
@@ -77,7 +78,7 @@ class Publishing:
         if channel.traced:
             channel.trace_publishes(envelope, queues, contents)
         if self.transaction is not None:
-            self.transaction.append((envelope, queues, contents))
+            self._keep_for_commit(envelope, queues, contents)
         elif self.confirms is None:
             self.hand_over(envelope, queues, contents, None, 0)
         else:
@@ -85,6 +86,16 @@ class Publishing:
             self.hand_over(envelope, queues, contents, channel, first)
             if not queues:
                 channel.has_confirms()
+
+    def _keep_for_commit(self, envelope: Envelope, queues: tuple[Queue, ...], contents: list[bytes]) -> None:
+        assert self.transaction is not None
+        if not self.transaction:
+            self._transaction_bytes = 0
+        self._transaction_bytes += sum(map(len, contents)) + len(contents) * limits.MESSAGE_OVERHEAD_BYTES
+        if self._transaction_bytes > limits.TRANSACTION_BYTES_MAX:
+            self.transaction.clear()
+            raise PreconditionFailed(f"a transaction may hold {limits.TRANSACTION_BYTES_MAX} bytes before its commit")
+        self.transaction.append((envelope, queues, contents))
 
     def hand_over(
         self, envelope: Envelope, queues: tuple[Queue, ...], contents: list[bytes],

@@ -11,13 +11,13 @@ reading.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from mirrormq import limits
 from mirrormq.broker.broker import Broker
 from mirrormq.broker.vhost import Vhost
 from mirrormq.channels.channel import Channel
 from mirrormq.connections import handshake
+from mirrormq.connections.outbox import Outbox
+from mirrormq.connections.peer import Peer
 from mirrormq.connections.states import State
 from mirrormq.errors import (
     AmqpError,
@@ -44,23 +44,7 @@ _CHANNEL_CLOSE = methods.CHANNEL_CLOSE.to_bytes(4, "big")
 _CHANNEL_CLOSE_OK = methods.CHANNEL_CLOSE_OK.to_bytes(4, "big")
 
 
-class Peer(NamedTuple):
-    """Who is at the other end, as the socket (or the PROXY header) says."""
-
-    host: str
-    port: int
-    server_host: str = ""
-    server_port: int = 0
-    is_loopback: bool = True
-    tls: bool = False
-    certificate_user: str | None = None
-    """The user that a verified client certificate speaks for."""
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port} -> {self.server_host}:{self.server_port}"
-
-
-class Connection:
+class Connection(Outbox):
     """The server's end of one AMQP connection."""
 
     def __init__(self, broker: Broker, peer: Peer) -> None:
@@ -69,14 +53,7 @@ class Connection:
         self.name = str(peer)
         self.state = State.HEADER
         self.channels: dict[int, Channel] = {}
-        self.writable = True
-        """False while as much waits to be written as may: no deliveries then."""
-        self.socket_full = False
-        """The socket's write buffer has reached its limit."""
-        self.delivered_bytes = 0
-        """Deliveries that the socket has not been given yet."""
-        self.reply_bytes = 0
-        """Everything else that is to be written and has not been fetched by the client."""
+        super().__init__()
         self.effort = limits.TURN_EFFORT
         """What it may still have done before the others have their turn."""
         self.yields_to: Queue | None = None
@@ -99,11 +76,9 @@ class Connection:
         self.closed_because: str = ""
         self.connected_at_ms = broker.clock.now_ms
         self.last_received_ms = broker.clock.now_ms
-        self.last_sent_ms = broker.clock.now_ms
         self.exclusive_queues: dict[str, None] = {}
         self._holds = 0
         self._header = b""
-        self._output: list[bytes] = []
         self._scanner = Scanner(self, broker.settings.initial_frame_max)
         handshake.begin(self)
 
@@ -212,18 +187,19 @@ class Connection:
             open_channel.frame(METHOD, publish)
             open_channel.frame(HEADER, contents[0][7 : 19 + len(properties)])
             return
-        if not self.published:
-            self._first_publish()
         self.effort -= 1 + len(properties) // limits.HEADER_BYTES_PER_EFFORT
         try:
             open_channel.publishes(publish, properties, contents)
         except ChannelError as error:
             self.close_channel(open_channel, error)
 
-    def _first_publish(self) -> None:
-        self.published = True
-        if self.broker.alarms.raised:
-            self.block()
+    def may_publish(self) -> bool:
+        """The first publish tells a publisher from a consumer: while an alarm is raised it must wait."""
+        if not self.published:
+            self.published = True
+            if self.broker.alarms.raised:
+                self.block()
+        return not self.blocked
 
     def _frame_zero(self, kind: int, payload: bytes) -> None:
         if kind != METHOD:
@@ -248,8 +224,6 @@ class Connection:
             if ids == _CHANNEL_CLOSE_OK:
                 del self.channels[number]
         else:
-            if ids == b"\x00\x3c\x00\x28" and not self.published:
-                self._first_publish()
             try:
                 channel.frame(kind, payload)
             except ChannelError as error:
@@ -271,7 +245,7 @@ class Connection:
             )
         refusal = self.broker.channel_refusal(self.user)
         if refusal is not None:
-            raise NotAllowed(refusal, class_id=20, method_id=10)
+            raise NotAllowed(refusal, class_id=0)
         self.channels[number] = Channel(self, number)
         self.send(number, methods.encode_channel_open_ok())
         self.broker.events.channel_created(self.channels[number])
@@ -280,51 +254,6 @@ class Connection:
         """From now on frames may be this large."""
         self._scanner.frame_max = frame_max
         self._scanner.publishing = True
-
-    # -- bytes out ------------------------------------------------------------------------------
-
-    def output(self) -> list[bytes]:
-        """Where raw bytes for the client go; asking for it means that some will be added."""
-        if not self._output:
-            self.broker.has_output(self)
-        return self._output
-
-    def send(self, channel: int, payload: bytes) -> None:
-        """A method frame."""
-        self.reply_bytes += len(payload)
-        self.output().append(
-            b"\x01" + channel.to_bytes(2, "big") + len(payload).to_bytes(4, "big") + payload + b"\xce"
-        )
-
-    def take_output(self) -> list[bytes]:
-        """Everything to write, in order."""
-        output, self._output = self._output, []
-        self.last_sent_ms = self.broker.clock.now_ms
-        self.delivered_bytes = 0
-        if not self.socket_full:
-            self.drained()
-        return output
-
-    def delivered(self, size_bytes: int) -> None:
-        """Deliveries were added to the output; when there are enough, the next ones wait."""
-        self.delivered_bytes += size_bytes
-        if self.delivered_bytes > limits.SOCKET_OUTPUT_BYTES_MAX:
-            self.writable = False
-
-    def filled(self) -> None:
-        """The socket's buffer is full: the client does not read."""
-        self.socket_full = True
-        self.writable = False
-
-    def drained(self) -> None:
-        """The socket takes data again."""
-        self.socket_full = False
-        self.reply_bytes = 0
-        if self.writable:
-            return
-        self.writable = True
-        for channel in self.channels.values():
-            channel.make_room()
 
     def congested_by(self, queue: Queue, count: int) -> None:
         """It has published `count` messages to a queue that has enough of them."""

@@ -29,6 +29,7 @@ class Envelope:
         "deliver_suffix",
         "exchange",
         "expiration_ms",
+        "hidden_keys",
         "mandatory",
         "persistent",
         "priority",
@@ -59,6 +60,8 @@ class Envelope:
         self.persistent = persistent
         self.priority = priority
         self.expiration_ms = expiration_ms
+        self.hidden_keys: tuple[str, ...] = ()
+        """Routing keys of the BCC header, which nobody may see; a dead letter goes to them again."""
         self.deliver_suffix = deliver_suffix
         """The tail of basic.deliver: not redelivered, exchange, routing key, frame end."""
 

@@ -81,6 +81,7 @@ class Queue:
         self._unflushed: list[tuple[Publisher, int, int]] = []
         self._expiring = settings.message_ttl_ms is not None or backing.ready_count > 0
         self._expiry_due = NEVER
+        self._idle_due = NEVER
         self._delivered_up_to = 0
         self.last_used_ms = self._clock.now_ms
         self._watch_idleness()
@@ -89,18 +90,23 @@ class Queue:
 
     def publish(self, messages: list[Message], publisher: Publisher | None = None, first: int = 0) -> None:
         """Append messages numbered `first`, `first + 1` … by their publisher, if it wants confirms."""
+        if self.deleted:
+            if publisher is not None:
+                publisher.confirmed(first, first + len(messages) - 1)
+            return
         if self.settings.rejects_publishes and self.settings.limited:
             for offset, message in enumerate(messages):
                 self._publish_if_room(message, publisher, first + offset)
             return
         self._append(messages, publisher, first)
         if self.settings.limited:
-            self.pump()
+            while self._is_over() and self.pump():
+                pass
             self._drop_surplus()
 
     def _publish_if_room(self, message: Message, publisher: Publisher | None, number: int) -> None:
-        if self._is_full_for(message):
-            self.pump()
+        while self._is_full_for(message) and self.pump():
+            pass
         if not self._is_full_for(message):
             self._append([message], publisher, number)
             return
@@ -123,7 +129,7 @@ class Queue:
             self._set_expiry(messages, ttl)
         self.backing.publish(messages)
         if NEVER < messages[0].expires_at <= self._clock.now_ms:
-            self._deal()
+            self._deal(checking=False)
         self.counters.published += len(messages)
         if publisher is not None:
             last = first + len(messages) - 1
@@ -156,14 +162,16 @@ class Queue:
         for publisher, first, last in waiting:
             publisher.confirmed(first, last)
 
-    def _drop_surplus(self) -> None:
+    def _is_over(self) -> bool:
         settings, backing = self.settings, self.backing
+        return (settings.max_length is not None and backing.ready_count > settings.max_length) or (
+            settings.max_length_bytes is not None and backing.ready_bytes > settings.max_length_bytes
+        )
+
+    def _drop_surplus(self) -> None:
         dropped: list[Message] = []
-        while backing.ready_count and (
-            (settings.max_length is not None and backing.ready_count > settings.max_length)
-            or (settings.max_length_bytes is not None and backing.ready_bytes > settings.max_length_bytes)
-        ):
-            dropped += backing.fetch(1)
+        while self.backing.ready_count and self._is_over():
+            dropped += self.backing.fetch(1)
         if dropped:
             self.discard(dropped, "maxlen")
 
@@ -172,28 +180,43 @@ class Queue:
     def pump(self) -> bool:
         """Deal out ready messages while consumers have room; True if there was more than one turn's work."""
         if not self._expiring:
-            return self._deal()
+            return self._deal(checking=False)
         self.expire()
-        more = self._deal()
+        more = self._deal(checking=True)
         self.expire()
         return more
 
-    def _deal(self) -> bool:
-        """Deal out, whether expired or not: a lifetime of 0 means "now or never"."""
+    def _deal(self, *, checking: bool) -> bool:
+        """Deal out; not `checking` for expired ones, because a lifetime of 0 means "now or never"."""
         backing = self.backing
-        budget = limits.DELIVERIES_PER_PUMP
-        while budget > 0 and backing.ready_count:
+        budget, budget_bytes = limits.DELIVERIES_PER_PUMP, limits.DELIVERY_BATCH_BYTES
+        while budget > 0 and budget_bytes > 0 and backing.ready_count:
             turn = self.consumers.next()
             if turn is None:
                 return False
             consumer, room = turn
-            messages = backing.fetch(min(room, budget))
+            held_bytes = backing.unacked_bytes
+            messages = backing.fetch(min(room, budget), budget_bytes)
+            budget_bytes -= backing.unacked_bytes - held_bytes
+            if checking:
+                messages = self._without_expired(messages)
+            if not messages:
+                continue
             budget -= len(messages)
             self._count_delivery(messages)
             consumer.deliver(messages)
             if consumer.no_ack:
                 backing.acknowledge(messages)
-        return budget <= 0 and backing.ready_count > 0
+        return backing.ready_count > 0
+
+    def _without_expired(self, messages: list[Message]) -> list[Message]:
+        """What expired behind a head that had not: it would have been dropped when it came to the head."""
+        now = self._clock.now_ms
+        expired = [message for message in messages if NEVER < message.expires_at <= now]
+        if not expired:
+            return messages
+        self.discard(expired, "expired")
+        return [message for message in messages if not NEVER < message.expires_at <= now]
 
     def get(self, no_ack: bool) -> Message | None:
         """One message for basic.get."""
@@ -271,8 +294,14 @@ class Queue:
         idle_until = self.last_used_ms + expires
         if idle_until <= self._clock.now_ms:
             self._surroundings.unused(self)
-        else:
-            self._clock.at(idle_until, self._watch_idleness)
+        elif self._idle_due == NEVER or idle_until < self._idle_due:
+            self._idle_due = idle_until
+            self._clock.at(idle_until, self._idleness_reached)
+
+    def _idleness_reached(self) -> None:
+        if self._clock.now_ms >= self._idle_due:
+            self._idle_due = NEVER
+            self._watch_idleness()
 
     # -- consumers and settings -------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from mirrormq.wire.fields import Table, decode_table, encode_long_string, encode_short_string, encode_table
-from mirrormq.wire.refusals import cannot_decode, text, unknown_method
+from mirrormq.wire.refusals import any_text, cannot_decode, text, unknown_method
 
 CONNECTION_START: Final = 0x000A000A
 CONNECTION_START_OK: Final = 0x000A000B
@@ -1253,10 +1253,10 @@ def decode_basic_publish(payload: bytes) -> BasicPublish:
     try:
         at = 7
         end = at + payload[6]
-        exchange = text(payload[at:end])
+        exchange = any_text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        routing_key = text(payload[at:end])
+        routing_key = any_text(payload[at:end])
         bits = payload[end]
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None

@@ -86,11 +86,16 @@ def unreadable_frame(kind: int, payload: bytes, reason: str = "unknown_frame") -
 
 
 def text(octets: bytes) -> str:
-    """A short string of a method; names must be UTF-8."""
+    """A short string of a method. RabbitMQ wants UTF-8 in all of them but those of basic.publish."""
     try:
         return octets.decode("utf-8")
     except UnicodeDecodeError:
         raise FrameError("Malformed UTF-8 in shortstr", class_id=0) from None
+
+
+def any_text(octets: bytes) -> str:
+    """A short string that may hold any octets."""
+    return octets.decode("utf-8", "surrogateescape")
 
 
 def cannot_decode(payload: bytes) -> FrameError:

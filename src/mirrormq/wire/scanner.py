@@ -39,6 +39,9 @@ class FrameSink(Protocol):
     def held(self) -> bool:
         """The sink can take no more now; the rest stays in the scanner's buffer."""
 
+    def may_publish(self) -> bool:
+        """Asked before each publish; if not, the sink is held and the publish stays in the buffer."""
+
     def frame(self, kind: int, channel: int, payload: bytes) -> None:
         """One frame of any kind."""
 
@@ -89,6 +92,9 @@ class Scanner:
                     marker = f"{{invalid_frame_end_marker,{buffer[end]}}}"
                     raise unreadable_frame(kind, buffer[start:end], marker)
                 if kind == METHOD and self.publishing and buffer.startswith(_BASIC_PUBLISH, start):
+                    if not sink.may_publish():
+                        position = before
+                        break
                     after = self._publishes(buffer, before, position, channel)
                     if after:
                         position = after

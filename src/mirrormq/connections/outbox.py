@@ -1,0 +1,81 @@
+"""The write side of a connection: what waits for the client, and what stops because it waits.
+
+Two kinds of output, with a limit each, because a client may neglect either:
+
+    deliveries   stop when the socket's buffer is full, or when one turn has added as much as that
+    replies      when they are not fetched, the client's requests wait: the connection is held
+
+They are counted apart so that a consumer with a full buffer can still publish and acknowledge. Many
+clients send in one thread and read in the same one later; if deliveries alone could hold their
+requests, they would wait for us and we for them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrormq import limits
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+    from mirrormq.channels.channel import Channel
+    from mirrormq.connections.connection import Connection
+
+
+class Outbox:
+    """The part of a Connection that collects its output."""
+
+    broker: Broker
+    channels: dict[int, Channel]
+
+    def __init__(self) -> None:
+        self.writable = True
+        """False while as much waits to be written as may: no deliveries then."""
+        self.reply_bytes = 0
+        """What is not a delivery and was not taken by the socket while it had room."""
+        self.last_sent_ms = self.broker.clock.now_ms
+        self._output: list[bytes] = []
+        self._delivered_bytes = 0
+        self._socket_full = False
+
+    def output(self: Connection) -> list[bytes]:  # type: ignore[misc]
+        """Where raw bytes for the client go; asking for it means that some will be added."""
+        if not self._output:
+            self.broker.has_output(self)
+        return self._output
+
+    def send(self: Connection, channel: int, payload: bytes) -> None:  # type: ignore[misc]
+        """A method frame."""
+        self.reply_bytes += len(payload)
+        self.output().append(
+            b"\x01" + channel.to_bytes(2, "big") + len(payload).to_bytes(4, "big") + payload + b"\xce"
+        )
+
+    def delivered(self, size_bytes: int) -> None:
+        """Deliveries were added to the output; when there are enough, the next ones wait."""
+        self._delivered_bytes += size_bytes
+        if self._delivered_bytes > limits.SOCKET_OUTPUT_BYTES_MAX:
+            self.writable = False
+
+    def take_output(self) -> list[bytes]:
+        """Everything to write, in order."""
+        output, self._output = self._output, []
+        self.last_sent_ms = self.broker.clock.now_ms
+        self._delivered_bytes = 0
+        if not self._socket_full:
+            self.drained()
+        return output
+
+    def filled(self) -> None:
+        """The socket's buffer is full: the client does not read."""
+        self._socket_full = True
+        self.writable = False
+
+    def drained(self) -> None:
+        """The socket takes data again."""
+        self._socket_full = False
+        self.reply_bytes = 0
+        if not self.writable:
+            self.writable = True
+            for channel in self.channels.values():
+                channel.make_room()
