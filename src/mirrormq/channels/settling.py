@@ -49,7 +49,7 @@ def _recover(channel: Channel, requeue: bool) -> None:
 
 
 def _take(channel: Channel, tag: int, multiple: bool) -> list[Delivery]:
-    deliveries = channel.unacked.take(tag, multiple, channel.last_tag)
+    deliveries = channel.unacked.take(tag, multiple)
     if deliveries is None:
         raise PreconditionFailed(f"unknown delivery tag {tag}")
     return deliveries

@@ -32,19 +32,20 @@ class Unacked:
     def __len__(self) -> int:
         return len(self.by_tag)
 
-    def take(self, tag: int, multiple: bool, last_tag: int) -> list[Delivery] | None:
-        """Remove what an ack, nack or reject names; None if it names nothing that is there."""
+    def take(self, tag: int, multiple: bool) -> list[Delivery] | None:
+        """Remove what an ack, nack or reject names; None if there is no such tag. Also with `multiple`
+        the tag itself must be there; 0 then means all, however many."""
         if not multiple:
             delivery = self.by_tag.pop(tag, None)
             return None if delivery is None else [delivery]
         if tag == 0:
             return self.take_all()
-        pop = self.by_tag.pop
-        if tag > last_tag or tag < self._lowest:
+        if tag not in self.by_tag:
             return None
+        pop = self.by_tag.pop
         found = [delivery for number in range(self._lowest, tag + 1) if (delivery := pop(number, None))]
         self._lowest = tag + 1
-        return found or None
+        return found
 
     @property
     def oldest_ms(self) -> int | None:
@@ -60,11 +61,6 @@ class Unacked:
             self._lowest = max(self.by_tag) + 1
         self.by_tag.clear()
         return found
-
-    def take_of(self, consumer: Consumer) -> list[Delivery]:
-        """Remove what one consumer has."""
-        tags = [tag for tag, delivery in self.by_tag.items() if delivery[2] is consumer]
-        return [self.by_tag.pop(tag) for tag in tags]
 
     def put_back(self, deliveries: list[Delivery]) -> None:
         """A transaction that settled these was rolled back."""

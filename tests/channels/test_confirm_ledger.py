@@ -1,0 +1,116 @@
+"""The ledger tells the client of every publish exactly once, when its last queue has spoken, and truly.
+
+The client of the model does what a client does: an ack or nack settles its number, and with
+`multiple` every number up to it that is still open.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from mirrormq.channels.confirms import ConfirmLedger
+from mirrormq.wire.methods import BasicAck, BasicNack, decode_method
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """A ledger, and the truth about each publish."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = ConfirmLedger()
+        self.waiting: dict[int, int] = {}
+        """Queues that have not spoken, by number."""
+        self.refused: set[int] = set()
+        self.published = 0
+        self.told: dict[int, str] = {}
+        self.methods = 0
+
+    @rule(count=st.integers(1, 6), queues=st.integers(0, 3))
+    def publish(self, count: int, queues: int) -> None:
+        first = self.ledger.take_numbers(count, queues)
+        assert first == self.published + 1
+        self.published += count
+        for number in range(first, first + count):
+            self.waiting[number] = queues
+
+    @precondition(lambda self: any(self.waiting.values()))
+    @rule(data=st.data(), length=st.integers(1, 6))
+    def confirm_a_range(self, data: st.DataObject, length: int) -> None:
+        open_numbers = [number for number, queues in self.waiting.items() if queues]
+        first = last = data.draw(st.sampled_from(open_numbers))
+        while last - first + 1 < length and self.waiting.get(last + 1):
+            last += 1
+        self.ledger.confirmed(first, last)
+        for number in range(first, last + 1):
+            self.waiting[number] -= 1
+
+    @precondition(lambda self: any(self.waiting.values()))
+    @rule(data=st.data())
+    def refuse(self, data: st.DataObject) -> None:
+        number = data.draw(st.sampled_from([number for number, queues in self.waiting.items() if queues]))
+        self.ledger.refused(number)
+        self.refused.add(number)
+        self.waiting[number] -= 1
+
+    @rule()
+    def report(self) -> None:
+        news = self.ledger.has_news
+        before = self.methods
+        self.ledger.report(self.receive)
+        assert (self.methods > before) == news
+        done = {number for number, queues in self.waiting.items() if not queues}
+        assert set(self.told) == done, "everything that is finished is told, and nothing else"
+        for number, verdict in self.told.items():
+            assert verdict == ("nack" if number in self.refused else "ack")
+
+    def receive(self, payload: bytes) -> None:
+        """What a client makes of it."""
+        self.methods += 1
+        method = decode_method(payload)
+        assert isinstance(method, BasicAck | BasicNack)
+        verdict = "ack" if isinstance(method, BasicAck) else "nack"
+        numbers = [method.delivery_tag]
+        if method.multiple:
+            numbers = [number for number in range(1, method.delivery_tag + 1) if number not in self.told]
+        assert numbers
+        for number in numbers:
+            assert 1 <= number <= self.published
+            assert number not in self.told, f"{number} was told twice"
+            assert not self.waiting[number], f"{number} is not finished"
+            self.told[number] = verdict
+
+    @invariant()
+    def nothing_is_told_between_reports(self) -> None:
+        assert all(not self.waiting[number] for number in self.told)
+
+
+TestLedger = LedgerMachine.TestCase
+
+
+@given(counts=st.lists(st.integers(1, 500), min_size=1, max_size=20))
+def test_a_steady_stream_is_confirmed_with_one_method(counts: list[int]) -> None:
+    ledger = ConfirmLedger()
+    sent: list[bytes] = []
+    for count in counts:
+        first = ledger.take_numbers(count, 1)
+        ledger.confirmed(first, first + count - 1)
+    ledger.report(sent.append)
+    assert [decode_method(payload) for payload in sent] == [BasicAck(sum(counts), sum(counts) > 1)]
+    assert ledger.open_count == 0
+
+
+def test_a_straggler_is_told_by_itself_and_passed_over_later() -> None:
+    ledger = ConfirmLedger()
+    sent: list[bytes] = []
+    ledger.take_numbers(5, 1)
+    ledger.confirmed(3, 3)
+    ledger.report(sent.append)
+    ledger.confirmed(1, 2)
+    ledger.confirmed(4, 5)
+    ledger.report(sent.append)
+    methods = [decode_method(payload) for payload in sent]
+    assert methods[0] == BasicAck(3, False)
+    assert methods[1] == BasicAck(2, True)
+    assert methods[2:] == [BasicAck(5, True)]

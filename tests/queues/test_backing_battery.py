@@ -1,0 +1,314 @@
+"""Every BackingQueue does all that the seam's text asks, whatever happens to it in whatever order.
+
+A state machine publishes, fetches, acknowledges, requeues, purges, erases and restarts one queue on
+a real journal over a simulated disk, and keeps a plain list beside it. Limits are tiny, so nearly
+every message is paged out and read back. Each kind of keeper runs the same machine.
+
+    EXAMPLES=2000 pytest tests/queues/test_backing_battery.py      for a longer look
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from mirrormq import limits
+from mirrormq.broker.queue_factory import make_keeper
+from mirrormq.queues.message import NEVER, Message
+from mirrormq.queues.paged import HotBudget
+from mirrormq.queues.settings import QueueSettings
+from tests.queues.support import body, make_disk, make_message, open_journal, tiny_limits
+
+EXAMPLES = int(os.environ.get("EXAMPLES", "30"))
+NOW_MS = 1_000
+BUDGET_BYTES = 8_000
+"""About eighteen small messages: sometimes the node is over it, mostly not."""
+
+
+@dataclass
+class Entry:
+    """What the model knows of one message."""
+
+    sequence: int
+    body: bytes
+    persistent: bool
+    level: int
+    expires_at: int
+    redelivered: bool = False
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A message that a test is about to publish."""
+
+    size: int
+    persistent: bool
+    priority: int
+    expires_at: int
+
+
+drafts = st.builds(
+    Draft,
+    size=st.sampled_from([0, 3, 10, 40, 120]),
+    persistent=st.booleans(),
+    priority=st.integers(0, 12),
+    expires_at=st.sampled_from([NEVER, NEVER, NOW_MS - 1, NOW_MS, NOW_MS + 1, 5_000]),
+)
+
+
+class Battery(RuleBasedStateMachine):
+    """One queue and its model; subclasses say of what kind."""
+
+    kind = QueueSettings()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        tiny_limits(self.patch)
+        self.warnings: list[str] = []
+        self.budget = HotBudget(BUDGET_BYTES)
+        self.queue_id = 0
+        self.bodies = 0
+
+    @initialize(seed=st.integers(0, 1 << 16))
+    def start(self, seed: int) -> None:
+        self.disk = make_disk(seed)
+        self.journal = open_journal(self.disk)
+        self.make_queue()
+
+    def make_queue(self) -> None:
+        """A new, empty queue, as after a declare."""
+        self.queue_id += 1
+        self.ready: list[Entry] = []
+        self.unacked: dict[int, tuple[Entry, Message]] = {}
+        self.highest = 0
+        self.delivered_up_to = 0
+        self.open_queue()
+
+    def open_queue(self) -> None:
+        store = self.journal.queue(self.queue_id)
+        self.queue = make_keeper(store, self.kind, self.budget, self.warnings.append)
+
+    def teardown(self) -> None:
+        self.patch.undo()
+
+    # -- the model ------------------------------------------------------------------------------
+
+    def level(self, priority: int) -> int:
+        """Priorities above the highest count as the highest; without priorities all are equal."""
+        return 0 if self.kind.max_priority is None else min(priority, self.kind.max_priority)
+
+    def in_order(self) -> list[Entry]:
+        """What is ready, the next one first."""
+        return sorted(self.ready, key=lambda entry: (-entry.level, entry.sequence))
+
+    def took(self, messages: list[Message]) -> None:
+        """These have left the ready ones; each is what the model thinks it is."""
+        by_sequence = {entry.sequence: entry for entry in self.ready}
+        for message in messages:
+            entry = by_sequence[message.sequence]
+            assert body(message) == entry.body
+            assert message.body_size == len(entry.body)
+            assert message.redelivered == entry.redelivered
+            assert message.envelope.persistent == entry.persistent
+            assert message.expires_at == entry.expires_at
+            self.ready.remove(entry)
+            self.unacked[message.sequence] = (entry, message)
+
+    # -- what is done to it ---------------------------------------------------------------------
+
+    @rule(batch=st.lists(drafts, min_size=1, max_size=9))
+    def publish(self, batch: list[Draft]) -> None:
+        messages = []
+        for draft in batch:
+            self.bodies += 1
+            text = b"%d:" % self.bodies + b"x" * draft.size
+            messages.append(
+                make_message(
+                    text, persistent=draft.persistent, priority=draft.priority, expires_at=draft.expires_at
+                )
+            )
+        self.queue.publish(messages)
+        for draft, message in zip(batch, messages, strict=True):
+            self.highest += 1
+            assert message.sequence == self.highest
+            level = self.level(draft.priority)
+            self.ready.append(Entry(self.highest, body(message), draft.persistent, level, draft.expires_at))
+
+    @rule(limit=st.integers(1, 9), limit_bytes=st.sampled_from([1, 50, 200, 1 << 40]), deliver=st.booleans())
+    def fetch(self, limit: int, limit_bytes: int, deliver: bool) -> None:
+        expected = self.in_order()
+        messages = self.queue.fetch(limit, limit_bytes)
+        assert len(messages) <= limit
+        assert bool(messages) == bool(expected), "a fetch is empty only if nothing is ready"
+        sizes = [message.body_size for message in messages]
+        assert len(sizes) <= 1 or sum(sizes) <= limit_bytes
+        assert [message.sequence for message in messages] == [e.sequence for e in expected[: len(messages)]]
+        self.took(messages)
+        if deliver and messages:
+            self.delivered_up_to = max(self.delivered_up_to, messages[-1].sequence)
+            self.queue.delivered(messages[-1].sequence)
+
+    @rule()
+    def peek(self) -> None:
+        expected = self.in_order()
+        message = self.queue.peek()
+        assert (message and message.sequence) == (expected[0].sequence if expected else None)
+
+    @rule(now_ms=st.sampled_from([NOW_MS - 2, NOW_MS, NOW_MS + 1]))
+    def take_expired(self, now_ms: int) -> None:
+        expected = []
+        for level in {entry.level for entry in self.ready}:
+            for entry in [entry for entry in self.in_order() if entry.level == level]:
+                if not NEVER < entry.expires_at <= now_ms:
+                    break
+                expected.append(entry.sequence)
+        messages = self.queue.take_expired(now_ms)
+        assert sorted(message.sequence for message in messages) == sorted(expected)
+        self.took(messages)
+
+    @rule()
+    def next_expiry(self) -> None:
+        heads = {entry.level: entry for entry in reversed(self.in_order())}
+        expiries = [entry.expires_at for entry in heads.values() if entry.expires_at != NEVER]
+        assert self.queue.next_expiry() == min(expiries, default=NEVER)
+
+    @precondition(lambda self: self.unacked)
+    @rule(data=st.data())
+    def acknowledge(self, data: st.DataObject) -> None:
+        self.queue.acknowledge(self.choose(data)[1])
+
+    @precondition(lambda self: self.unacked)
+    @rule(data=st.data())
+    def requeue(self, data: st.DataObject) -> None:
+        entries, messages = self.choose(data)
+        self.queue.requeue(messages)
+        for entry in entries:
+            entry.redelivered = True
+        self.ready += entries
+
+    def choose(self, data: st.DataObject) -> tuple[list[Entry], list[Message]]:
+        """Some of the unacknowledged ones, in any order; the model forgets them."""
+        chosen = data.draw(st.permutations(sorted(self.unacked)), label="sequences")
+        chosen = chosen[: data.draw(st.integers(1, len(chosen)), label="count")]
+        pairs = [self.unacked.pop(sequence) for sequence in chosen]
+        return [entry for entry, _ in pairs], [message for _, message in pairs]
+
+    @rule()
+    def purge(self) -> None:
+        assert self.queue.purge() == len(self.ready)
+        self.ready.clear()
+
+    @rule()
+    def erase(self) -> None:
+        self.queue.erase()
+        assert (self.queue.ready_count, self.queue.unacked_count) == (0, 0)
+        assert (self.queue.ready_bytes, self.queue.unacked_bytes) == (0, 0)
+        assert self.budget.used_bytes == 0
+        self.journal.flush(sync=True)
+        assert self.journal.queue(self.queue_id).live_count == 0
+        self.make_queue()
+
+    @rule(lazy=st.booleans())
+    def change_mode(self, lazy: bool) -> None:
+        self.queue.lazy = lazy
+
+    @rule(sync=st.booleans())
+    def flush(self, sync: bool) -> None:
+        self.journal.flush(sync=sync)
+
+    @rule()
+    def housekeeping(self) -> None:
+        self.journal.flush(sync=True)
+        self.journal.housekeeping(4_000)
+
+    @precondition(lambda self: self.kind.durable)
+    @rule(way=st.sampled_from(["stop", "kill", "power"]))
+    def restart(self, way: str) -> None:
+        if way == "stop":
+            self.journal.close()
+        elif way == "kill":
+            self.journal.flush(sync=False)
+            self.disk.kill()
+        else:
+            self.journal.flush(sync=True)
+            self.disk.crash()
+        self.journal = open_journal(self.disk)
+        self.budget.used_bytes = 0
+        self.open_queue()
+        held = [entry for entry, _ in self.unacked.values()]
+        self.ready = [entry for entry in self.ready + held if entry.persistent]
+        self.unacked.clear()
+        for entry in self.ready:
+            entry.redelivered = entry.sequence <= self.delivered_up_to
+        assert self.queue.next_sequence > self.highest, "a number would be used again"
+        self.highest = self.queue.next_sequence - 1
+
+    # -- what always holds ----------------------------------------------------------------------
+
+    @invariant()
+    def counts_exactly(self) -> None:
+        assert self.queue.ready_count == len(self.ready)
+        assert self.queue.ready_bytes == sum(len(entry.body) for entry in self.ready)
+        assert self.queue.unacked_count == len(self.unacked)
+        assert self.queue.unacked_bytes == sum(len(entry.body) for entry, _ in self.unacked.values())
+
+    @invariant()
+    def spends_what_it_says(self) -> None:
+        held = [len(entry.body) + limits.MESSAGE_OVERHEAD_BYTES for entry, _ in self.unacked.values()]
+        waiting = [len(entry.body) + limits.MESSAGE_OVERHEAD_BYTES for entry in self.ready]
+        assert sum(held) <= self.budget.used_bytes <= sum(held) + sum(waiting)
+
+    @invariant()
+    def loses_nothing_to_damage(self) -> None:
+        assert not self.warnings
+
+
+KINDS = {
+    "Durable": QueueSettings(durable=True),
+    "Transient": QueueSettings(),
+    "DurableLazy": QueueSettings(durable=True, lazy=True),
+    "TransientLazy": QueueSettings(lazy=True),
+    "DurablePriorities": QueueSettings(durable=True, max_priority=9),
+    "TransientPriorities": QueueSettings(max_priority=3),
+    "DurableLazyPriorities": QueueSettings(durable=True, max_priority=2, lazy=True),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_keeper_does_its_duties(kind: str) -> None:
+    machine = type(kind, (Battery,), {"kind": KINDS[kind]})
+    profile = settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
+    run_state_machine_as_test(machine, settings=profile)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_is_bounded_whatever_the_backlog(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_limits(monkeypatch)
+    budget = HotBudget(BUDGET_BYTES)
+    journal = open_journal(make_disk(), segment_bytes=1 << 20)
+    queue = make_keeper(journal.queue(1), KINDS[kind], budget, lambda warning: None)
+    for number in range(3_000):
+        queue.publish([make_message(b"%d" % number, persistent=number % 2 == 0, priority=number % 5)])
+    levels = 1 + (KINDS[kind].max_priority or 0)
+    most = levels * (limits.HEAD_MESSAGES + 1) * (limits.MESSAGE_OVERHEAD_BYTES + 4)
+    assert budget.used_bytes <= most
+    taken = 0
+    while messages := queue.fetch(50):
+        taken += len(messages)
+        queue.acknowledge(messages)
+        assert budget.used_bytes <= most
+    assert taken == 3_000
+    assert budget.used_bytes == 0
