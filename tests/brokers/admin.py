@@ -1,8 +1,8 @@
 """What AMQP cannot say: users, permissions, policies, limits, tracing, alarms. One interface, two brokers.
 
-RabbitMQ is told through its management API, because a run of `rabbitmqctl` costs most of a second, and through
-`rabbitmqctl` only where the API has no word for it. MirrorMQ is told through `mirrormqctl`, whose verbs and
-arguments are `rabbitmqctl`'s: so every call here also tests those.
+RabbitMQ is told through its management API, because a run of `rabbitmqctl` costs most of a second, and
+through `rabbitmqctl` only where the API has no word for it. MirrorMQ is told through `mirrormqctl`, whose
+verbs and arguments are `rabbitmqctl`'s: so every call here also tests those.
 """
 
 from __future__ import annotations
@@ -27,21 +27,18 @@ class Admin(ABC):
     """Orders to one running broker; each returns when the order has been carried out."""
 
     OF_A_VHOST: ClassVar[frozenset[str]] = frozenset(
-        "set_permissions set_topic_permissions set_policy clear_policy set_operator_policy clear_operator_policy "
-        "set_vhost_limits clear_vhost_limits trace_on trace_off".split()
+        ["set_permissions", "set_topic_permissions", "set_policy", "clear_policy", "set_operator_policy", "clear_operator_policy", "set_vhost_limits", "clear_vhost_limits", "trace_on", "trace_off"]
     )
     """Orders whose first argument is a vhost."""
 
-    def add_vhosts(self, names: list[str]) -> None:
-        """Many vhosts at once, open to guest."""
-        self.import_definitions(
-            {
-                "vhosts": [{"name": name} for name in names],
-                "permissions": [
-                    {"user": "guest", "vhost": name, "configure": ".*", "write": ".*", "read": ".*"} for name in names
-                ],
-            }
-        )
+    def prepare(self, vhosts: list[str]) -> None:
+        """These vhosts are going to be used, each for a while, by guest."""
+
+    def enter(self, vhost: str) -> None:
+        """Now this one is: it must exist and be open to guest."""
+
+    def leave(self, vhost: str) -> None:
+        """It will not be used again."""
 
     @abstractmethod
     def import_definitions(self, definitions: Definition) -> None: ...
@@ -59,13 +56,25 @@ class Admin(ABC):
     def set_topic_permissions(self, vhost: str, user: str, exchange: str, write: str, read: str) -> None: ...
     @abstractmethod
     def set_policy(
-        self, vhost: str, name: str, pattern: str, definition: Definition, apply_to: str = "all", priority: int = 0
+        self,
+        vhost: str,
+        name: str,
+        pattern: str,
+        definition: Definition,
+        apply_to: str = "all",
+        priority: int = 0,
     ) -> None: ...
     @abstractmethod
     def clear_policy(self, vhost: str, name: str) -> None: ...
     @abstractmethod
     def set_operator_policy(
-        self, vhost: str, name: str, pattern: str, definition: Definition, apply_to: str = "all", priority: int = 0
+        self,
+        vhost: str,
+        name: str,
+        pattern: str,
+        definition: Definition,
+        apply_to: str = "all",
+        priority: int = 0,
     ) -> None: ...
     @abstractmethod
     def clear_operator_policy(self, vhost: str, name: str) -> None: ...
@@ -96,7 +105,9 @@ class RabbitAdmin(Admin):
 
     def request(self, method: str, path: list[str], body: Any = None) -> Any:
         if not hasattr(self._local, "connection"):
-            self._local.connection = http.client.HTTPConnection("127.0.0.1", self._broker.management_port, timeout=60)
+            self._local.connection = http.client.HTTPConnection(
+                "127.0.0.1", self._broker.management_port, timeout=60
+            )
         connection: http.client.HTTPConnection = self._local.connection
         address = "/api/" + "/".join(quote(part, safe="") for part in path)
         connection.request(method, address, None if body is None else json.dumps(body), self._headers)
@@ -105,6 +116,13 @@ class RabbitAdmin(Admin):
         if answer.status >= 300:
             raise RuntimeError(f"{method} {address}: {answer.status} {data.decode(errors='replace')}")
         return json.loads(data) if data else None
+
+    def enter(self, vhost: str) -> None:
+        """One at a time: RabbitMQ needs longer for each new vhost the more it has."""
+        self.add_vhost(vhost)
+
+    def leave(self, vhost: str) -> None:
+        self.delete_vhost(vhost)
 
     def import_definitions(self, definitions: Definition) -> None:
         self.request("POST", ["definitions"], definitions)
@@ -132,7 +150,13 @@ class RabbitAdmin(Admin):
         )
 
     def set_policy(
-        self, vhost: str, name: str, pattern: str, definition: Definition, apply_to: str = "all", priority: int = 0
+        self,
+        vhost: str,
+        name: str,
+        pattern: str,
+        definition: Definition,
+        apply_to: str = "all",
+        priority: int = 0,
     ) -> None:
         self._put_policy("policies", vhost, name, pattern, definition, apply_to, priority)
 
@@ -140,7 +164,13 @@ class RabbitAdmin(Admin):
         self.request("DELETE", ["policies", vhost, name])
 
     def set_operator_policy(
-        self, vhost: str, name: str, pattern: str, definition: Definition, apply_to: str = "all", priority: int = 0
+        self,
+        vhost: str,
+        name: str,
+        pattern: str,
+        definition: Definition,
+        apply_to: str = "all",
+        priority: int = 0,
     ) -> None:
         self._put_policy("operator-policies", vhost, name, pattern, definition, apply_to, priority)
 
@@ -180,6 +210,16 @@ class MirrorAdmin(Admin):
     def __init__(self, broker: MirrorMQ) -> None:
         self._control = broker.control
 
+    def prepare(self, vhosts: list[str]) -> None:
+        """All at once: starting a program for each would take longer than the scripts."""
+        everything = {"configure": ".*", "write": ".*", "read": ".*"}
+        self.import_definitions(
+            {
+                "vhosts": [{"name": name} for name in vhosts],
+                "permissions": [{"user": "guest", "vhost": name, **everything} for name in vhosts],
+            }
+        )
+
     def import_definitions(self, definitions: Definition) -> None:
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(definitions, file)
@@ -207,7 +247,13 @@ class MirrorAdmin(Admin):
         self._control("set_topic_permissions", "-p", vhost, user, exchange, write, read)
 
     def set_policy(
-        self, vhost: str, name: str, pattern: str, definition: Definition, apply_to: str = "all", priority: int = 0
+        self,
+        vhost: str,
+        name: str,
+        pattern: str,
+        definition: Definition,
+        apply_to: str = "all",
+        priority: int = 0,
     ) -> None:
         self._policy("set_policy", vhost, name, pattern, definition, apply_to, priority)
 
@@ -215,7 +261,13 @@ class MirrorAdmin(Admin):
         self._control("clear_policy", "-p", vhost, name)
 
     def set_operator_policy(
-        self, vhost: str, name: str, pattern: str, definition: Definition, apply_to: str = "all", priority: int = 0
+        self,
+        vhost: str,
+        name: str,
+        pattern: str,
+        definition: Definition,
+        apply_to: str = "all",
+        priority: int = 0,
     ) -> None:
         self._policy("set_operator_policy", vhost, name, pattern, definition, apply_to, priority)
 

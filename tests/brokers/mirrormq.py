@@ -113,7 +113,10 @@ class MirrorMQ:
         return done.stdout
 
     def environment(self) -> dict[str, str]:
-        return os.environ | {"MIRRORMQ_RUNTIME_DIR": str(self.directory / "run"), "MIRRORMQ_COOKIE": "differential"}
+        return os.environ | {
+            "MIRRORMQ_RUNTIME_DIR": str(self.directory / "run"),
+            "MIRRORMQ_COOKIE": "differential",
+        }
 
     def _wait_until_serving(self) -> None:
         assert self._process is not None

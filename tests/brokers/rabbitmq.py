@@ -155,7 +155,9 @@ class RabbitMQ:
             self._configuration,
         ]
         (base / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
-        (base / "advanced.config").write_text(f"[{{rabbit, [{{channel_tick_interval, {CHANNEL_TICK_MS}}}]}}].\n")
+        (base / "advanced.config").write_text(
+            f"[{{rabbit, [{{channel_tick_interval, {CHANNEL_TICK_MS}}}]}}].\n"
+        )
         (base / "enabled_plugins").write_text(f"[{','.join(PLUGINS)}].\n")
 
     def _wait_until_serving(self) -> None:

@@ -71,7 +71,9 @@ class Connection:
         except OSError:
             pass  # the broker has closed; what it said before is still to be read
 
-    def send_frame(self, kind: int, channel: int, payload: bytes, *, end: int = codec.FRAME_END, say: str) -> None:
+    def send_frame(
+        self, kind: int, channel: int, payload: bytes, *, end: int = codec.FRAME_END, say: str
+    ) -> None:
         self.send_raw(codec.frame(kind, channel, payload, end), say)
 
     # -- receiving -----------------------------------------------------------------------------------
@@ -344,8 +346,10 @@ class Channel(Verbs):
 
     @property
     def _ending(self) -> bool:
-        return self.closed or self.connection.ended_or_ending or any(
-            isinstance(heard, Method) and heard.name == "channel.close" for heard in self.inbox
+        return (
+            self.closed
+            or self.connection.ended_or_ending
+            or any(isinstance(heard, Method) and heard.name == "channel.close" for heard in self.inbox)
         )
 
     def hidden_call(self, method: str, **fields: Any) -> Method | None:

@@ -177,7 +177,9 @@ class Reader:
 
 
 _NUMBERS = {"octet": ">B", "short": ">H", "long": ">I", "longlong": ">Q", "timestamp": ">Q"}
-DEFAULTS: dict[str, Any] = {"shortstr": "", "longstr": "", "table": {}, "bit": False} | dict.fromkeys(_NUMBERS, 0)
+DEFAULTS: dict[str, Any] = {"shortstr": "", "longstr": "", "table": {}, "bit": False} | dict.fromkeys(
+    _NUMBERS, 0
+)
 
 
 def _encode_field(kind: str, value: Any) -> bytes:

@@ -50,6 +50,14 @@ class Context:
         )  # fmt: skip
         return connection
 
+    def refused(self, user: str = "guest", password: str = "guest") -> None:
+        """A handshake that the broker is to refuse; its refusal is written down."""
+        try:
+            self.connect(user, password)
+        except Stopped:
+            return
+        self.transcript.add("- the connection was let in")
+
     @property
     def connection(self) -> Connection:
         """The script's first connection, opened when first needed."""
@@ -57,7 +65,9 @@ class Context:
             self._first = self.connect()
         return self._first
 
-    def channel(self, connection: Connection | None = None, number: int = 0, *, plain: bool = False) -> Channel:
+    def channel(
+        self, connection: Connection | None = None, number: int = 0, *, plain: bool = False
+    ) -> Channel:
         """A channel that is open, on the script's first connection or on another one; `plain`: see client.py."""
         connection = connection or self.connection
         channel = connection.channel(number or max(connection.channels) + 1)

@@ -39,7 +39,9 @@ def main() -> int:
             if text != first[name]:
                 unsteady = True
                 print(f"--- {name} differs between runs")
-                sys.stdout.writelines(difflib.unified_diff(first[name].splitlines(True), text.splitlines(True)))
+                sys.stdout.writelines(
+                    difflib.unified_diff(first[name].splitlines(True), text.splitlines(True))
+                )
     print(f"{len(first)} scripts recorded")
     return int(unsteady)
 

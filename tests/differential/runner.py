@@ -63,14 +63,16 @@ def script(body: Body | None = None, *, name: str = "", alone: bool = False) -> 
 def run(scripts: Iterable[Script], broker: Broker, admin: Admin) -> dict[str, str]:
     """Each script's transcript by its name."""
     chosen = list(scripts)
-    admin.add_vhosts([one.vhost for one in chosen])
+    admin.prepare([one.vhost for one in chosen])
     with ThreadPoolExecutor(WORKERS) as pool:
         together = [one for one in chosen if not one.alone]
-        done = dict(zip((one.name for one in together), pool.map(lambda one: run_one(one, broker, admin), together)))
+        texts = pool.map(lambda one: run_one(one, broker, admin), together)
+        done = {one.name: text for one, text in zip(together, texts, strict=True)}
     return done | {one.name: run_one(one, broker, admin) for one in chosen if one.alone}
 
 
 def run_one(one: Script, broker: Broker, admin: Admin) -> str:
+    admin.enter(one.vhost)
     context = Context(one.vhost, broker.amqp_port, broker.node_name, admin)
     try:
         one.body(context)
@@ -81,6 +83,7 @@ def run_one(one: Script, broker: Broker, admin: Admin) -> str:
         context.transcript.add(f"FAILED {type(error).__name__}: {error}")
     finally:
         context.close()
+        admin.leave(one.vhost)
     return context.transcript.text()
 
 

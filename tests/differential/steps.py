@@ -39,7 +39,9 @@ def authenticated(c: Context) -> Connection:
     return connection
 
 
-def tune_ok(connection: Connection, channel_max: int = 2047, frame_max: int = FRAME_MAX, heartbeat: int = 0) -> None:
+def tune_ok(
+    connection: Connection, channel_max: int = 2047, frame_max: int = FRAME_MAX, heartbeat: int = 0
+) -> None:
     connection.zero.send(
         "connection.tune-ok", channel_max=channel_max, frame_max=frame_max, heartbeat=heartbeat
     )

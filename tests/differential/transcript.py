@@ -23,10 +23,9 @@ from typing import Any
 from tests.differential.codec import METHODS, Method, Typed, typed
 
 VOLATILE_KEYS = frozenset(
-    "pid owner_pid connection user_who_performed_action_pid timestamp_in_ms time node peer_port port connected_at "
-    "connection_name name_of_connection channel_pid".split()
+    ["pid", "owner_pid", "connection", "user_who_performed_action_pid", "timestamp_in_ms", "time", "node", "peer_port", "port", "connected_at", "connection_name", "name_of_connection", "channel_pid"]
 )
-PRODUCT_KEYS = frozenset("product version platform copyright information cluster_name".split())
+PRODUCT_KEYS = frozenset(["product", "version", "platform", "copyright", "information", "cluster_name"])
 OUR_EXTRA_KEYS = frozenset({"broker", "broker_version"})
 PLAUSIBLE_CLOCK = 1_000_000_000
 GENERATED = re.compile(
@@ -118,7 +117,9 @@ def show_field(name: str, value: Any) -> str:
     if name == "client-properties" and value == {"capabilities": CAPABILITIES}:
         return "client-properties=<usual>"
     if isinstance(value, dict):
-        return f"{name}=" + (show_server_properties(value) if name == "server-properties" else show_table(value))
+        return f"{name}=" + (
+            show_server_properties(value) if name == "server-properties" else show_table(value)
+        )
     if isinstance(value, bytes) and name == "arguments":
         return f"{name}=raw {value.hex(' ')}"
     if isinstance(value, str | bytes):
@@ -135,7 +136,9 @@ def show_sent(name: str, fields: dict[str, Any]) -> str:
 
 def show_received(method: Method) -> str:
     """A received method: every field."""
-    return " ".join([method.name, *(show_field(key, method.fields[key]) for key, _ in METHODS[method.name].fields)])
+    return " ".join(
+        [method.name, *(show_field(key, method.fields[key]) for key, _ in METHODS[method.name].fields)]
+    )
 
 
 def show_content(properties: dict[str, Any], body: bytes) -> str:

@@ -30,14 +30,20 @@ class Verbs:
     def exchange(
         self, exchange: str, kind: str = "direct", arguments: dict[str, Any] | None = None, **flags: bool
     ) -> Method:
-        return self.call("exchange.declare", exchange=exchange, type=kind, **flags, **_optional(arguments=arguments))
+        return self.call(
+            "exchange.declare", exchange=exchange, type=kind, **flags, **_optional(arguments=arguments)
+        )
 
-    def bind(self, queue: str, exchange: str, key: str = "", arguments: dict[str, Any] | None = None) -> Method:
+    def bind(
+        self, queue: str, exchange: str, key: str = "", arguments: dict[str, Any] | None = None
+    ) -> Method:
         return self.call(
             "queue.bind", queue=queue, exchange=exchange, routing_key=key, **_optional(arguments=arguments)
         )
 
-    def unbind(self, queue: str, exchange: str, key: str = "", arguments: dict[str, Any] | None = None) -> Method:
+    def unbind(
+        self, queue: str, exchange: str, key: str = "", arguments: dict[str, Any] | None = None
+    ) -> Method:
         return self.call(
             "queue.unbind", queue=queue, exchange=exchange, routing_key=key, **_optional(arguments=arguments)
         )
@@ -46,11 +52,19 @@ class Verbs:
         self, destination: str, source: str, key: str = "", arguments: dict[str, Any] | None = None
     ) -> Method:
         return self.call(
-            "exchange.bind", destination=destination, source=source, routing_key=key, **_optional(arguments=arguments)
+            "exchange.bind",
+            destination=destination,
+            source=source,
+            routing_key=key,
+            **_optional(arguments=arguments),
         )
 
-    def consume(self, queue: str, tag: str = "", arguments: dict[str, Any] | None = None, **flags: bool) -> Method:
-        return self.call("basic.consume", queue=queue, consumer_tag=tag, **flags, **_optional(arguments=arguments))
+    def consume(
+        self, queue: str, tag: str = "", arguments: dict[str, Any] | None = None, **flags: bool
+    ) -> Method:
+        return self.call(
+            "basic.consume", queue=queue, consumer_tag=tag, **flags, **_optional(arguments=arguments)
+        )
 
     def cancel(self, tag: str) -> Method:
         return self.call("basic.cancel", consumer_tag=tag)
@@ -59,7 +73,9 @@ class Verbs:
         return self.call("basic.get", queue=queue, **flags)
 
     def qos(self, count: int, *, everywhere: bool = False, size: int = 0) -> Method:
-        return self.call("basic.qos", prefetch_count=count, **_optional(**{"global": everywhere}, prefetch_size=size))
+        return self.call(
+            "basic.qos", prefetch_count=count, **_optional(**{"global": everywhere}, prefetch_size=size)
+        )
 
     def ack(self, tag: int, **flags: bool) -> None:
         self.send("basic.ack", delivery_tag=tag, **flags)

@@ -20,7 +20,9 @@ def method(name: str, **fields: object) -> bytes:
 @script
 def frame_wrong_end_octet(c: Context) -> None:
     c.channel()
-    c.connection.send_frame(METHOD, 1, method("queue.declare", queue="q"), end=0xCD, say="queue.declare ending in CD")
+    c.connection.send_frame(
+        METHOD, 1, method("queue.declare", queue="q"), end=0xCD, say="queue.declare ending in CD"
+    )
     c.connection.zero.read()
 
 
@@ -71,7 +73,9 @@ def frame_too_large_by_its_head(c: Context) -> None:
 def frame_too_large_for_small_frame_max(c: Context) -> None:
     a = c.connect(frame_max=4096)
     ch = c.channel(a)
-    a.send_frame(METHOD, 1, method("queue.declare", queue="q", arguments={"a": "x" * 5000}), say="large queue.declare")
+    a.send_frame(
+        METHOD, 1, method("queue.declare", queue="q", arguments={"a": "x" * 5000}), say="large queue.declare"
+    )
     ch.read()
 
 
@@ -151,7 +155,9 @@ def body_on_channel_zero(c: Context) -> None:
 @script
 def connection_method_on_channel(c: Context) -> None:
     ch = c.channel()
-    c.connection.send_frame(METHOD, 1, method("connection.close", reply_code=200), say="connection.close on channel 1")
+    c.connection.send_frame(
+        METHOD, 1, method("connection.close", reply_code=200), say="connection.close on channel 1"
+    )
     ch.read()
 
 
@@ -185,14 +191,18 @@ def method_payload_empty(c: Context) -> None:
 @script
 def method_arguments_cut(c: Context) -> None:
     ch = c.channel()
-    c.connection.send_frame(METHOD, 1, method("queue.declare", queue="quite long")[:-12], say="cut queue.declare")
+    c.connection.send_frame(
+        METHOD, 1, method("queue.declare", queue="quite long")[:-12], say="cut queue.declare"
+    )
     ch.read()
 
 
 @script
 def method_arguments_too_long(c: Context) -> None:
     ch = c.channel()
-    c.connection.send_frame(METHOD, 1, method("queue.declare", queue="q") + b"zz", say="queue.declare and two octets")
+    c.connection.send_frame(
+        METHOD, 1, method("queue.declare", queue="q") + b"zz", say="queue.declare and two octets"
+    )
     ch.read()
 
 
@@ -207,7 +217,9 @@ def method_basic_publish_too_long(c: Context) -> None:
 def method_table_longer_than_frame(c: Context) -> None:
     ch = c.channel()
     payload = method("queue.declare", queue="q")[:-4] + struct.pack(">I", 400) + b"abc"
-    c.connection.send_frame(METHOD, 1, payload, say="queue.declare with a table of 400 octets that are not there")
+    c.connection.send_frame(
+        METHOD, 1, payload, say="queue.declare with a table of 400 octets that are not there"
+    )
     ch.read()
 
 
@@ -275,7 +287,9 @@ def content_body_without_method(c: Context) -> None:
 def content_header_of_other_class(c: Context) -> None:
     ch = c.channel()
     c.connection.send_frame(METHOD, 1, PUBLISH, say="basic.publish")
-    c.connection.send_frame(HEADER, 1, codec.encode_header(3, {}, class_id=50), say="content header of class 50")
+    c.connection.send_frame(
+        HEADER, 1, codec.encode_header(3, {}, class_id=50), say="content header of class 50"
+    )
     ch.read()
 
 

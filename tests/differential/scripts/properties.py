@@ -59,11 +59,13 @@ def arguments_every_field_type(c: Context) -> None:
 
 
 @script
-def header_unknown_field_type_only_carried(c: Context) -> None:
-    """Type L is not RabbitMQ's; as the headers are looked at for CC, the connection ends."""
+def header_unusual_field_types(c: Context) -> None:
+    """Type L is read as a signed number, type Z as nothing at all."""
     ch = c.channel()
     ch.queue("q")
     ch.publish("", "q", "x", headers={"a": Typed("L", 5)})
+    ch.get("q", no_ack=True)
+    ch.publish("", "q", "y", headers={"a": Typed("Z", b"\0\0\0\0")})
     ch.send("basic.qos", prefetch_count=1)
     ch.read()
 
@@ -193,14 +195,13 @@ def user_id_impersonator(c: Context) -> None:
 
 @script
 def delivery_mode_values(c: Context) -> None:
-    ch = c.channel()
-    ch.queue("q", durable=True)
+    c.channel().queue("q", durable=True)
     for mode in (0, 1, 2, 3, 255):
+        ch = c.channel()
         ch.publish("", "q", str(mode), delivery_mode=mode)
-        c.settle()
-        if ch.closed:
-            return
-    for _ in range(5):
+        c.settle(on=[ch])
+    ch = c.channel()
+    for _ in range(3):
         ch.get("q", no_ack=True)
 
 
@@ -279,7 +280,7 @@ def property_longest_strings(c: Context) -> None:
 
 
 @script
-def timestamp_highest(c: Context) -> None:
+def timestamp_zero(c: Context) -> None:
     ch = c.channel()
     ch.queue("q")
     ch.publish("", "q", "x", timestamp=0)

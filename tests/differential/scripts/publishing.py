@@ -24,7 +24,9 @@ def publish_missing_exchange_mandatory(c: Context) -> None:
 def publish_mandatory_returned(c: Context) -> None:
     """Returned as it came: properties, headers, body."""
     ch = c.channel()
-    ch.publish("amq.direct", "nobody", "body", mandatory=True, headers={"a": [1, {"b": None}]}, message_id="m")
+    ch.publish(
+        "amq.direct", "nobody", "body", mandatory=True, headers={"a": [1, {"b": None}]}, message_id="m"
+    )
     ch.read()
 
 

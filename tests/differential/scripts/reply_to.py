@@ -77,9 +77,7 @@ def reply_to_nobody_there(c: Context) -> None:
     asker.wait_for_hidden_confirms()
     address = server.get("rpc", no_ack=True).properties["reply-to"]
     asking.zero.call("connection.close", reply_code=200)
-    c.until(
-        "the address is dead", lambda: c.observe("queue.declare", queue=address, passive=True) is None
-    )
+    c.until("the address is dead", lambda: c.observe("queue.declare", queue=address, passive=True) is None)
     server.publish("", address, "too late", mandatory=True)
     c.settle(on=[server])
 
