@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -157,6 +158,20 @@ def test_a_foreground_cluster_ends_with_its_nodes_on_sigterm(tmp_path: Path) -> 
         assert "Ctrl-C" in lines[1]
         assert LocalCluster.load(tmp_path).status()[0]["running"]
         program.send_signal(signal.SIGTERM)
+        assert program.wait(DEADLINE_S) == 0
+    assert not LocalCluster.load(tmp_path).status()[0]["running"]
+
+
+def test_a_foreground_cluster_interrupted_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mirrormq.cli.main", "cluster", "up", "--nodes", "1"]
+    command += ["--data", str(tmp_path), "--amqp-port", str(free_ports(1))]
+    environment = {**os.environ, "MIRRORMQ_RUNTIME_DIR": str(tmp_path / "run")}
+    deadline = time.monotonic() + DEADLINE_S
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as program:
+        while not (tmp_path / "cluster.json").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        program.send_signal(signal.SIGINT)
         assert program.wait(DEADLINE_S) == 0
     assert not LocalCluster.load(tmp_path).status()[0]["running"]
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from mirrormq.cli.processes import ClusterError, LocalCluster, interrupt_on_signals
+from mirrormq.cli.processes import ClusterError, LocalCluster, stopped_by_signals
 
 app = typer.Typer(
     help="Run a cluster of local nodes.",
@@ -57,16 +57,19 @@ def up(
     """
     with _one_sentence():
         cluster = LocalCluster.create(data, nodes, amqp_port, management_port, cluster_port, conf)
-        interrupt_on_signals()
-        cluster.start_all()
-        if mirror_all:
-            cluster.mirror_all()
-        for node in cluster.nodes:
-            print(f"{node.name}  amqp://guest:guest@127.0.0.1:{node.amqp_port}  log {cluster.log_of(node)}")
-        if detach:
-            return
+        with stopped_by_signals(cluster):
+            _run(cluster, mirror_all, detach)
+
+
+def _run(cluster: LocalCluster, mirror_all: bool, detach: bool) -> None:
+    cluster.start_all()
+    if mirror_all:
+        cluster.mirror_all()
+    for node in cluster.nodes:
+        print(f"{node.name}  amqp://guest:guest@127.0.0.1:{node.amqp_port}  log {cluster.log_of(node)}")
+    if not detach:
         print("Running; Ctrl-C stops.", flush=True)
-        cluster.run_until_signal()
+        cluster.watch()
 
 
 @app.command()

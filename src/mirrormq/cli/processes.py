@@ -15,6 +15,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,12 +38,6 @@ CLUSTER_PORT_OFFSET = 20_000
 
 LOG_TAIL_LINES = 5
 PORT_MAX = 65_535
-
-
-def interrupt_on_signals() -> None:
-    """SIGTERM and SIGHUP end the program in the foreground as Ctrl-C does."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
 
 
 class ClusterError(Exception):
@@ -235,19 +231,13 @@ class LocalCluster:
 
     # -- watching and stopping ------------------------------------------------------------------
 
-    def run_until_signal(self) -> None:
-        """Stay until SIGINT, SIGTERM or the end of every node; then stop them all."""
-        try:
-            while True:
-                self._reap()
-                self.nodes = LocalCluster.load(self.data).nodes
-                if not any(is_running(node) for node in self.nodes):
-                    raise ClusterError(f"All nodes have ended: see {self.log_of(self.nodes[0])}.")
-                time.sleep(WATCH_S)
-        except KeyboardInterrupt:
-            return
-        finally:
-            self.stop_all()
+    def watch(self) -> None:
+        """Stay while a node runs; only a signal, or the end of every node, ends this."""
+        while any(is_running(node) for node in self.nodes):
+            time.sleep(WATCH_S)
+            self._reap()
+            self.nodes = LocalCluster.load(self.data).nodes
+        raise ClusterError(f"All nodes have ended: see {self.log_of(self.nodes[0])}.")
 
     def stop_all(self) -> None:
         """SIGTERM to all, and SIGKILL to those that do not heed it in time."""
@@ -277,6 +267,20 @@ class LocalCluster:
         """Collect the exit codes of our own children, so that none stays a zombie."""
         for child in self._children.values():
             child.poll()
+
+
+@contextmanager
+def stopped_by_signals(cluster: LocalCluster) -> Iterator[None]:
+    """Ctrl-C, SIGTERM or SIGHUP inside the block end it and stop the cluster, at whatever point they come."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+        cluster.stop_all()
 
 
 def _can_cluster() -> bool:
