@@ -1,0 +1,167 @@
+"""A live queue on a real journal, with consumers and surroundings that only write down what happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mirrormq.broker.queue_factory import make_keeper
+from mirrormq.clock import Clock
+from mirrormq.queues.message import Message
+from mirrormq.queues.paged import HotBudget
+from mirrormq.queues.queue import Queue
+from mirrormq.queues.settings import QueueSettings
+from tests.queues.support import body, make_disk, make_message, open_journal
+
+ROOMY = 1 << 20
+
+
+class TestConsumer:
+    """Takes messages up to its capacity and holds them."""
+
+    __test__ = False
+
+    def __init__(self, queue: Queue, priority: int, capacity: int, no_ack: bool, exclusive: bool) -> None:
+        self.queue = queue
+        self.priority = priority
+        self.capacity = capacity
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.waiting = False
+        self.active = False
+        self.told_cancelled = False
+        self.held: list[Message] = []
+        self.bodies: list[bytes] = []
+
+    def room(self) -> int:
+        return self.capacity - len(self.held)
+
+    def deliver(self, messages: list[Message]) -> None:
+        assert 0 < len(messages) <= self.room()
+        self.bodies += [body(message).split(b" ")[0] for message in messages]
+        if not self.no_ack:
+            self.held += messages
+
+    def cancelled(self) -> None:
+        self.told_cancelled = True
+
+    def activated(self, active: bool) -> None:
+        self.active = active
+
+
+class TestPublisher:
+    """Remembers what was confirmed and refused."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.confirms: list[int] = []
+        self.refusals: list[int] = []
+
+    def confirmed(self, first: int, last: int) -> None:
+        self.confirms += range(first, last + 1)
+
+    def refused(self, number: int) -> None:
+        self.refusals.append(number)
+
+
+class LiveQueue:
+    """A queue and everything around it. Implements `Surroundings`."""
+
+    def __init__(self, settings: QueueSettings | None = None, now_ms: int = 1_000) -> None:
+        self.clock = Clock(now_ms)
+        self.budget = HotBudget(1 << 30)
+        self.journal = open_journal(make_disk())
+        self.awake: list[Queue] = []
+        self.awaiting: list[Queue] = []
+        self.dead: list[tuple[bytes, str]] = []
+        self.unused_count = 0
+        self.published = 0
+        chosen = settings or QueueSettings()
+        keeper = make_keeper(self.journal.queue(1), chosen, self.budget, lambda warning: None)
+        self.queue = Queue("/", "q", chosen, keeper, self)
+
+    # -- Surroundings ---------------------------------------------------------------------------
+
+    def wake(self, queue: Queue) -> None:
+        if not queue.awake:
+            queue.awake = True
+            self.awake.append(queue)
+
+    def awaits_flush(self, queue: Queue) -> None:
+        self.awaiting.append(queue)
+
+    def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str) -> None:
+        self.dead += [(body(message), reason) for message in messages]
+
+    def unused(self, queue: Queue) -> None:
+        self.unused_count += 1
+
+    # -- what tests do --------------------------------------------------------------------------
+
+    def publish(
+        self, count: int, publisher: TestPublisher | None = None, *, size: int = 0, persistent: bool = False,
+        expiration: str | None = None,
+    ) -> None:  # fmt: skip
+        """Messages that say 1, 2, 3 …, padded to `size`, in one batch; numbered alike for confirms."""
+        first = self.published + 1
+        self.published += count
+        numbers = range(first, first + count)
+        bodies = [b"%d" % n if not size else (b"%d " % n).ljust(size, b"x") for n in numbers]
+        batch = [make_message(text, persistent=persistent, expiration=expiration) for text in bodies]
+        self.queue.publish(batch, publisher, first)
+
+    def subscribe(
+        self, *, priority: int = 0, capacity: int = ROOMY, no_ack: bool = False, exclusive: bool = False
+    ) -> TestConsumer:
+        consumer = TestConsumer(self.queue, priority, capacity, no_ack, exclusive)
+        self.queue.subscribe(consumer)
+        return consumer
+
+    def acknowledge(self, consumer: TestConsumer, count: int) -> None:
+        """It is done with the oldest `count` messages that it holds."""
+        self.queue.acknowledge(self._settle(consumer, count))
+
+    def requeue(self, consumer: TestConsumer, count: int) -> None:
+        """It gives back the oldest `count`."""
+        messages = self._settle(consumer, count)
+        if messages:
+            self.queue.requeue(messages)
+
+    def _settle(self, consumer: TestConsumer, count: int) -> list[Message]:
+        messages, consumer.held = consumer.held[:count], consumer.held[count:]
+        if consumer.waiting and consumer.room() > 0 and consumer in self.queue.consumers.all:
+            self.queue.ready_again(consumer)
+        return messages
+
+    def turn(self) -> None:
+        """What the broker does at the end of a turn, until there is nothing left to do."""
+        while self.awake:
+            queue = self.awake.pop()
+            queue.awake = False
+            if not queue.deleted and queue.pump():
+                self.wake(queue)
+        self.flush()
+
+    def flush(self) -> None:
+        """The group commit."""
+        self.journal.flush(sync=True)
+        waiting, self.awaiting = self.awaiting, []
+        for queue in waiting:
+            queue.flushed()
+
+    def advance(self, milliseconds: int) -> None:
+        """Time passes."""
+        self.clock.now_ms += milliseconds
+        self.clock.run_due()
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Ready and unacknowledged."""
+        return self.queue.backing.ready_count, self.queue.backing.unacked_count
+
+    def drain(self) -> list[bytes]:
+        """The bodies of all that is ready, first to last."""
+        found = []
+        while (message := self.queue.get(no_ack=True)) is not None:
+            found.append(body(message))
+        return found

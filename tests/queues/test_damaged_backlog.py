@@ -1,0 +1,43 @@
+"""A damaged message is dropped with a word to the log; the others, the order and the counts stay right."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrormq.broker.queue_factory import make_keeper
+from mirrormq.queues.paged import HotBudget
+from mirrormq.queues.settings import QueueSettings
+from tests.queues.support import body, make_disk, make_message, open_journal, tiny_limits
+
+COUNT = 12
+DAMAGED = b"[7]"
+
+
+@pytest.mark.parametrize("max_priority", [None, 3])
+def test_the_rest_of_the_backlog_survives(max_priority: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_limits(monkeypatch)
+    settings = QueueSettings(durable=True, max_priority=max_priority)
+    disk, budget = make_disk(), HotBudget(1 << 30)
+    journal = open_journal(disk, segment_bytes=1 << 20)
+    keeper = make_keeper(journal.queue(1), settings, budget, lambda warning: None)
+    keeper.publish([make_message(b"[%d]" % number, persistent=True) for number in range(1, COUNT + 1)])
+    journal.close()
+    budget.used_bytes = 0
+    journal = open_journal(disk)
+    (segment,) = [name for name in disk.list("data/journal") if "index" not in name]
+    path = f"data/journal/{segment}"
+    file = disk.open(path)
+    disk.flip(path, file.read(file.size(), 0).index(DAMAGED) + 1, 3)
+
+    warnings: list[str] = []
+    keeper = make_keeper(journal.queue(1), settings, budget, warnings.append)
+    found = []
+    while messages := keeper.fetch(5):
+        found += [body(message) for message in messages]
+        keeper.acknowledge(messages)
+    assert found == [b"[%d]" % number for number in range(1, COUNT + 1) if number != 7]
+    assert len(warnings) == 1
+    assert (keeper.ready_count, keeper.ready_bytes) == (0, 0)
+    assert (keeper.unacked_count, keeper.unacked_bytes) == (0, 0)
+    assert budget.used_bytes == 0
+    assert journal.queue(1).live_count == 0
