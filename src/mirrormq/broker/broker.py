@@ -182,11 +182,9 @@ class Broker:
         self.warnings.append(f"error on AMQP connection ({connection.name}), channel {channel}: {error.code} {error.text}")
 
     def alarms_changed(self) -> None:
-        """Block or unblock publishers."""
-        for connection in self.connections:
-            if self.alarms.raised:
-                connection.block()
-            else:
+        """Let publishers go on when no alarm is left; a raised one blocks each when it next publishes."""
+        if not self.alarms.raised:
+            for connection in self.connections:
                 connection.unblock()
 
     def _check_consumer_timeouts(self) -> None:

@@ -70,9 +70,8 @@ class Connection(Outbox):
         self.variables: dict[str, str] = {}
         """What {…} in topic permissions may stand for."""
         self.vhost_name = ""
-        self.published = False
-        """It has published, so an alarm blocks it."""
         self.blocked = False
+        """It has published while an alarm is raised, and waits for the end of it."""
         self.closed_because: str = ""
         self.connected_at_ms = broker.clock.now_ms
         self.last_received_ms = broker.clock.now_ms
@@ -102,7 +101,7 @@ class Connection(Outbox):
             or self.effort <= 0
             or self.reply_bytes > limits.REPLY_BYTES_MAX
             or self.finished
-            or (self.blocked and self.published)
+            or self.blocked
         )
 
     def hold(self) -> None:
@@ -194,11 +193,9 @@ class Connection(Outbox):
             self.close_channel(open_channel, error)
 
     def may_publish(self) -> bool:
-        """The first publish tells a publisher from a consumer: while an alarm is raised it must wait."""
-        if not self.published:
-            self.published = True
-            if self.broker.alarms.raised:
-                self.block()
+        """The first publish under an alarm blocks its connection, and waits; who only consumes goes on."""
+        if self.broker.alarms.raised:
+            self._block()
         return not self.blocked
 
     def _frame_zero(self, kind: int, payload: bytes) -> None:
@@ -349,9 +346,9 @@ class Connection(Outbox):
 
     # -- time and alarms ------------------------------------------------------------------------
 
-    def block(self) -> None:
-        """An alarm is raised: a publisher is told and no longer read from."""
-        if not self.blocked and self.published and self.state is State.OPEN:
+    def _block(self) -> None:
+        """A publisher is told of the alarm and no longer read from."""
+        if not self.blocked and self.state is State.OPEN:
             self.blocked = True
             if self.client_can("connection.blocked"):
                 self.send(0, methods.encode_connection_blocked(self.broker.alarms.reason))
