@@ -27,16 +27,30 @@ class Admin(ABC):
     """Orders to one running broker; each returns when the order has been carried out."""
 
     OF_A_VHOST: ClassVar[frozenset[str]] = frozenset(
-        ["set_permissions", "set_topic_permissions", "set_policy", "clear_policy", "set_operator_policy", "clear_operator_policy", "set_vhost_limits", "clear_vhost_limits", "trace_on", "trace_off"]
+        [
+            "set_permissions",
+            "set_topic_permissions",
+            "set_policy",
+            "clear_policy",
+            "set_operator_policy",
+            "clear_operator_policy",
+            "set_vhost_limits",
+            "clear_vhost_limits",
+            "trace_on",
+            "trace_off",
+        ]
     )
     """Orders whose first argument is a vhost."""
 
+    @abstractmethod
     def prepare(self, vhosts: list[str]) -> None:
         """These vhosts are going to be used, each for a while, by guest."""
 
+    @abstractmethod
     def enter(self, vhost: str) -> None:
         """Now this one is: it must exist and be open to guest."""
 
+    @abstractmethod
     def leave(self, vhost: str) -> None:
         """It will not be used again."""
 
@@ -117,8 +131,10 @@ class RabbitAdmin(Admin):
             raise RuntimeError(f"{method} {address}: {answer.status} {data.decode(errors='replace')}")
         return json.loads(data) if data else None
 
+    def prepare(self, vhosts: list[str]) -> None:
+        """Nothing yet: a new vhost takes RabbitMQ the longer the more it has, so few live at once."""
+
     def enter(self, vhost: str) -> None:
-        """One at a time: RabbitMQ needs longer for each new vhost the more it has."""
         self.add_vhost(vhost)
 
     def leave(self, vhost: str) -> None:
@@ -220,6 +236,12 @@ class MirrorAdmin(Admin):
             }
         )
 
+    def enter(self, vhost: str) -> None:
+        """It is there since prepare()."""
+
+    def leave(self, vhost: str) -> None:
+        """It disturbs nobody."""
+
     def import_definitions(self, definitions: Definition) -> None:
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(definitions, file)
@@ -277,9 +299,17 @@ class MirrorAdmin(Admin):
     def _policy(self, verb: str, vhost: str, name: str, *rest: Any) -> None:
         pattern, definition, apply_to, priority = rest
         self._control(
-            verb, "-p", vhost, "--apply-to", apply_to, "--priority", str(priority), name, pattern,
+            verb,
+            "-p",
+            vhost,
+            "--apply-to",
+            apply_to,
+            "--priority",
+            str(priority),
+            name,
+            pattern,
             json.dumps(definition),
-        )  # fmt: skip
+        )
 
     def set_vhost_limits(self, vhost: str, limits: Definition) -> None:
         self._control("set_vhost_limits", "-p", vhost, json.dumps(limits))

@@ -63,15 +63,19 @@ class MirrorMQ:
         with open(base / "output", "ab") as output:
             self._process = subprocess.Popen(
                 [
-                    str(PROGRAMS / "mirrormq"), "server", "--name", self.node_name, "--data", str(base / "data"),
-                    "--amqp", f"127.0.0.1:{self.amqp_port}", "--management", f"127.0.0.1:{self.management_port}",
-                    "--cluster", f"127.0.0.1:{self._cluster_port}", "--conf", str(base / "mirrormq.conf"),
+                    *(str(PROGRAMS / "mirrormq"), "server"),
+                    *("--name", self.node_name),
+                    *("--data", str(base / "data")),
+                    *("--amqp", f"127.0.0.1:{self.amqp_port}"),
+                    *("--management", f"127.0.0.1:{self.management_port}"),
+                    *("--cluster", f"127.0.0.1:{self._cluster_port}"),
+                    *("--conf", str(base / "mirrormq.conf")),
                 ],
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-            )  # fmt: skip
+            )
         self._wait_until_serving()
 
     def kill(self) -> None:

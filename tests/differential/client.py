@@ -1,8 +1,8 @@
-"""A blocking AMQP client on a bare socket that can say anything, right or wrong, and writes down what it hears.
+"""A blocking AMQP client on a bare socket: says anything, right or wrong, and writes down what it hears.
 
-One `Connection` holds a socket and sorts incoming frames into one inbox per channel; nothing is written to the
-transcript until the script reads that channel. So the transcript's order is the script's own order, and how
-frames of different channels happen to interleave on the wire leaves no trace.
+One `Connection` holds a socket and sorts incoming frames into one inbox per channel; nothing is written to
+the transcript until the script reads that channel. So the transcript's order is the script's own order, and
+how frames of different channels happen to interleave on the wire leaves no trace.
 
 Reading never sleeps. A script either expects a number of methods (`read`, `call`, `confirms`) or asks for
 quiet (`Context.settle`), which makes hidden round trips through channels and queues and returns when all
@@ -32,7 +32,7 @@ REPLY_DEADLINE_S = 15.0
 FRAME_MAX = 131072
 
 
-class Stopped(Exception):
+class Stopped(Exception):  # noqa: N818 - it stops a script, it is not always an error
     """The script cannot go on: what it waits for will not come."""
 
 
@@ -168,9 +168,15 @@ class Channel(Verbs):
         self.connection.send_silently(codec.frame(METHOD, self.number, codec.encode_method(method, named)))
 
     def publish(
-        self, exchange: str, routing_key: str, body: bytes | str = b"", *, mandatory: bool = False,
-        immediate: bool = False, **properties: Any,
-    ) -> None:  # fmt: skip
+        self,
+        exchange: str,
+        routing_key: str,
+        body: bytes | str = b"",
+        *,
+        mandatory: bool = False,
+        immediate: bool = False,
+        **properties: Any,
+    ) -> None:
         data = body.encode() if isinstance(body, str) else body
         fields: dict[str, Any] = {"exchange": exchange, "routing-key": routing_key}
         fields |= {"mandatory": True} if mandatory else {}
@@ -237,9 +243,10 @@ class Channel(Verbs):
         answers = METHODS[method].answers
         while True:
             heard = self.note(self._next())
-            if isinstance(heard, Method) and (heard.name in answers or self.closed):
-                return heard
-            if self.connection.ended and not self.inbox:
+            if isinstance(heard, Method):
+                if heard.name in answers or self.closed:
+                    return heard
+            elif heard.text == "EOF":
                 return Method("", {})
 
     def confirms(self) -> None:

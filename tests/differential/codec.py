@@ -61,9 +61,19 @@ PROPERTIES: list[tuple[str, str, int]] = [
 ]
 
 _SCALARS = {
-    "b": ">b", "B": ">B", "s": ">h", "u": ">H", "I": ">i", "i": ">I", "l": ">q", "L": ">Q",
-    "f": ">f", "d": ">d", "T": ">Q", "t": ">?",
-}  # fmt: skip
+    "b": ">b",
+    "B": ">B",
+    "s": ">h",
+    "u": ">H",
+    "I": ">i",
+    "i": ">I",
+    "l": ">q",
+    "L": ">Q",
+    "f": ">f",
+    "d": ">d",
+    "T": ">Q",
+    "t": ">?",
+}
 
 
 def shortstr(text: str | bytes) -> bytes:

@@ -39,15 +39,25 @@ class Context:
         return connection
 
     def connect(
-        self, user: str = "guest", password: str = "guest", vhost: str | None = None,
-        capabilities: dict[str, Any] | None = None, channel_max: int = 2047, frame_max: int = FRAME_MAX,
-    ) -> Connection:  # fmt: skip
+        self,
+        user: str = "guest",
+        password: str = "guest",
+        vhost: str | None = None,
+        capabilities: dict[str, Any] | None = None,
+        channel_max: int = 2047,
+        frame_max: int = FRAME_MAX,
+    ) -> Connection:
         """An open connection. A handshake that works leaves no trace, one that fails is written down."""
         connection = self.raw()
         shake(
-            connection, user, password, self.vhost if vhost is None else vhost,
-            CAPABILITIES if capabilities is None else capabilities, channel_max, frame_max,
-        )  # fmt: skip
+            connection,
+            user,
+            password,
+            self.vhost if vhost is None else vhost,
+            CAPABILITIES if capabilities is None else capabilities,
+            channel_max,
+            frame_max,
+        )
         return connection
 
     def refused(self, user: str = "guest", password: str = "guest") -> None:
@@ -68,7 +78,7 @@ class Context:
     def channel(
         self, connection: Connection | None = None, number: int = 0, *, plain: bool = False
     ) -> Channel:
-        """A channel that is open, on the script's first connection or on another one; `plain`: see client.py."""
+        """An open channel, on the script's first connection or another one; `plain`: see client.py."""
         connection = connection or self.connection
         channel = connection.channel(number or max(connection.channels) + 1)
         if channel.hidden_call("channel.open") is None:
@@ -158,9 +168,14 @@ class Context:
 
 
 def shake(
-    connection: Connection, user: str, password: str, vhost: str, capabilities: dict[str, Any], channel_max: int,
+    connection: Connection,
+    user: str,
+    password: str,
+    vhost: str,
+    capabilities: dict[str, Any],
+    channel_max: int,
     frame_max: int,
-) -> None:  # fmt: skip
+) -> None:
     """The whole handshake, silent unless something goes wrong."""
     zero = connection.zero
     connection.send_silently(PROTOCOL_HEADER)
@@ -169,9 +184,12 @@ def shake(
     zero.log = Transcript("-")
     try:
         zero.send(
-            "connection.start-ok", client_properties={"capabilities": capabilities}, mechanism="PLAIN",
-            response=f"\0{user}\0{password}", locale="en_US",
-        )  # fmt: skip
+            "connection.start-ok",
+            client_properties={"capabilities": capabilities},
+            mechanism="PLAIN",
+            response=f"\0{user}\0{password}",
+            locale="en_US",
+        )
         expect(zero, "connection.tune")
         zero.send("connection.tune-ok", channel_max=channel_max, frame_max=frame_max, heartbeat=0)
         zero.send("connection.open", virtual_host=vhost)

@@ -19,9 +19,12 @@ def greet(c: Context) -> Connection:
 
 
 def start_ok(
-    connection: Connection, mechanism: str = "PLAIN", response: str | bytes = "\0guest\0guest",
-    capabilities: dict[str, Any] | None = None, locale: str = "en_US",
-) -> Method:  # fmt: skip
+    connection: Connection,
+    mechanism: str = "PLAIN",
+    response: str | bytes = "\0guest\0guest",
+    capabilities: dict[str, Any] | None = None,
+    locale: str = "en_US",
+) -> Method:
     connection.zero.send(
         "connection.start-ok",
         client_properties={"capabilities": CAPABILITIES if capabilities is None else capabilities},

@@ -2,17 +2,17 @@
 
 Rules (each is applied as a line is written, so transcripts hold no trace of the broker or of the run):
 
-- *generated names*: `amq.gen-…`, `amq.ctag-…`, direct reply-to queue names and `rnd-…` become `amq.gen-#1`, … in
-  order of first appearance in the script;
-- *ports, pids, clocks*: table entries whose value is a process, port, time or node (VOLATILE_KEYS) keep key and
-  type and lose their value; so do timestamps later than 2001;
+- *generated names*: `amq.gen-…`, `amq.ctag-…` and direct reply-to addresses become `amq.gen-#1`, … in order
+  of first appearance in the script;
+- *ports, pids, clocks*: table entries whose value is a process, port, time or node (VOLATILE_KEYS) keep key
+  and type and lose their value; so do timestamps later than 2001;
 - *node names*: `name@host` of the broker under test becomes NODE;
 - *product*: product, version, platform… of server properties lose their values, and MirrorMQ's own two extra
   entries are left out;
 - *table order*: entries are written in key order, as no client can tell;
 - *line wrapping*: Erlang breaks long terms inside reply texts over lines; the breaks are taken out;
 - *confirm aggregation*: acks and nacks with `multiple` are written as sets of single tags;
-- *absent bodies*: an abrupt reset and an orderly end of the socket are both `EOF`.
+- *ends*: an abrupt reset and an orderly end of the socket are both `EOF`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,21 @@ from typing import Any
 from tests.differential.codec import METHODS, Method, Typed, typed
 
 VOLATILE_KEYS = frozenset(
-    ["pid", "owner_pid", "connection", "user_who_performed_action_pid", "timestamp_in_ms", "time", "node", "peer_port", "port", "connected_at", "connection_name", "name_of_connection", "channel_pid"]
+    [
+        "pid",
+        "owner_pid",
+        "connection",
+        "user_who_performed_action_pid",
+        "timestamp_in_ms",
+        "time",
+        "node",
+        "peer_port",
+        "port",
+        "connected_at",
+        "connection_name",
+        "name_of_connection",
+        "channel_pid",
+    ]
 )
 PRODUCT_KEYS = frozenset(["product", "version", "platform", "copyright", "information", "cluster_name"])
 OUR_EXTRA_KEYS = frozenset({"broker", "broker_version"})

@@ -93,7 +93,7 @@ def channel_number_reused_after_error(c: Context) -> None:
 @script
 def channel_methods_while_closing(c: Context) -> None:
     """Between the broker's channel.close and our close-ok everything else is dropped."""
-    ch = c.channel()
+    ch = c.channel(plain=True)
     c.connection.answers_closes = False
     ch.passive("missing")
     ch.send("queue.declare", queue="dropped")

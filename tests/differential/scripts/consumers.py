@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.differential.codec import Typed
 from tests.differential.context import Context
 from tests.differential.runner import script
 from tests.differential.transcript import CAPABILITIES
@@ -200,107 +199,6 @@ def consume_round_robin_one_channel(c: Context) -> None:
 
 
 @script
-def qos_per_consumer(c: Context) -> None:
-    """Each consumer made after basic.qos gets its own window."""
-    ch = c.channel()
-    ch.queue("q")
-    ch.qos(1)
-    ch.consume("q", "one")
-    ch.consume("q", "two")
-    for text in "abcd":
-        ch.publish("", "q", text)
-    c.settle("q")
-    ch.ack(1)
-    ch.read()
-    c.settle("q")
-
-
-@script
-def qos_global(c: Context) -> None:
-    """One window for the whole channel."""
-    ch = c.channel()
-    ch.queue("q")
-    ch.qos(2, everywhere=True)
-    ch.consume("q", "one")
-    ch.consume("q", "two")
-    for text in "abcd":
-        ch.publish("", "q", text)
-    c.settle("q")
-    ch.ack(2, multiple=True)
-    ch.read(2)
-    c.settle("q")
-
-
-@script
-def qos_changes_only_new_consumers(c: Context) -> None:
-    ch = c.channel()
-    ch.queue("q")
-    ch.qos(1)
-    ch.consume("q", "t")
-    ch.qos(10)
-    for text in "abc":
-        ch.publish("", "q", text)
-    c.settle("q")
-
-
-@script
-def qos_global_raised(c: Context) -> None:
-    """Raising the channel's window lets more through at once."""
-    ch = c.channel()
-    ch.queue("q")
-    ch.qos(1, everywhere=True)
-    ch.consume("q", "t")
-    for text in "abc":
-        ch.publish("", "q", text)
-    c.settle("q")
-    ch.qos(2, everywhere=True)
-    ch.read()
-    ch.qos(0, everywhere=True)
-    ch.read()
-
-
-@script
-def qos_both(c: Context) -> None:
-    """Per-consumer and per-channel windows hold together."""
-    ch = c.channel()
-    ch.queue("q")
-    ch.qos(2)
-    ch.qos(3, everywhere=True)
-    ch.consume("q", "one")
-    ch.consume("q", "two")
-    for text in "abcde":
-        ch.publish("", "q", text)
-    c.settle("q")
-
-
-@script
-def qos_prefetch_size(c: Context) -> None:
-    c.channel().qos(1, size=1)
-
-
-@script
-def qos_zero_is_unlimited(c: Context) -> None:
-    ch = c.channel()
-    ch.queue("q")
-    ch.qos(0)
-    ch.consume("q", "t")
-    for text in "abc":
-        ch.publish("", "q", text)
-    ch.read(3)
-
-
-@script
-def qos_does_not_limit_get(c: Context) -> None:
-    ch = c.channel()
-    ch.queue("q")
-    ch.qos(1, everywhere=True)
-    ch.publish("", "q", "a")
-    ch.publish("", "q", "b")
-    ch.get("q")
-    ch.get("q")
-
-
-@script
 def consumer_prefetch_argument(c: Context) -> None:
     """x-prefetch is not a thing for AMQP 0-9-1 consumers; x-credit neither."""
     ch = c.channel()
@@ -309,88 +207,6 @@ def consumer_prefetch_argument(c: Context) -> None:
     ch.publish("", "q", "a")
     ch.publish("", "q", "b")
     ch.read(2)
-
-
-@script
-def consumer_priority(c: Context) -> None:
-    """The highest priority is served while it has room."""
-    pub, low, high = c.channel(), c.channel(), c.channel()
-    pub.queue("q")
-    low.consume("q", "low", {"x-priority": 1})
-    high.qos(2)
-    high.consume("q", "high", {"x-priority": 10})
-    for text in "abc":
-        pub.publish("", "q", text)
-        pub.wait_for_hidden_confirms()
-    c.settle("q")
-
-
-@script
-def consumer_priority_default_is_zero(c: Context) -> None:
-    pub, plain, below = c.channel(), c.channel(), c.channel()
-    pub.queue("q")
-    below.consume("q", "below", {"x-priority": -1})
-    plain.qos(1)
-    plain.consume("q", "plain")
-    for text in "ab":
-        pub.publish("", "q", text)
-        pub.wait_for_hidden_confirms()
-    c.settle("q")
-
-
-@script
-def consumer_priority_invalid(c: Context) -> None:
-    ch = c.channel()
-    ch.queue("q")
-    for value in ("high", True, 1.5, None, Typed("l", 5), Typed("s", 5)):
-        c.channel().consume("q", "t", {"x-priority": value})
-
-
-@script
-def single_active_consumer(c: Context) -> None:
-    """One consumer is served until it goes; then the next in line."""
-    pub, one, two = c.channel(), c.channel(), c.channel()
-    pub.queue("q", {"x-single-active-consumer": True})
-    one.consume("q", "one")
-    two.consume("q", "two")
-    for text in "ab":
-        pub.publish("", "q", text)
-        pub.wait_for_hidden_confirms()
-    c.settle("q")
-    one.cancel("one")
-    pub.publish("", "q", "c")
-    c.settle("q")
-
-
-@script
-def single_active_consumer_channel_closed(c: Context) -> None:
-    """Unacknowledged messages of the one that went come to the next, marked."""
-    pub, one, two = c.channel(), c.channel(), c.channel()
-    pub.queue("q", {"x-single-active-consumer": True})
-    one.consume("q", "one")
-    two.consume("q", "two")
-    pub.publish("", "q", "a")
-    one.read()
-    one.call("channel.close", reply_code=200)
-    two.read()
-
-
-@script
-def single_active_consumer_exclusive(c: Context) -> None:
-    ch = c.channel()
-    ch.queue("q", {"x-single-active-consumer": True})
-    ch.consume("q", "t", exclusive=True)
-
-
-@script
-def single_active_consumer_ignores_priority(c: Context) -> None:
-    """A later consumer of a higher priority waits all the same."""
-    pub, low, high = c.channel(), c.channel(), c.channel()
-    pub.queue("q", {"x-single-active-consumer": True})
-    low.consume("q", "low", {"x-priority": 1})
-    high.consume("q", "high", {"x-priority": 10})
-    pub.publish("", "q", "a")
-    c.settle("q")
 
 
 @script

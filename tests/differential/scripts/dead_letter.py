@@ -270,9 +270,13 @@ def dead_letter_forged_x_death(c: Context) -> None:
     """A publisher's own x-death entry is believed."""
     ch = prepare(c)
     death = {
-        "count": Typed("l", 7), "reason": "rejected", "queue": "q", "time": Typed("T", 5), "exchange": "forged",
+        "count": Typed("l", 7),
+        "reason": "rejected",
+        "queue": "q",
+        "time": Typed("T", 5),
+        "exchange": "forged",
         "routing-keys": ["f"],
-    }  # fmt: skip
+    }
     ch.publish("", "q", "x", headers={"x-death": [death]})
     ch.get("q")
     ch.reject(1)
@@ -305,10 +309,24 @@ def dead_letter_purge_and_delete_do_not(c: Context) -> None:
 def dead_letter_properties_survive(c: Context) -> None:
     ch = prepare(c)
     ch.publish(
-        "", "q", "x", content_type="text/plain", content_encoding="utf-8", delivery_mode=2, priority=3,
-        correlation_id="c", reply_to="r", message_id="m", timestamp=12345, type="t", user_id="guest", app_id="a",
-        cluster_id="cl", expiration="60000", headers={"a": 1},
-    )  # fmt: skip
+        "",
+        "q",
+        "x",
+        content_type="text/plain",
+        content_encoding="utf-8",
+        delivery_mode=2,
+        priority=3,
+        correlation_id="c",
+        reply_to="r",
+        message_id="m",
+        timestamp=12345,
+        type="t",
+        user_id="guest",
+        app_id="a",
+        cluster_id="cl",
+        expiration="60000",
+        headers={"a": 1},
+    )
     ch.get("q")
     ch.reject(1)
     c.until_got(ch, "dead")

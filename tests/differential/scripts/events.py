@@ -13,9 +13,45 @@ from tests.differential.steps import greet, start_ok
 from tests.differential.transcript import show
 
 SHOWN = frozenset(
-    ["vhost", "queue", "name", "durable", "auto_delete", "exclusive", "arguments", "type", "internal", "source_name", "source_kind", "destination_name", "destination_kind", "routing_key", "consumer_tag", "ack_required", "prefetch_count", "user", "pattern", "apply-to", "priority", "definition", "component", "value", "tags", "configure", "write", "read", "exchange", "ssl", "protocol", "auth_mechanism", "limits", "username", "connection_type"]
+    [
+        "vhost",
+        "queue",
+        "name",
+        "durable",
+        "auto_delete",
+        "exclusive",
+        "arguments",
+        "type",
+        "internal",
+        "source_name",
+        "source_kind",
+        "destination_name",
+        "destination_kind",
+        "routing_key",
+        "consumer_tag",
+        "ack_required",
+        "prefetch_count",
+        "user",
+        "pattern",
+        "apply-to",
+        "priority",
+        "definition",
+        "component",
+        "value",
+        "tags",
+        "configure",
+        "write",
+        "read",
+        "exchange",
+        "ssl",
+        "protocol",
+        "auth_mechanism",
+        "limits",
+        "username",
+        "connection_type",
+    ]
 )
-"""Headers whose values are shown; of the others only name and type, as they are about processes, ports and clocks."""
+"""Headers whose values are shown; the others are about processes, ports and clocks: only name and type."""
 
 
 class Events:

@@ -138,9 +138,12 @@ def handshake_capabilities_not_a_table(c: Context) -> None:
     """Capabilities of a wrong type count as none."""
     a = greet(c)
     a.zero.send(
-        "connection.start-ok", client_properties={"capabilities": "all"}, mechanism="PLAIN",
-        response="\0guest\0wrong", locale="en_US",
-    )  # fmt: skip
+        "connection.start-ok",
+        client_properties={"capabilities": "all"},
+        mechanism="PLAIN",
+        response="\0guest\0wrong",
+        locale="en_US",
+    )
     a.read_to_end()
 
 

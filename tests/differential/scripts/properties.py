@@ -1,4 +1,4 @@
-"""Message properties the broker reads (CC, BCC, user-id, priority, delivery mode) and those it only carries."""
+"""Properties the broker reads (CC, BCC, user-id, priority, delivery mode) and those it only carries."""
 
 from __future__ import annotations
 
@@ -11,11 +11,25 @@ from tests.differential.context import Context
 from tests.differential.runner import script
 
 EVERY_TYPE: dict[str, Any] = {
-    "t": True, "b": Typed("b", -5), "B": Typed("B", 250), "s": Typed("s", -500), "u": Typed("u", 65000),
-    "I": Typed("I", -70000), "i": Typed("i", 4000000000), "l": Typed("l", -(2**40)), "f": Typed("f", 0.5),
-    "d": 0.1, "D": Typed("D", (2, 314)), "S": "text", "x": b"\x00\xff", "T": Typed("T", 99), "V": None,
-    "F": {"inner": {"innermost": [1, "two", [3.0]]}}, "A": [1, "two", {"three": None}, []], "": "empty name",
-}  # fmt: skip
+    "t": True,
+    "b": Typed("b", -5),
+    "B": Typed("B", 250),
+    "s": Typed("s", -500),
+    "u": Typed("u", 65000),
+    "I": Typed("I", -70000),
+    "i": Typed("i", 4000000000),
+    "l": Typed("l", -(2**40)),
+    "f": Typed("f", 0.5),
+    "d": 0.1,
+    "D": Typed("D", (2, 314)),
+    "S": "text",
+    "x": b"\x00\xff",
+    "T": Typed("T", 99),
+    "V": None,
+    "F": {"inner": {"innermost": [1, "two", [3.0]]}},
+    "A": [1, "two", {"three": None}, []],
+    "": "empty name",
+}
 
 
 @script
@@ -23,10 +37,24 @@ def properties_all_carried(c: Context) -> None:
     ch = c.channel()
     ch.queue("q")
     ch.publish(
-        "", "q", "x", content_type="text/plain", content_encoding="utf-8", headers={"h": 1}, delivery_mode=2,
-        priority=7, correlation_id="c", reply_to="r", expiration="100000", message_id="m", timestamp=1234,
-        type="t", user_id="guest", app_id="a", cluster_id="cl",
-    )  # fmt: skip
+        "",
+        "q",
+        "x",
+        content_type="text/plain",
+        content_encoding="utf-8",
+        headers={"h": 1},
+        delivery_mode=2,
+        priority=7,
+        correlation_id="c",
+        reply_to="r",
+        expiration="100000",
+        message_id="m",
+        timestamp=1234,
+        type="t",
+        user_id="guest",
+        app_id="a",
+        cluster_id="cl",
+    )
     ch.get("q", no_ack=True)
 
 
@@ -78,9 +106,10 @@ def property_flags_continued(c: Context) -> None:
     header = struct.pack(">HHQHH", 60, 0, 1, 1, 0)
     c.connection.send_raw(
         codec.frame(METHOD, 1, codec.encode_method("basic.publish", {"routing-key": "q"}))
-        + codec.frame(HEADER, 1, header) + codec.frame(BODY, 1, b"x"),
+        + codec.frame(HEADER, 1, header)
+        + codec.frame(BODY, 1, b"x"),
         "publish with two flag words",
-    )  # fmt: skip
+    )
     ch.send("basic.qos", prefetch_count=1)
     ch.read()
 
@@ -93,9 +122,10 @@ def property_unknown_flag(c: Context) -> None:
     header = struct.pack(">HHQH", 60, 0, 1, 2)
     c.connection.send_raw(
         codec.frame(METHOD, 1, codec.encode_method("basic.publish", {"routing-key": "q"}))
-        + codec.frame(HEADER, 1, header) + codec.frame(BODY, 1, b"x"),
+        + codec.frame(HEADER, 1, header)
+        + codec.frame(BODY, 1, b"x"),
         "publish with flag bit 1",
-    )  # fmt: skip
+    )
     ch.send("basic.qos", prefetch_count=1)
     ch.read()
 

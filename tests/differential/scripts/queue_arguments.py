@@ -10,13 +10,30 @@ from tests.differential.runner import script
 
 NUMBERS = ("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes", "x-max-priority")
 STRINGS = (
-    "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-overflow", "x-queue-mode", "x-queue-type",
-)  # fmt: skip
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-overflow",
+    "x-queue-mode",
+    "x-queue-type",
+)
 VALUES: dict[str, Any] = {
-    "negative": -1, "zero": 0, "one": 1, "huge": 2**32, "beyond_timers": 2**40, "string": "5", "float": 5.0,
-    "boolean": True, "void": None, "table": {}, "array": [], "short_int": Typed("s", 5), "octet": Typed("b", 5),
-    "long": Typed("l", 5), "unsigned": Typed("i", 5), "timestamp": Typed("T", 5),
-}  # fmt: skip
+    "negative": -1,
+    "zero": 0,
+    "one": 1,
+    "huge": 2**32,
+    "beyond_timers": 2**40,
+    "string": "5",
+    "float": 5.0,
+    "boolean": True,
+    "void": None,
+    "table": {},
+    "array": [],
+    "short_int": Typed("s", 5),
+    "octet": Typed("b", 5),
+    "long": Typed("l", 5),
+    "unsigned": Typed("i", 5),
+    "timestamp": Typed("T", 5),
+}
 
 
 def slug(argument: str) -> str:
@@ -37,17 +54,24 @@ for _argument in STRINGS:
     @script(name=f"argument_{slug(_argument)}_wrong_types")
     def _types(c: Context, argument: str = _argument) -> None:
         extra = {"x-dead-letter-exchange": "amq.fanout"} if argument == "x-dead-letter-routing-key" else {}
-        for value in (5, True, None, {}, b"bytes", "", "nonsense"):
-            c.channel().queue(f"q {value}", {argument: value, **extra})
+        values: tuple[Any, ...] = (5, True, None, {}, b"bytes", "", "nonsense")
+        for value in values:
+            c.channel().queue(f"q {value!r}", {argument: value, **extra})
 
 
 CHANGES: dict[str, tuple[Any, Any]] = {
-    "x-message-ttl": (60000, 60001), "x-expires": (60000, 60001), "x-max-length": (10, 11),
-    "x-max-length-bytes": (10, 11), "x-max-priority": (5, 6), "x-dead-letter-exchange": ("one", "two"),
-    "x-overflow": ("drop-head", "reject-publish"), "x-queue-mode": ("lazy", "default"),
-    "x-single-active-consumer": (True, False), "x-queue-master-locator": ("min-masters", "random"),
+    "x-message-ttl": (60000, 60001),
+    "x-expires": (60000, 60001),
+    "x-max-length": (10, 11),
+    "x-max-length-bytes": (10, 11),
+    "x-max-priority": (5, 6),
+    "x-dead-letter-exchange": ("one", "two"),
+    "x-overflow": ("drop-head", "reject-publish"),
+    "x-queue-mode": ("lazy", "default"),
+    "x-single-active-consumer": (True, False),
+    "x-queue-master-locator": ("min-masters", "random"),
     "x-queue-type": ("classic", "classic"),
-}  # fmt: skip
+}
 for _argument, (_before, _after) in CHANGES.items():
 
     @script(name=f"argument_{slug(_argument)}_changed")

@@ -94,9 +94,16 @@ def headers(c: Context, arguments: dict[str, Any], messages: list[dict[str, Any]
 
 
 MESSAGES: list[dict[str, Any]] = [
-    {}, {"a": 1}, {"a": 1, "b": "two"}, {"a": 2, "b": "two"}, {"a": "1", "b": "two"}, {"a": 1, "b": "two", "c": None},
-    {"x-a": 1, "a": 1}, {"x-a": 2, "a": 1}, {"x-a": 1},
-]  # fmt: skip
+    {},
+    {"a": 1},
+    {"a": 1, "b": "two"},
+    {"a": 2, "b": "two"},
+    {"a": "1", "b": "two"},
+    {"a": 1, "b": "two", "c": None},
+    {"x-a": 1, "a": 1},
+    {"x-a": 2, "a": 1},
+    {"x-a": 1},
+]
 
 
 @script
@@ -164,9 +171,20 @@ def headers_x_match_not_a_string(c: Context) -> None:
 def headers_number_types(c: Context) -> None:
     """Equal numbers of different integer types match; numbers and strings do not."""
     values: list[Any] = [
-        Typed("b", 5), Typed("B", 5), Typed("s", 5), Typed("u", 5), Typed("I", 5), Typed("i", 5), Typed("l", 5),
-        5.0, Typed("f", 5.0), "5", Typed("T", 5), Typed("D", (0, 5)), b"5",
-    ]  # fmt: skip
+        Typed("b", 5),
+        Typed("B", 5),
+        Typed("s", 5),
+        Typed("u", 5),
+        Typed("I", 5),
+        Typed("i", 5),
+        Typed("l", 5),
+        5.0,
+        Typed("f", 5.0),
+        "5",
+        Typed("T", 5),
+        Typed("D", (0, 5)),
+        b"5",
+    ]
     headers(c, {"x-match": "all", "a": 5}, [{"a": value} for value in values])
 
 

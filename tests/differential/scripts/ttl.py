@@ -96,9 +96,16 @@ def ttl_expiration_is_delivered(c: Context) -> None:
 
 
 for _name, _value in {
-    "letters": "soon", "empty": "", "negative": "-1", "float": "1.5", "spaces": " 5", "huge": str(2**32),
-    "beyond_timers": str(2**40), "plus": "+5", "trailing": "5ms",
-}.items():  # fmt: skip
+    "letters": "soon",
+    "empty": "",
+    "negative": "-1",
+    "float": "1.5",
+    "spaces": " 5",
+    "huge": str(2**32),
+    "beyond_timers": str(2**40),
+    "plus": "+5",
+    "trailing": "5ms",
+}.items():
 
     @script(name=f"expiration_{_name}")
     def _expiration(c: Context, value: str = _value) -> None:
