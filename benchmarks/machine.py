@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from pathlib import Path
 
 
@@ -14,9 +15,23 @@ def describe(rabbitmq_version: str | None) -> list[str]:
         f"memory: {_memory_gib():.0f} GiB",
         f"system: {platform.system()} {platform.release()}",
         f"Python: {platform.python_version()} ({platform.python_compiler()})",
+        f"MirrorMQ: revision {revision()}",
         f"RabbitMQ: {rabbitmq_version or 'not installed'}",
         f"load average before: {os.getloadavg()[0]:.2f}",
     ]
+
+
+def revision() -> str:
+    """The commit that was measured, and whether the tree had changes that are in no commit."""
+    given = os.environ.get("MIRRORMQ_REVISION")
+    if given:
+        return given
+    command = ["git", "describe", "--always", "--dirty=, with changes that are not committed"]
+    root = Path(__file__).parent
+    try:
+        return subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def _processor() -> str:

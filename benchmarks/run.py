@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import os
 import signal
 import statistics
 import sys
@@ -47,6 +48,8 @@ class Result:
         if theirs is None or ours is None:
             return [*cells, "–", self.line.promise(), "–"]
         ratio = self.line.ratio(theirs, ours)
+        if self.line.target is None:
+            return [*cells, f"{ratio:.2f} ×", "–", "–"]
         return [*cells, f"{ratio:.2f} ×", self.line.promise(), "yes" if self.line.met(ratio) else "no"]
 
     def _number(self, name: str) -> str:
@@ -174,6 +177,7 @@ def main() -> int:
             broker.stop()
     show(results, console)
     if len(lines) == len(LINES) and options.broker == "both":
+        machine.append(f"load average after: {os.getloadavg()[0]:.2f}")
         write(results, machine, rounds, seconds)
         console.print(
             f"written to {RESULTS.relative_to(Path.cwd())}" if RESULTS.is_relative_to(Path.cwd()) else ""

@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "storage": {"wire", "queues"},
     "broker": {"wire", "auth", "metadata", "exchanges", "queues", "storage", "config"},
     "channels": {"wire", "auth", "metadata", "exchanges", "queues", "broker"},
-    "connections": {"wire", "auth", "metadata", "channels", "broker", "config"},
+    "connections": {"wire", "auth", "metadata", "queues", "channels", "broker", "config"},
     "control": {
         "wire", "auth", "metadata", "exchanges", "queues", "broker", "channels", "connections", "config",
     },

@@ -74,8 +74,8 @@ sizes = st.sampled_from([0, 1, 8, 9, 100, 100, 100, 100, 300])
 items = st.one_of(sizes, st.just("heartbeat"))
 
 
-@given(st.lists(items, max_size=40), st.data())
-def test_every_delivery_is_counted_once(mixture: list[int | str], data: st.DataObject) -> None:
+@given(st.lists(items, max_size=40), st.booleans(), st.data())
+def test_every_delivery_is_counted_once(mixture: list[int | str], vary: bool, data: st.DataObject) -> None:
     stream, tag, stamps = b"", 0, 0
     for item in mixture:
         if isinstance(item, int):
@@ -87,7 +87,7 @@ def test_every_delivery_is_counted_once(mixture: list[int | str], data: st.DataO
             stream += HEARTBEAT_FRAME
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     with Peer() as peer:
-        consumer = Consumer(peer.link, Options(ack_every=4, prefetch=500), b"")
+        consumer = Consumer(peer.link, Options(ack_every=4, prefetch=500, vary=vary), b"")
         for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
             if stop > start:
                 peer.socket.sendall(stream[start:stop])
@@ -99,9 +99,10 @@ def test_every_delivery_is_counted_once(mixture: list[int | str], data: st.DataO
         assert acked == list(range(4, tag + 1, 4))
 
 
-def test_a_body_in_several_frames_is_one_delivery() -> None:
+@pytest.mark.parametrize("vary", [False, True])
+def test_a_body_in_several_frames_is_one_delivery(vary: bool) -> None:
     with Peer() as peer:
-        consumer = Consumer(peer.link, Options(), b"")
+        consumer = Consumer(peer.link, Options(vary=vary), b"")
         peer.socket.sendall(
             b"".join(delivery(tag, 10_000, stamped=True, frame_max=4096) for tag in range(1, 6))
         )

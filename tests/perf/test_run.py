@@ -45,6 +45,16 @@ def test_published_messages_are_in_the_queue_and_can_all_be_consumed(uri: str, w
     delete(uri, queue)
 
 
+def test_bodies_of_varied_sizes_all_come_back(uri: str) -> None:
+    run(Options([uri], "publish", "perf-vary", messages=3000, vary=True))
+    assert ready(uri, "perf-vary") == 3000
+    report = run(Options([uri], "consume", "perf-vary", messages=3000, vary=True))
+    assert report.consumed == 3000
+    assert report.deliver_latency_ms
+    assert ready(uri, "perf-vary") == 0
+    delete(uri, "perf-vary")
+
+
 def test_both_ends_run_and_the_queue_is_gone_afterwards(uri: str) -> None:
     options = Options([uri], "both", "perf-both", duration=0.5, warmup=0.1, durable=True, persistent=True)
     report = run(options)

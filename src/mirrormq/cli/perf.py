@@ -34,6 +34,7 @@ def perf(
     consumers: Annotated[int, typer.Option(help="Consuming connections.")] = 1,
     connections: Annotated[int, typer.Option(help="Connections of --mode latency.")] = 200,
     size: Annotated[int, typer.Option(help="Body size in bytes.")] = 100,
+    vary: Annotated[bool, typer.Option("--vary", help="Sizes from half to one and a half of it.")] = False,
     persistent: Annotated[bool, typer.Option("--persistent", help="Delivery mode 2.")] = False,
     durable: Annotated[bool, typer.Option("--durable/--transient", help="The queue's durability.")] = False,
     confirm_window: Annotated[
@@ -54,10 +55,10 @@ def perf(
 ) -> None:
     options = Options(
         uris=uri or [DEFAULT_URI], mode=mode, queue=queue, exchange=exchange, exchange_type=exchange_type,
-        producers=producers, consumers=consumers, connections=connections, size=size, persistent=persistent,
-        durable=durable, confirm_window=confirm_window, batch=batch, prefetch=prefetch, ack_every=ack_every,
-        auto_ack=auto_ack, rate=rate, duration=duration, warmup=warmup, messages=messages, purge=purge,
-        keep=keep, timeout=timeout,
+        producers=producers, consumers=consumers, connections=connections, size=size, vary=vary,
+        persistent=persistent, durable=durable, confirm_window=confirm_window, batch=batch, prefetch=prefetch,
+        ack_every=ack_every, auto_ack=auto_ack, rate=rate, duration=duration, warmup=warmup,
+        messages=messages, purge=purge, keep=keep, timeout=timeout,
     )  # fmt: skip
     _run(options, as_json)
 

@@ -9,12 +9,15 @@ redelivered flag and body. `Layout.learn` takes one delivery apart; `Layout.coun
 how many of them follow each other in a buffer, by comparing strided slices (one C loop each)
 at the octets that would differ if anything else were there: frame types, sizes, class, method,
 frame end. The delivery tags of the first and the last must differ by exactly the count.
+A broker may use the same repetition to its advantage, and real publishers are less regular: with
+`--vary` the sizes differ from message to message, and deliveries are counted by `walk`.
 Whatever does not fit falls back to reading frame by frame, so odd frames between deliveries
 (heartbeats, acks, another size) cost time, not correctness.
 """
 
 from __future__ import annotations
 
+import random
 import struct
 
 from mirrormq.perf.options import STAMP_BYTES
@@ -40,6 +43,7 @@ RUN_MESSAGES_MAX = 1000
 
 _STAMP = struct.Struct(">BQ")
 _TAG = struct.Struct(">Q")
+_SIZE = struct.Struct(">I")
 _HEAD = struct.Struct(">BHI")
 
 
@@ -73,31 +77,35 @@ def publish_frames(
 
 
 class PublishRun:
-    """Equal messages back to back; a slice of them is what goes to the socket."""
+    """Messages back to back, equal but for their sizes; a slice of them is what goes to the socket."""
 
-    __slots__ = ("_last_slot", "_stamped", "count", "data", "message_bytes", "stamp_at")
+    __slots__ = ("_ends", "_last_slot", "_stamped", "count", "data", "stamp_at")
 
-    def __init__(self, message: bytes, body_size: int, count: int) -> None:
-        self.message_bytes = len(message)
-        self.count = count
-        self.data = bytearray(message * count)
-        self._stamped = body_size >= STAMP_BYTES
+    def __init__(self, messages: list[bytes], stamped: bool) -> None:
+        self.count = len(messages)
+        self.data = bytearray().join(messages)
+        self._ends = [0]
+        for message in messages:
+            self._ends.append(self._ends[-1] + len(message))
+        self._stamped = stamped
         # The body's first octet: right behind the header frame and the first body frame's head.
-        method_size = int.from_bytes(message[3:7], "big") + FRAME_OVERHEAD_BYTES
-        header_size = int.from_bytes(message[method_size + 3 : method_size + 7], "big") + FRAME_OVERHEAD_BYTES
+        first = messages[0]
+        method_size = int.from_bytes(first[3:7], "big") + FRAME_OVERHEAD_BYTES
+        header_size = int.from_bytes(first[method_size + 3 : method_size + 7], "big") + FRAME_OVERHEAD_BYTES
         self.stamp_at = method_size + header_size + _HEAD.size
         self._last_slot = 0
 
     def slice(self, count: int, now_ns: int) -> memoryview:
         """`count` messages, the first and the last stamped with now. Valid until the next call."""
+        ends = self._ends
         if self._stamped:
             if self._last_slot:
-                self.data[self._last_slot * self.message_bytes + self.stamp_at] = 0
+                self.data[ends[self._last_slot] + self.stamp_at] = 0
             _STAMP.pack_into(self.data, self.stamp_at, 1, now_ns)
             self._last_slot = count - 1
             if self._last_slot:
-                _STAMP.pack_into(self.data, self._last_slot * self.message_bytes + self.stamp_at, 1, now_ns)
-        return memoryview(self.data)[: count * self.message_bytes]
+                _STAMP.pack_into(self.data, ends[self._last_slot] + self.stamp_at, 1, now_ns)
+        return memoryview(self.data)[: ends[count]]
 
 
 def build_run(
@@ -108,13 +116,51 @@ def build_run(
     persistent: bool,
     frame_max: int,
     batch: int,
+    vary: bool = False,
     channel: int = 1,
 ) -> PublishRun:
-    """A run of messages of `size` octets for one producer; `batch` bounds its length when not 0."""
-    body = bytes(min(size, STAMP_BYTES)) + b"x" * max(0, size - STAMP_BYTES)
-    message = publish_frames(channel, exchange, routing_key, body, persistent=persistent, frame_max=frame_max)
-    count = min(max(RUN_MESSAGES_MIN, RUN_BYTES // len(message)), RUN_MESSAGES_MAX)
-    return PublishRun(message, size, min(count, batch) if batch else count)
+    """A run of messages for one producer; `batch` bounds its length when not 0.
+
+    Bodies have `size` octets, or with `vary` half of it to one and a half times, `size` on average.
+    """
+    count = min(max(RUN_MESSAGES_MIN, RUN_BYTES // (size + 64)), RUN_MESSAGES_MAX)
+    count = min(count, batch) if batch else count
+    dice = random.Random(count)
+    sizes = [dice.randint(size - size // 2, size + size // 2) if vary else size for _ in range(count)]
+    messages = []
+    for each in sizes:
+        body = bytes(min(each, STAMP_BYTES)) + b"x" * max(0, each - STAMP_BYTES)
+        messages.append(
+            publish_frames(channel, exchange, routing_key, body, persistent=persistent, frame_max=frame_max)
+        )
+    return PublishRun(messages, min(sizes) >= STAMP_BYTES)
+
+
+def walk(data: bytearray, start: int, end: int) -> tuple[int, int, int, list[int]]:
+    """Count whole deliveries of any size from `start`: how many, where they end, the last tag, the stamps.
+
+    Stops at the first frame that does not belong to a delivery, and at one that is not all there.
+    """
+    count, tag, stamps = 0, 0, []
+    while start + 11 <= end and data[start] == METHOD and data[start + 7 : start + 11] == DELIVER:
+        at = start + FRAME_OVERHEAD_BYTES + _SIZE.unpack_from(data, start + 3)[0]
+        if at + 19 > end:
+            break
+        remaining = _TAG.unpack_from(data, at + 11)[0]
+        at += FRAME_OVERHEAD_BYTES + _SIZE.unpack_from(data, at + 3)[0]
+        body_at, stamped = at + _HEAD.size, remaining >= STAMP_BYTES
+        while remaining > 0 and at + _HEAD.size <= end:
+            size = _SIZE.unpack_from(data, at + 3)[0]
+            remaining -= size
+            at += FRAME_OVERHEAD_BYTES + size
+        if remaining or at > end:
+            break
+        tag = _TAG.unpack_from(data, start + 12 + data[start + 11])[0]
+        if stamped and data[body_at] == 1:
+            stamps.append(_TAG.unpack_from(data, body_at + 1)[0])
+        count += 1
+        start = at
+    return count, start, tag, stamps
 
 
 class Layout:

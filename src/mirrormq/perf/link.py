@@ -43,6 +43,9 @@ CONNECTION_CLOSE_OK = b"\x00\x0a\x00\x33"
 CONNECTION_BLOCKED = b"\x00\x0a\x00\x3c"
 CONNECTION_UNBLOCKED = b"\x00\x0a\x00\x3d"
 CHANNEL_CLOSE = b"\x00\x14\x00\x28"
+CHANNEL_CLOSE_OK = b"\x00\x14\x00\x29"
+CLOSE_ARGUMENTS = b"\x00\xc8\x02ok\x00\x00\x00\x00"
+"""200, "ok", caused by no method."""
 CHANNEL_FLOW = b"\x00\x14\x00\x14"
 CHANNEL_FLOW_OK = b"\x00\x14\x00\x15"
 BASIC_CANCEL = b"\x00\x3c\x00\x1e"
@@ -204,21 +207,34 @@ class Link:
             )
 
     def say_goodbye(self) -> None:
-        """Ask for the close; with many connections the broker works on all of them at once."""
+        """Ask for the channel's close; with many connections the broker works on all of them at once."""
         try:
-            self.socket.setblocking(True)
             self.socket.settimeout(GOODBYE_S)
             if not self._outbox_bytes:
-                self.socket.sendall(frame(METHOD, 0, CONNECTION_CLOSE + b"\x00\xc8\x02ok\x00\x00\x00\x00"))
-            self.socket.shutdown(socket.SHUT_WR)
+                self.socket.sendall(frame(METHOD, 1, CHANNEL_CLOSE + CLOSE_ARGUMENTS))
         except OSError:
             return
 
     def close(self) -> None:
-        """Read until the broker has closed its side, so that its queue and consumers are settled."""
+        """Wait for the channel, then the connection, to be closed.
+
+        The channel's answer comes after it has handled every acknowledgement. A RabbitMQ whose client
+        is gone before that now and then requeues the last ones.
+        """
         try:
-            while self.socket.recv(RECEIVE_BYTES):
-                pass
-        except OSError:
+            if not self._outbox_bytes:
+                self._await(CHANNEL_CLOSE_OK)
+                self.socket.sendall(frame(METHOD, 0, CONNECTION_CLOSE + CLOSE_ARGUMENTS))
+                self._await(CONNECTION_CLOSE_OK)
+        except (OSError, PerfError):
             pass
         self.socket.close()
+
+    def _await(self, method: bytes) -> None:
+        """Read on, blocking, until this method comes; whatever else comes is of no interest any more."""
+        while True:
+            found = self.next_frame()
+            if found is None:
+                self.receive(self.received_at_s)
+            elif found[0] == METHOD and found[1][:4] == method:
+                return

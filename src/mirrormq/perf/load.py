@@ -110,7 +110,7 @@ class Load:
         dialer = self._dial()
         if options.prefetch and not options.auto_ack:
             dialer.prefetch(options.prefetch)
-        return Consumer(dialer.release(options.size), options, self._opening(options.queue))
+        return Consumer(dialer.release(options.largest_bytes), options, self._opening(options.queue))
 
     def _producer(self, index: int) -> Producer:
         options = self.options
@@ -124,11 +124,12 @@ class Load:
             persistent=options.persistent,
             frame_max=dialer.frame_max,
             batch=options.batch,
+            vary=options.vary,
         )
         barrier = frame(METHOD, 1, methods.encode_queue_declare(options.queue, passive=True))
         share, extra = divmod(options.messages, options.producers)
         limit = share + (index < extra) if options.messages else 0
-        return Producer(dialer.release(options.size), run, options, limit, barrier)
+        return Producer(dialer.release(options.largest_bytes), run, options, limit, barrier)
 
     def _echo(self, index: int) -> Echo:
         options = self.options

@@ -62,6 +62,7 @@ class Options:
     consumers: int = 1
     connections: int = 200
     size: int = 100
+    vary: bool = False
     persistent: bool = False
     durable: bool = False
     confirm_window: int = 1000
@@ -91,12 +92,21 @@ class Options:
             raise PerfError(f"--size can be at most {SIZE_BYTES_MAX} bytes")
         if self.mode == "latency" and self.size < STAMP_BYTES:
             raise PerfError(f"--mode latency needs --size of at least {STAMP_BYTES} bytes for the time stamp")
+        if self.vary and self.mode == "latency":
+            raise PerfError(
+                "--vary has no meaning in --mode latency, where each connection repeats one message"
+            )
         if not self.auto_ack and self.prefetch and self.ack_every > self.prefetch:
             raise PerfError("--ack-every cannot be larger than --prefetch, the broker would wait for ever")
         if self.duration <= 0 and not self.messages:
             raise PerfError("--duration must be more than 0 seconds when --messages is not given")
         for uri in self.uris:
             parse_uri(uri)
+
+    @property
+    def largest_bytes(self) -> int:
+        """The largest body of the run."""
+        return self.size + self.size // 2 if self.vary else self.size
 
     @property
     def publishes(self) -> bool:

@@ -18,6 +18,7 @@ from mirrormq.perf.frames import (
     Layout,
     PublishRun,
     ack_frame,
+    walk,
 )
 from mirrormq.perf.histogram import Histogram
 from mirrormq.perf.link import Link
@@ -183,6 +184,7 @@ class Consumer:
         self._opening = opening
         """The basic.consume, sent when the clock runs, because a backlog comes back at once."""
         self.ack_every = 0 if options.auto_ack else options.ack_every
+        self._vary = options.vary
         self.consumed_count = 0
         self.latency = Histogram()
         self._layout: Layout | None = None
@@ -205,6 +207,9 @@ class Consumer:
         """Count what came, by stride where the layout holds."""
         link = self.link
         link.receive(now_ns / 1e9)
+        if self._vary:
+            self._walk(now_ns)
+            return
         while link.start < link.end:
             layout = self._layout
             count = layout.count(link.buffer, link.start, link.end) if layout else 0
@@ -212,6 +217,23 @@ class Consumer:
                 self._take(layout, count, now_ns)
             elif not self._learn():
                 break
+
+    def _walk(self, now_ns: int) -> None:
+        """Sizes differ: go from delivery to delivery, and over whatever stands between them."""
+        link = self.link
+        while True:
+            count, link.start, last_tag, stamps = walk(link.buffer, link.start, link.end)
+            if count:
+                self.consumed_count += count
+                for stamp in stamps:
+                    self.latency.add(now_ns - stamp)
+                self.delivered(last_tag, now_ns)
+            if link.end - link.start >= 11 and link.buffer[link.start + 7 : link.start + 11] == DELIVER:
+                return
+            found = link.next_frame()
+            if found is None:
+                return
+            link.common(*found)
 
     def _take(self, layout: Layout, count: int, now_ns: int) -> None:
         link = self.link
