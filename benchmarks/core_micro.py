@@ -19,7 +19,8 @@ import time
 from mirrormq.broker.broker import Broker, Outside
 from mirrormq.clock import Clock
 from mirrormq.config.settings import Settings
-from mirrormq.connections.connection import Connection, Peer
+from mirrormq.connections.connection import Connection
+from mirrormq.connections.peer import Peer
 from mirrormq.metadata import records
 from mirrormq.metadata.state import State
 from mirrormq.metadata.store import Defaults, MetadataStore
@@ -106,7 +107,9 @@ def end_turn(broker: Broker) -> None:
 
 def main() -> None:
     """Measure, or profile."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--persistent", action="store_true")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--rounds", type=int, default=300)

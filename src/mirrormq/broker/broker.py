@@ -111,8 +111,10 @@ class Broker:
         """Let this channel send its confirms at the end of the turn."""
         self._reporting.append(channel)
 
-    def turn(self) -> bool:
+    def turn(self, commit: bool = True) -> bool:
         """Do what the turn has left to do; True if there is more for another turn at once.
+
+        Without `commit` the journal is left to a later turn, and with it the confirms that wait for it.
 
         Each list is emptied one by one, so that an exception out of one queue leaves the others to the
         next call.
@@ -123,10 +125,11 @@ class Broker:
             queue.awake = False
             if not queue.deleted and queue.pump():
                 self.wake(queue)
-        if self.journal.dirty:
-            self.journal.flush(sync=self.journal.needs_sync)
-        for _ in range(len(self._awaiting_flush)):
-            self._awaiting_flush.popleft().flushed()
+        if commit:
+            if self.journal.dirty:
+                self.journal.flush(sync=self.journal.needs_sync)
+            for _ in range(len(self._awaiting_flush)):
+                self._awaiting_flush.popleft().flushed()
         for _ in range(len(self._reporting)):
             self._reporting.popleft().report()
         return bool(self._awake)

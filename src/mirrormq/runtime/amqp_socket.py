@@ -6,7 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mirrormq import limits
-from mirrormq.connections.connection import Connection, Peer
+from mirrormq.connections.connection import Connection
+from mirrormq.connections.peer import Peer
 from mirrormq.connections.proxy_protocol import Incomplete, ProxyHeaderInvalid, read_proxy_header
 from mirrormq.runtime.tls import certificate_user
 
@@ -30,14 +31,28 @@ class AmqpSocket(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self._transport = transport  # type: ignore[assignment]
         self._transport.set_write_buffer_limits(high=limits.SOCKET_OUTPUT_BYTES_MAX)  # type: ignore[union-attr]
-        if not self._node.admit(self):
-            transport.close()
-        elif not self._node.settings.proxy_protocol:
+        node = self._node
+        node.input_seen = True
+        node.read_clock()
+        was_refusing = node.sockets.refusing
+        if not node.sockets.admit(self):
+            if not was_refusing:
+                node.warn("refusing clients: as many sockets are open as there may be")
+            transport.abort()  # type: ignore[attr-defined]
+        elif node.settings.proxy_protocol:
+            due_ms = node.clock.now_ms + int(node.settings.handshake_timeout_s * 1000)
+            node.clock.at(due_ms, self._expect_proxy_header)
+        else:
             self._begin(self._peer())
+        node.end_turn_soon()
+
+    def _expect_proxy_header(self) -> None:
+        if self._connection is None:
+            self.abort()
 
     def _begin(self, peer: Peer) -> None:
         self._connection = Connection(self._node.broker, peer)
-        self._node.sockets[self._connection] = self
+        self._node.sockets.by_connection[self._connection] = self
 
     def _peer(self) -> Peer:
         assert self._transport is not None
@@ -58,7 +73,10 @@ class AmqpSocket(asyncio.Protocol):
             data = rest
         connection = self._connection
         assert connection is not None
-        connection.receive(data)
+        try:
+            connection.receive(data)
+        except Exception as error:
+            node.fault(connection, error)
         if connection.held and self._reading:
             self._pause()
         elif connection.yields_to is not None and self._reading:
@@ -88,14 +106,14 @@ class AmqpSocket(asyncio.Protocol):
         assert self._transport is not None
         self._reading = False
         self._transport.pause_reading()
-        self._node.paused[self] = None
+        self._node.sockets.pause(self)
 
     def _rest(self) -> None:
         """Stop reading for a moment, so that consumers can catch up."""
         assert self._transport is not None
         self._reading = False
         self._transport.pause_reading()
-        self._node.rest(self)
+        self._node.sockets.rest(self)
 
     def has_rested(self) -> bool:
         """Is the queue that it rests for no longer congested?"""
@@ -117,7 +135,10 @@ class AmqpSocket(asyncio.Protocol):
         assert connection is not None and transport is not None
         if connection.finished or transport.is_closing():
             return True
-        connection.resume()
+        try:
+            connection.resume()
+        except Exception as error:
+            self._node.fault(connection, error)
         if connection.held:
             return False
         self._reading = True
@@ -128,6 +149,8 @@ class AmqpSocket(asyncio.Protocol):
         """Send what the connection has put out; close if that was the last."""
         connection, transport = self._connection, self._transport
         assert connection is not None and transport is not None
+        if not connection.writable:
+            self._node.end_turn_soon()
         output = connection.take_output()
         if transport.is_closing():
             return
@@ -135,6 +158,7 @@ class AmqpSocket(asyncio.Protocol):
             transport.write(b"".join(output))
         if connection.finished:
             transport.close()
+            self._node.later(limits.CLOSE_FLUSH_TIMEOUT_S, transport.abort)
 
     def abort(self) -> None:
         """Drop the socket now."""
@@ -144,20 +168,22 @@ class AmqpSocket(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client reads too slowly."""
         if self._connection is not None:
-            self._connection.writable = False
+            self._connection.filled()
 
     def resume_writing(self) -> None:
         """The client has caught up."""
         if self._connection is not None:
-            self._connection.became_writable()
+            self._connection.drained()
             self._node.end_turn_soon()
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
-        self._node.dismiss(self)
+        self._node.sockets.dismiss(self)
         if self._connection is not None:
             self._node.read_clock()
-            self._node.sockets.pop(self._connection, None)
-            self._node.paused.pop(self, None)
-            self._connection.lost()
+            self._node.sockets.by_connection.pop(self._connection, None)
+            try:
+                self._connection.lost()
+            except Exception as error:
+                self._node.fault(self._connection, error)
             self._node.end_turn_soon()

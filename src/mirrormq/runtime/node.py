@@ -17,6 +17,8 @@ import os
 import random
 import signal
 import time
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +34,18 @@ from mirrormq.connections.connection import Connection
 from mirrormq.control import definitions
 from mirrormq.control.live import BrokerView
 from mirrormq.control.node import LiveObjects
-from mirrormq.errors import ConfigurationError
+from mirrormq.errors import ConfigurationError, InternalError
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.store import Defaults, MetadataStore
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.paged import HotBudget
 from mirrormq.runtime import logs
 from mirrormq.runtime.amqp_socket import AmqpSocket
+from mirrormq.runtime.client_sockets import ClientSockets
 from mirrormq.runtime.control_server import ControlServer
 from mirrormq.runtime.metadata_files import MetadataFiles
 from mirrormq.runtime.passwords import PasswordChecker
-from mirrormq.runtime.resources import ResourceWatch, total_memory_bytes
+from mirrormq.runtime.resources import ResourceWatch, raise_file_handle_limit, total_memory_bytes
 from mirrormq.runtime.tls import server_context
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.errors import JournalFailed
@@ -65,16 +68,16 @@ class Node:
         self.settings = settings
         self.serving = False
         self.started_at_s = time.time()
-        self.sockets: dict[Connection, AmqpSocket] = {}
-        self.paused: dict[AmqpSocket, None] = {}
-        """Sockets that are not read from while their connection is held."""
-        self._resting: dict[AmqpSocket, None] = {}
-        """Publishers that let consumers go first."""
         self._loop = loop
         self._log = logs.logger(settings.log)
-        self._accepted: set[AmqpSocket] = set()
+        handles = raise_file_handle_limit() - limits.FILE_HANDLES_RESERVED
+        most = settings.connection_max
+        self.sockets = ClientSockets(handles if most is None else min(most, handles), loop.call_later)
         self._servers: list[asyncio.Server] = []
         self._turn_scheduled = False
+        self.input_seen = False
+        """A socket has handed over bytes since the last turn."""
+        self._postponed = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._stopped = asyncio.Event()
@@ -193,48 +196,32 @@ class Node:
     def _end_turn(self) -> None:
         self._turn_scheduled = False
         try:
-            if self.broker.turn():
+            if self.broker.turn(self._commit_now()):
                 self.end_turn_soon()
-        except JournalFailed as failure:
-            self._die(failure)
-            return
-        self._write_sockets()
-        if self._resting:
-            self._wake_rested()
-        if self.paused:
-            self._resume_sockets()
+        except Exception as error:
+            self.fault(None, error)
+            if isinstance(error, JournalFailed):
+                return
+            self.end_turn_soon()
+        self.sockets.write(self.broker.writing)
+        self.sockets.wake_rested()
+        if self.sockets.resume():
+            self.end_turn_soon()
         if self.broker.warnings:
             self._write_warnings()
         self._arm_timer()
 
-    def _write_sockets(self) -> None:
-        writing = self.broker.writing
-        while writing:
-            connection, _ = writing.popitem()
-            socket = self.sockets.get(connection)
-            if socket is not None:
-                socket.write()
-
-    def rest(self, socket: AmqpSocket) -> None:
-        """A publisher rests until its queue is no longer congested, but not for long."""
-        if not self._resting:
-            self._loop.call_later(limits.PUBLISHER_REST_S, self._wake_all)
-        self._resting[socket] = None
-
-    def _wake_rested(self) -> None:
-        for socket in [socket for socket in self._resting if socket.has_rested()]:
-            del self._resting[socket]
-            socket.wake()
-
-    def _wake_all(self) -> None:
-        for socket in self._resting:
-            socket.wake()
-        self._resting.clear()
-
-    def _resume_sockets(self) -> None:
-        for socket in [socket for socket in self.paused if socket.resume()]:
-            self.paused.pop(socket, None)
+    def _commit_now(self) -> bool:
+        """Group commit: while publishers keep sending, look at the sockets a few times more, so that
+        one fsync serves them all. A publisher that waits for its confirm does not wait for others."""
+        keep_collecting = self.journal.needs_sync and self.input_seen
+        self.input_seen = False
+        if keep_collecting and self._postponed < limits.COMMIT_POSTPONEMENTS:
+            self._postponed += 1
             self.end_turn_soon()
+            return False
+        self._postponed = 0
+        return True
 
     def _write_warnings(self) -> None:
         for warning in self.broker.warnings:
@@ -259,7 +246,10 @@ class Node:
     def _timer_fired(self) -> None:
         self._timer = None
         self.read_clock()
-        self.clock.run_due()
+        try:
+            self.clock.run_due()
+        except Exception as error:
+            self.fault(None, error)
         self.end_turn_soon()
 
     def _housekeeping(self) -> None:
@@ -276,27 +266,35 @@ class Node:
         self.end_turn_soon()
         self._loop.call_later(self.settings.memory_monitor_interval_ms / 1000, self._watch_resources)
 
+    def fault(self, connection: Connection | None, error: Exception) -> None:
+        """Something of ours has failed that should not have: the one place where that is survived.
+
+        A failed disk stops the node. Anything else costs the connection that it happened to, which is
+        told so, and is written down with its traceback; the others go on.
+        """
+        if isinstance(error, JournalFailed):
+            self._die(error)
+            return
+        whose = f"connection {connection.name}" if connection is not None else "the end of a turn"
+        self._log.error(f"an unexpected error in {whose}:\n{''.join(traceback.format_exception(error))}")
+        if connection is None or connection.finished:
+            return
+        try:
+            connection.fail(InternalError())
+        except Exception:
+            self._log.error(f"{whose} could not be closed properly:\n{traceback.format_exc()}")
+            connection.finish()
+
+    def later(self, delay_s: float, action: Callable[[], None]) -> None:
+        """Do something once, after a while."""
+        self._loop.call_later(delay_s, action)
+
     def _die(self, failure: JournalFailed) -> None:
         """The disk has failed us: nothing may be confirmed from now on, so nothing is."""
         self._log.critical(f"the node stops because its journal failed: {failure}")
-        for socket in list(self._accepted):
-            socket.abort()
+        self.sockets.abort_all()
         self.exit_code = 1
         self._stopped.set()
-
-    # -- sockets --------------------------------------------------------------------------------
-
-    def admit(self, socket: AmqpSocket) -> bool:
-        """May this client connect? `connection_max` says how many may."""
-        most = self.settings.connection_max
-        if most is not None and len(self._accepted) >= most:
-            return False
-        self._accepted.add(socket)
-        return True
-
-    def dismiss(self, socket: AmqpSocket) -> None:
-        """A socket is gone."""
-        self._accepted.discard(socket)
 
     def warn(self, line: str) -> None:
         """A line for the log."""
@@ -356,14 +354,13 @@ class Node:
 
     async def _say_goodbye(self) -> None:
         self.read_clock()
-        for connection in list(self.sockets):
+        for connection in list(self.sockets.by_connection):
             connection.force_close("broker forced connection closure with reason 'shutdown'")
         self.end_turn_soon()
         deadline = time.monotonic() + STOP_TIMEOUT_S
-        while self.sockets and time.monotonic() < deadline:
+        while self.sockets.by_connection and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
-        for socket in list(self._accepted):
-            socket.abort()
+        self.sockets.abort_all()
         await asyncio.sleep(0)
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 from pathlib import Path
 
 from mirrormq.broker.alarms import DISK, MEMORY, Alarms
+
+FILE_HANDLES_MAX = 1_000_000
+"""More than a million sockets have no place in the kernel's tables either."""
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -25,9 +30,17 @@ def resident_bytes() -> int:
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
     except OSError:
-        import resource
-
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def raise_file_handle_limit() -> int:
+    """Take as many file handles as we are allowed to; says how many that is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+    return FILE_HANDLES_MAX if soft == resource.RLIM_INFINITY else min(soft, FILE_HANDLES_MAX)
 
 
 def free_disk_bytes(directory: Path) -> int:
