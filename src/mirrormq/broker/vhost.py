@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,7 @@ class Vhost:
         self.router = Router(self.queues)
         self._state = broker.metadata.state
         self._owners: dict[str, Connection] = {}
+        self._dying: deque[tuple[Queue, Sequence[Message], str]] = deque()
         self._repeats: tuple[int, dict[str, bool]] = (-1, {})
         if empty:
             return
@@ -150,8 +152,17 @@ class Vhost:
         self.broker.awaits_flush(queue)
 
     def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str) -> None:
-        """Publish to the queue's dead-letter exchange."""
-        dead_letter(self, queue, messages, reason)
+        """Publish to the queue's dead-letter exchange. What dies of that in turn waits until it is done,
+        so that a chain of queues may be longer than the stack is deep."""
+        self._dying.append((queue, messages, reason))
+        if len(self._dying) > 1:
+            return
+        try:
+            while self._dying:
+                dead_letter(self, *self._dying[0])
+                self._dying.popleft()
+        finally:
+            self._dying.clear()
 
     def unused(self, queue: Queue) -> None:
         """An auto-delete or expired queue goes."""

@@ -1,0 +1,239 @@
+"""A whole broker in this process, without sockets: real connections, channels, queues, journal and metadata.
+
+    node = Node()
+    client = node.connect()
+    client.send(methods.encode_queue_declare("q"))
+    client.publish("q", b"hello")
+    assert client.read() == […]                 runs a turn, gives what a client would have read
+
+The disk is simulated, so a test may stop, kill or cut the power of the node (`restart`); the clock
+stands still until `advance`. Nothing reaches a client before the turn that the runtime would have run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any, Literal, NamedTuple
+
+from mirrormq.broker.broker import Broker, Outside
+from mirrormq.clock import Clock
+from mirrormq.config.settings import Settings
+from mirrormq.connections.connection import Connection, Peer
+from mirrormq.metadata import records
+from mirrormq.metadata.commands import Command
+from mirrormq.metadata.store import Defaults, MetadataStore
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.paged import HotBudget
+from mirrormq.queues.queue import Queue
+from mirrormq.runtime.metadata_files import MetadataFiles
+from mirrormq.storage.journal import Journal
+from mirrormq.storage.metadata_log import MetadataLog
+from mirrormq.storage.simulated_disk import SimulatedDisk
+from mirrormq.wire import methods
+from mirrormq.wire.content import build_frames, method_frame
+from mirrormq.wire.fields import Field, Table
+from mirrormq.wire.properties import BasicProperties, decode_properties, encode_properties
+
+START_MS = 1_700_000_000_000
+FRAME_MAX = 131_072
+CAPABILITIES = ("consumer_cancel_notify", "publisher_confirms", "basic.nack", "connection.blocked")
+METHOD, HEADER, BODY = 1, 2, 3
+HOT_BYTES = 1 << 30
+
+
+class Received(NamedTuple):
+    """What a client read: a method, and the content that came with it if any."""
+
+    channel: int
+    method: Any
+    properties: BasicProperties | None = None
+    body: bytes | None = None
+
+
+class Node:
+    """One broker on one disk; `restart` makes another on the same disk."""
+
+    def __init__(
+        self, disk: SimulatedDisk | None = None, *, seed: int = 1, segment_bytes: int = 64 * 1024
+    ) -> None:
+        self.disk = disk or SimulatedDisk(random.Random(seed).randrange)
+        self.clock = Clock(START_MS)
+        self._segment_bytes = segment_bytes
+        self._names = itertools.count(1)
+        self.boot()
+
+    def boot(self) -> None:
+        """What a starting node does."""
+        self.clients: list[Client] = []
+        self._files = MetadataFiles(MetadataLog(self.disk, "data/metadata"))
+        state, entries = self._files.open()
+        self.metadata = MetadataStore(state, self._files)
+        self.metadata.boot(entries, Defaults(records.User("guest", tags=["administrator"])))
+        self.journal = Journal(self.disk, "data/journal", make_envelope, segment_bytes=self._segment_bytes)
+        self.journal.open()
+        self.journal.forget_unknown([queue.queue_id for queue in state.queues.values()])
+        self.budget = HotBudget(HOT_BYTES)
+        self.clock = Clock(self.clock.now_ms)
+        outside = Outside(
+            lambda: f"name-{next(self._names)}",
+            lambda below: 0,
+            lambda password, user, decided: decided(True),
+        )
+        self.broker = Broker(Settings(), self.metadata, self.journal, self.clock, self.budget, outside)
+
+    def restart(self, way: Literal["stop", "kill", "power"] = "stop") -> None:
+        """Stop in order, die with the disk's cache intact, or lose what was not synced; then start again."""
+        if way == "stop":
+            for client in list(self.clients):
+                client.lose()
+            self.turn()
+            self.journal.close()
+            self._files.close()
+        elif way == "kill":
+            self.disk.kill()
+        else:
+            self.disk.crash()
+        self.boot()
+
+    def connect(self, **options: Any) -> Client:
+        """A client with channel 1 open."""
+        return Client(self, **options)
+
+    def write(self, command: Command) -> None:
+        """Change the metadata as an operator would."""
+        self.metadata.write(command)
+
+    def turn(self) -> None:
+        """End turns until there is nothing more to do."""
+        while self.broker.turn():
+            pass
+
+    def advance(self, milliseconds: int) -> None:
+        """Time passes; what is due is done."""
+        self.clock.now_ms += milliseconds
+        self.clock.run_due()
+        self.turn()
+
+    def queue(self, name: str) -> Queue:
+        """A live queue."""
+        return self.broker.vhosts["/"].queues[name]
+
+    def counts(self, name: str) -> tuple[int, int]:
+        """A queue's ready and unacknowledged messages."""
+        backing = self.queue(name).backing
+        return backing.ready_count, backing.unacked_count
+
+
+class Client:
+    """The client's end of a connection: sends method payloads, decodes what comes back."""
+
+    def __init__(
+        self, node: Node, *, user: str = "guest", capabilities: tuple[str, ...] = CAPABILITIES
+    ) -> None:
+        self.node = node
+        self._unread: list[Received] = []
+        self.connection = Connection(node.broker, Peer("127.0.0.1", 1))
+        node.clients.append(self)
+        self.connection.receive(b"AMQP\x00\x00\x09\x01")
+        can: Table = {name: Field("t", True) for name in capabilities}
+        properties: Table = {"capabilities": Field("F", can)}
+        login = methods.encode_connection_start_ok(properties, "PLAIN", f"\0{user}\0{user}".encode(), "en_US")
+        self.send(login, channel=0)
+        self.send(methods.encode_connection_tune_ok(2047, FRAME_MAX, 0), channel=0)
+        self.send(methods.encode_connection_open("/"), channel=0)
+        self.send(methods.encode_channel_open())
+        assert isinstance(self.read()[-1].method, methods.ChannelOpenOk)
+
+    # -- sending --------------------------------------------------------------------------------
+
+    def send(self, *payloads: bytes, channel: int = 1) -> None:
+        """Methods without content, in one write."""
+        self.connection.receive(b"".join([method_frame(channel, payload) for payload in payloads]))
+
+    def publish(
+        self, key: str, *bodies: bytes, exchange: str = "", mandatory: bool = False, channel: int = 1,
+        persistent: bool = False, **properties: Any,
+    ) -> None:  # fmt: skip
+        """Messages with equal properties, in one write."""
+        method = method_frame(channel, methods.encode_basic_publish(exchange, key, mandatory))
+        mode = 2 if persistent else None
+        header = encode_properties(BasicProperties(delivery_mode=mode, **properties))
+        self.connection.receive(
+            b"".join([method + build_frames(channel, header, body, FRAME_MAX) for body in bodies])
+        )
+
+    def lose(self) -> None:
+        """The socket is gone."""
+        self.connection.lost()
+        self.node.clients.remove(self)
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def read(self, *, turn: bool = True) -> list[Received]:
+        """Everything that has come since the last `read`; without a turn: what is already on its way."""
+        if turn:
+            self.node.turn()
+        while data := b"".join(self.connection.take_output()):
+            self._decode(data)
+            if turn:
+                self.node.turn()
+        self.node.broker.writing.pop(self.connection, None)
+        found, self._unread = self._unread, []
+        return found
+
+    def methods(self) -> list[Any]:
+        """The same, methods only."""
+        return [received.method for received in self.read()]
+
+    def call(self, payload: bytes, channel: int = 1) -> Any:
+        """Send one method and read its only answer."""
+        self.send(payload, channel=channel)
+        (answer,) = self.read()
+        return answer.method
+
+    def get(self, queue: str, *, no_ack: bool = False, channel: int = 1) -> Received | None:
+        """basic.get; None if the queue is empty."""
+        self.send(methods.encode_basic_get(queue, no_ack), channel=channel)
+        (answer,) = self.read()
+        return None if isinstance(answer.method, methods.BasicGetEmpty) else answer
+
+    def drain(self, queue: str) -> list[bytes]:
+        """Take everything that is ready, first to last."""
+        found = []
+        while (message := self.get(queue, no_ack=True)) is not None:
+            found.append(message.body or b"")
+        return found
+
+    def _decode(self, data: bytes) -> None:
+        at = 0
+        missing = 0
+        while at < len(data):
+            kind, channel = data[at], int.from_bytes(data[at + 1 : at + 3], "big")
+            size = int.from_bytes(data[at + 3 : at + 7], "big")
+            payload = data[at + 7 : at + 7 + size]
+            assert data[at + 7 + size] == 0xCE, "a frame does not end where it should"
+            at += size + 8
+            if kind == METHOD:
+                assert not missing, "a method in the middle of a content"
+                self._unread.append(Received(channel, methods.decode_method(payload)))
+                continue
+            last = self._unread[-1]
+            assert last.channel == channel, "a content on another channel than its method"
+            if kind == HEADER:
+                missing = int.from_bytes(payload[4:12], "big")
+                self._unread[-1] = last._replace(properties=decode_properties(payload, 12), body=b"")
+            else:
+                assert kind == BODY
+                missing -= len(payload)
+                self._unread[-1] = last._replace(body=(last.body or b"") + payload)
+        assert not missing, "a content that ends early"
+
+
+def deliveries(received: list[Received]) -> list[tuple[int, bytes | None, bool]]:
+    """The deliveries among them: tag, body, redelivered."""
+    return [
+        (one.method.delivery_tag, one.body, one.method.redelivered)
+        for one in received
+        if isinstance(one.method, methods.BasicDeliver | methods.BasicGetOk)
+    ]
