@@ -1,0 +1,258 @@
+"""The ring's promise, on a network that delays and breaks, with members that die at any moment.
+
+An oracle stands for the metadata: it alone makes views. Links are FIFO; what is on a link dies with
+either end. Each step delivers one message, persists on one node, broadcasts, kills, or adds a member.
+Some of the dead do not know it: they were cut off, go on with the view they have, and are heard late.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import deque
+
+import msgspec
+import pytest
+
+from mirrormq.replication.operations import Delivered, Lap
+from mirrormq.replication.ring import Ring, View
+
+SEEDS = int(os.environ.get("SEEDS", "300"))
+NAMES = ("a", "b", "c", "d", "e")
+
+
+class World:
+    """Some nodes, the links between them, and what each has applied."""
+
+    def __init__(self, seed: int) -> None:
+        self.choice = random.Random(seed)
+        self.view = View(1, 1, NAMES[:3], frozenset(NAMES[:3]))
+        self.rings = {name: Ring(1, name, self.view) for name in self.view.members}
+        self.applied: dict[str, list[int]] = {name: [] for name in NAMES}
+        self.links: dict[tuple[str, str], deque[Lap]] = {}
+        self.views: dict[str, deque[View]] = {name: deque() for name in NAMES}
+        self.sent = 0
+        self.confirmed = 0
+        self.dead: set[str] = set()
+        self.zombies: dict[str, Ring] = {}
+
+    # -- steps ----------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        action = self.choice.random()
+        if action < 0.25:
+            self.broadcast()
+        elif action < 0.70:
+            self.deliver()
+        elif action < 0.85:
+            self.persist()
+        elif action < 0.95:
+            self.hear_view()
+        elif action < 0.975:
+            self.kill()
+        else:
+            self.join()
+
+    def broadcast(self) -> None:
+        masters = [ring for ring in (*self.rings.values(), *self.zombies.values()) if ring.is_master]
+        if masters:
+            ring = self.choice.choice(masters)
+            for _ in range(self.choice.randint(1, 3)):
+                self.sent += 1
+                number = ring.broadcast(Delivered(self.sent))
+                assert number == len(self.applied[ring.me]) + 1
+                self.applied[ring.me].append(self.sent)
+            self.collect(ring)
+
+    def deliver(self) -> None:
+        busy = [link for link, laps in self.links.items() if laps]
+        if not busy:
+            return
+        sender, receiver = self.choice.choice(busy)
+        lap = self.links[sender, receiver].popleft()
+        ring = self.rings.get(receiver) or self.zombies.get(receiver)
+        if ring is not None:
+            ring.receive(sender, lap)
+            self.collect(ring)
+
+    def persist(self) -> None:
+        ring = self.choice.choice([*self.rings.values(), *self.zombies.values()])
+        ring.persisted(ring.received)
+        self.collect(ring)
+
+    def hear_view(self) -> None:
+        waiting = [name for name in self.rings if self.views[name]]
+        if waiting:
+            name = self.choice.choice(waiting)
+            self.rings[name].change(self.views[name].popleft())
+            self.collect(self.rings[name])
+
+    def collect(self, ring: Ring) -> None:
+        work = ring.take()
+        assert not work.diverged or ring.me not in self.view.in_sync
+        if work.diverged and ring.me in self.rings:
+            self.restart(ring)
+            return
+        for operation in work.operations:
+            assert isinstance(operation, Delivered)
+            self.applied[ring.me].append(operation.sequence)
+        for receiver, lap in work.sends:
+            self.links.setdefault((ring.me, receiver), deque()).append(lap)
+        if ring.is_master:
+            assert ring.completed.durable <= ring.completed.received <= ring.received
+            if ring.view == self.view:
+                self.confirm(ring)
+            else:
+                self.confirm_late(ring)
+
+    # -- the oracle -----------------------------------------------------------------------------
+
+    def publish_view(self, view: View) -> None:
+        self.view = view
+        for name in self.rings:
+            self.views[name].append(view)
+
+    def kill(self) -> None:
+        if len(self.rings) < 2 or len(self.view.in_sync & self.rings.keys()) < 2:
+            return
+        victim = self.choice.choice(list(self.rings))
+        ring = self.rings.pop(victim)
+        self.dead.add(victim)
+        if self.choice.random() < 0.5:
+            self.zombies[victim] = ring
+        else:
+            for link in [link for link in self.links if victim in link]:
+                self.links[link].clear()
+        alive = tuple(name for name in self.view.members if name != victim)
+        in_sync = self.view.in_sync - {victim}
+        epoch = self.view.epoch
+        if victim == self.view.master:
+            epoch += 1
+            master = next(name for name in alive if name in in_sync)
+            alive = (master, *(name for name in alive if name != master))
+            self.lose_unconfirmed(master)
+        self.publish_view(View(epoch, self.view.version + 1, alive, in_sync))
+
+    def join(self) -> None:
+        new = [name for name in NAMES if name not in self.view.members and name not in self.dead]
+        if new:
+            name = self.choice.choice(new)
+            view = self.view._replace(version=self.view.version + 1, members=(*self.view.members, name))
+            self.rings[name] = Ring(1, name, view)
+            self.publish_view(view)
+            self.views[name].clear()
+
+    def restart(self, ring: Ring) -> None:
+        """A member that has what its master does not have starts afresh, at the end of the ring."""
+        others = tuple(name for name in self.view.members if name != ring.me)
+        view = self.view._replace(version=self.view.version + 1, members=(*others, ring.me))
+        self.rings[ring.me] = Ring(1, ring.me, view)
+        self.applied[ring.me] = []
+        for link in [link for link in self.links if ring.me in link]:
+            self.links[link].clear()
+        self.publish_view(view)
+        self.views[ring.me].clear()
+
+    # -- the checkers ---------------------------------------------------------------------------
+
+    def confirm(self, ring: Ring) -> None:
+        """What the master may confirm is with every synchronised member, in the same order."""
+        durable = ring.completed.durable
+        expected = self.applied[ring.me][:durable]
+        for name in self.view.in_sync:
+            member = self.rings.get(name)
+            if member is not None:
+                assert member.durable >= durable, (name, member.durable, durable)
+                assert self.applied[name][:durable] == expected
+        self.confirmed = max(self.confirmed, durable)
+
+    def confirm_late(self, ring: Ring) -> None:
+        """What a master that is no longer one may still confirm, the present master has."""
+        durable = ring.completed.durable
+        assert self.applied[self.view.master][:durable] == self.applied[ring.me][:durable]
+
+    def lose_unconfirmed(self, master: str) -> None:
+        """A new master has everything that was ever confirmed."""
+        assert len(self.applied[master]) >= self.confirmed
+
+    def settle(self) -> None:
+        """No more faults: everything arrives everywhere."""
+        for _ in range(3000):
+            self.hear_view()
+            for ring in self.rings.values():
+                ring.persisted(ring.received)
+                self.collect(ring)
+            self.deliver()
+            if not any(self.links.values()) and not any(self.views[name] for name in self.rings):
+                break
+        master = self.rings[self.view.master]
+        history = self.applied[master.me]
+        for name, ring in self.rings.items():
+            if ring._fresh:
+                continue
+            assert self.applied[name] == history[ring.start :], name
+            assert ring.received == master.received
+        assert master.completed == (master.received, master.received)
+
+
+def run(seed: int, steps: int = 300) -> World:
+    world = World(seed)
+    for _ in range(steps):
+        world.step()
+    world.settle()
+    return world
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_every_operation_reaches_every_member_once_and_in_order(block: int) -> None:
+    confirmed = 0
+    for seed in range(block * SEEDS // 10, (block + 1) * SEEDS // 10):
+        confirmed += run(seed).confirmed
+    assert confirmed > 0
+
+
+class ConfirmsBeforeTheDisk(Ring):
+    """Tells that it has on disk what it has only received."""
+
+    def persisted(self, number: int) -> None: ...
+
+    def _marks(self) -> tuple[int, int, int]:
+        everyone, received, _ = super()._marks()
+        return everyone, received, received
+
+
+class ForgetsToSendAgain(Ring):
+    """Does not bring a new neighbour up to date."""
+
+    def _send_again(self) -> None:
+        self._told = None
+
+
+class ListensToTheDead(Ring):
+    """Takes laps from anybody, whatever the view says."""
+
+    def receive(self, sender: str, lap: Lap) -> None:
+        lap = msgspec.structs.replace(lap, epoch=self.view.epoch, version=self.view.version)
+        neighbour = self.view.members[self.view.members.index(self.me) - 1]
+        super().receive(neighbour, lap)
+
+
+class CountsOldMarks(Ring):
+    """Uses marks of a view that is over."""
+
+    def change(self, view: View) -> None:
+        known = self._left_known
+        super().change(view)
+        self._left_known = known
+
+
+@pytest.mark.parametrize(
+    "mutant", [ConfirmsBeforeTheDisk, ForgetsToSendAgain, ListensToTheDead, CountsOldMarks]
+)
+def test_the_checkers_catch_a_ring_that_breaks_its_promise(
+    mutant: type[Ring], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "Ring", mutant)
+    with pytest.raises(AssertionError):
+        for seed in range(300):
+            run(seed)
