@@ -34,6 +34,11 @@ may never be needed, so it is larger; the node-wide budget bounds the sum over a
 LAZY_HEAD_MESSAGES = 256
 """What a lazy queue, or any queue while the node is over its budget, keeps in memory."""
 
+UNACKED_HOT_MESSAGES = 16 * 1024
+"""When more messages of a queue than this are out with consumers, their contents are not kept in
+memory if the journal has them. Prefetch limits are far below it, so it costs only those consumers
+anything that take a whole backlog at once: they hold 350 bytes a message instead of 600."""
+
 MESSAGE_OVERHEAD_BYTES = 400
 """What a message in memory costs beside its body: object, frames' head, dictionary and deque
 entries. Measured with 100-byte bodies: 380 bytes each."""
