@@ -162,6 +162,17 @@ class Battery(RuleBasedStateMachine):
             self.queue.delivered(messages[-1].sequence)
 
     @rule()
+    def send(self) -> None:
+        self.queue.sent([message for _, message in self.unacked.values()])
+
+    @rule()
+    def recall(self) -> None:
+        messages = self.queue.recall([message for _, message in self.unacked.values()])
+        assert {message.sequence for message in messages} == set(self.unacked)
+        for message in messages:
+            assert body(message) == self.unacked[message.sequence][0].body
+
+    @rule()
     def peek(self) -> None:
         expected = self.in_order()
         message = self.queue.peek()
@@ -267,7 +278,8 @@ class Battery(RuleBasedStateMachine):
 
     @invariant()
     def spends_what_it_says(self) -> None:
-        held = [len(entry.body) + limits.MESSAGE_OVERHEAD_BYTES for entry, _ in self.unacked.values()]
+        held = [limits.MESSAGE_OVERHEAD_BYTES for _ in self.unacked]
+        held += [len(entry.body) for entry, message in self.unacked.values() if message.frames]
         waiting = [len(entry.body) + limits.MESSAGE_OVERHEAD_BYTES for entry in self.ready]
         assert sum(held) <= self.budget.used_bytes <= sum(held) + sum(waiting)
 

@@ -11,7 +11,8 @@ wraps another and tells its mirrors what it does). Whoever implements this owes 
 3.  Sequence. `publish` numbers each message: 1, 2, 3 … per queue, never reused, also not after
     a restart. The number stays with the message through requeue and restart.
 4.  Memory. A backlog of any length costs a bounded amount of memory plus a few bytes a message.
-    A message's `frames` are present when `fetch` hands it out.
+    A message's `frames` are present when `fetch` hands it out; after `sent` they may be empty, until
+    `recall` or `requeue`.
 5.  Durability. In a durable queue a persistent message is in the journal's next flush; one that
     was acknowledged before a crash may come back after it, one that was flushed never vanishes.
 6.  Counting. `ready_count`, `ready_bytes`, `unacked_count` and `unacked_bytes` are exact at any
@@ -68,6 +69,12 @@ class BackingQueue(Protocol):
 
     def delivered(self, sequence: int) -> None:
         """Messages up to `sequence` have been with a consumer: so they say after a restart."""
+
+    def sent(self, messages: Sequence[Message]) -> None:
+        """Consumers have these fetched messages, so their contents need not be in memory."""
+
+    def recall(self, messages: Sequence[Message]) -> list[Message]:
+        """The same fetched messages with their contents, less those that the disk has damaged."""
 
     def requeue(self, messages: Sequence[Message]) -> None:
         """Fetched messages return to their places, marked redelivered."""

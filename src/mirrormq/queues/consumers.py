@@ -8,7 +8,7 @@ others wait until the active one is gone.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from typing import Protocol
 
 from mirrormq.queues.message import Message
@@ -43,33 +43,39 @@ class ConsumerTurns:
         self.single_active = single_active
         self.active: QueueConsumer | None = None
         """The single active consumer, where that is asked for."""
-        self.all: list[QueueConsumer] = []
-        self._turns: dict[int, deque[QueueConsumer]] = {}
+        self.all: dict[QueueConsumer, None] = {}
+        """Every consumer, oldest first."""
+        self._members: dict[int, OrderedDict[QueueConsumer, None]] = {}
+        """The same by priority."""
+        self._turns: dict[int, OrderedDict[QueueConsumer, None]] = {}
+        """Those that have room as far as is known, by priority, in turn order."""
         self._priorities: list[int] = []
 
     def add(self, consumer: QueueConsumer) -> None:
         """A new consumer takes the last turn of its priority."""
-        self.all.append(consumer)
+        self.all[consumer] = None
         if consumer.priority not in self._turns:
-            self._turns[consumer.priority] = deque()
+            self._turns[consumer.priority] = OrderedDict()
+            self._members[consumer.priority] = OrderedDict()
             self._priorities = sorted(self._turns, reverse=True)
-        self._turns[consumer.priority].append(consumer)
+        self._members[consumer.priority][consumer] = None
+        self._turns[consumer.priority][consumer] = None
         if self.single_active and self.active is None:
             self._activate(consumer)
 
     def remove(self, consumer: QueueConsumer) -> None:
         """A consumer goes; the oldest of the rest becomes the active one if it was that."""
-        self.all.remove(consumer)
-        turns = self._turns[consumer.priority]
-        if consumer in turns:
-            turns.remove(consumer)
-        if not any(other.priority == consumer.priority for other in self.all):
-            del self._turns[consumer.priority]
-            self._priorities.remove(consumer.priority)
+        del self.all[consumer]
+        priority = consumer.priority
+        self._turns[priority].pop(consumer, None)
+        del self._members[priority][consumer]
+        if not self._members[priority]:
+            del self._turns[priority], self._members[priority]
+            self._priorities.remove(priority)
         if self.active is consumer:
             self.active = None
             if self.all:
-                self._activate(max(self.all, key=lambda other: other.priority))
+                self._activate(next(iter(self._members[self._priorities[0]])))
 
     def _activate(self, consumer: QueueConsumer) -> None:
         self.active = consumer
@@ -78,7 +84,7 @@ class ConsumerTurns:
     def ready_again(self, consumer: QueueConsumer) -> None:
         """A waiting consumer has room."""
         consumer.waiting = False
-        self._turns[consumer.priority].append(consumer)
+        self._turns[consumer.priority][consumer] = None
 
     def next(self) -> tuple[QueueConsumer, int] | None:
         """The consumer to serve, and how many messages it may get before the next one's turn."""
@@ -87,14 +93,14 @@ class ConsumerTurns:
         for priority in self._priorities:
             turns = self._turns[priority]
             while turns:
-                consumer = turns[0]
+                consumer = next(iter(turns))
                 room = consumer.room()
                 if room > 0:
                     if len(turns) == 1:
                         return consumer, room
-                    turns.rotate(-1)
+                    turns.move_to_end(consumer)
                     return consumer, 1
-                turns.popleft()
+                del turns[consumer]
                 consumer.waiting = True
         return None
 
@@ -105,6 +111,6 @@ class ConsumerTurns:
         room = consumer.room()
         if room > 0:
             return consumer, room
-        self._turns[consumer.priority].remove(consumer)
+        self._turns[consumer.priority].pop(consumer, None)
         consumer.waiting = True
         return None

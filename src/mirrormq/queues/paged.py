@@ -7,6 +7,11 @@ is full, messages are remembered by number only: one that is in the journal anyw
 durable queue) costs nothing more, any other is written there first, unsynced. When the head runs
 empty the next few thousand are read back in one go. Fetching follows sequence order, so a fetched
 message is always older than everything paged, and requeueing touches the head alone.
+
+A message that is out with a consumer keeps its number, but where very many are out their contents
+leave memory (`sent`): the journal has them. They are *bare* then, until they are requeued, or wanted
+as dead letters. So many may come back at once that the head cannot hold them; the younger ones of the
+head are paged again then.
 """
 
 from __future__ import annotations
@@ -50,6 +55,8 @@ class PagedQueue:
         self._paged: deque[array[int]] = deque()
         self._paged_count = 0
         self._paged_bytes = 0
+        self._bare_count = 0
+        self._bare_bytes = 0
         self.next_sequence = next_sequence
         self.ready_count = 0
         self.ready_bytes = 0
@@ -148,10 +155,13 @@ class PagedQueue:
             self._paged_bytes -= lost_bytes
             self.ready_bytes -= lost_bytes
             self.ready_count -= len(damage.sequences)
-            if self._warn is not None:
-                self._warn(f"dropped: {damage}")
+            self._report(damage)
             lost = set(damage.sequences)
             return self._store.load([sequence for sequence in sequences if sequence not in lost])
+
+    def _report(self, damage: DamageError) -> None:
+        if self._warn is not None:
+            self._warn(f"dropped: {damage}")
 
     def fetch(self, limit: int, limit_bytes: int = ANY_BYTES) -> list[Message]:
         """Take up to `limit` messages from the head."""
@@ -211,6 +221,8 @@ class PagedQueue:
         count = len(messages)
         self.unacked_count -= count
         self.unacked_bytes -= total_bytes
+        if self._bare_count:
+            total_bytes -= self._dress(messages)
         self._budget.used_bytes -= total_bytes + count * limits.MESSAGE_OVERHEAD_BYTES
         stored = [message for message in messages if message.position]
         if stored:
@@ -232,6 +244,92 @@ class PagedQueue:
         self.ready_bytes += total_bytes
         self.unacked_count -= len(ordered)
         self.unacked_bytes -= total_bytes
+        if self._bare_count:
+            self._restore([message for message in ordered if not message.frames])
+
+    def sent(self, messages: Sequence[Message]) -> None:
+        """Consumers have these now: contents that the journal has as well leave memory."""
+        gone = [message for message in messages if message.position and message.frames]
+        for message in gone:
+            message.frames = b""
+        gone_bytes = sum([message.body_size for message in gone])
+        self._bare_count += len(gone)
+        self._bare_bytes += gone_bytes
+        self._budget.used_bytes -= gone_bytes
+
+    def recall(self, messages: Sequence[Message]) -> list[Message]:
+        """Fetched messages with their contents; without those that the disk has damaged."""
+        bare = [message for message in messages if not message.frames] if self._bare_count else []
+        if not bare:
+            return list(messages)
+        self._read_contents(bare)
+        return [message for message in messages if message.frames]
+
+    def _dress(self, messages: Sequence[Message]) -> int:
+        """Bare messages are about to be bare no longer; gives their bytes."""
+        sizes = [message.body_size for message in messages if not message.frames]
+        total_bytes = sum(sizes)
+        self._bare_count -= len(sizes)
+        self._bare_bytes -= total_bytes
+        return total_bytes
+
+    def _read_contents(self, bare: Sequence[Message]) -> None:
+        """Give bare messages their contents; those that are damaged stay bare."""
+        for start in range(0, len(bare), limits.PAGE_MESSAGES):
+            part = bare[start : start + limits.PAGE_MESSAGES]
+            sequences = [message.sequence for message in part]
+            try:
+                loaded = self._store.load(sequences)
+            except DamageError as damage:
+                self._report(damage)
+                lost = set(damage.sequences)
+                loaded = self._store.load([sequence for sequence in sequences if sequence not in lost])
+            contents = {message.sequence: message.frames for message in loaded}
+            found = [message for message in part if message.sequence in contents]
+            self._budget.used_bytes += self._dress(found)
+            for message in found:
+                message.frames = contents[message.sequence]
+
+    def _restore(self, bare: Sequence[Message]) -> None:
+        """Bare messages are in the head: give them their contents, or page them if they are too many."""
+        if not bare:
+            return
+        if len(self._head) > limits.HEAD_STORED_MESSAGES:
+            self._spill(limits.PAGE_MESSAGES)
+            youngest = self._head[-1].sequence
+            bare = [message for message in bare if message.sequence <= youngest]
+        self._read_contents(bare)
+        lost = [message for message in bare if not message.frames]
+        if lost:
+            kept = [message for message in self._head if message.frames]
+            self._head.clear()
+            self._head.extend(kept)
+            lost_bytes = self._dress(lost)
+            self._head_bytes -= lost_bytes
+            self._budget.used_bytes -= len(lost) * limits.MESSAGE_OVERHEAD_BYTES
+            self.ready_count -= len(lost)
+            self.ready_bytes -= lost_bytes
+            self._store.acknowledge(lost)
+
+    def _spill(self, keep: int) -> None:
+        """Page everything in the head but its oldest `keep`, in front of what is paged."""
+        head = self._head
+        spilled = [head.pop() for _ in range(len(head) - keep)]
+        spilled.reverse()
+        unstored = [message for message in spilled if not message.position]
+        if unstored:
+            self._store.append(unstored, durable=False)
+        delivered = [message.sequence for message in spilled if message.redelivered]
+        if delivered:
+            self._redelivered_up_to = max(self._redelivered_up_to, delivered[-1])
+        total_bytes = sum([message.body_size for message in spilled])
+        self._hot(-total_bytes, -len(spilled))
+        self._budget.used_bytes += self._dress(spilled)
+        for start in reversed(range(0, len(spilled), limits.PAGE_MESSAGES)):
+            part = spilled[start : start + limits.PAGE_MESSAGES]
+            self._paged.appendleft(array("Q", [message.sequence for message in part]))
+        self._paged_count += len(spilled)
+        self._paged_bytes += total_bytes
 
     def delivered(self, sequence: int) -> None:
         """Messages up to `sequence` have been with a consumer: so they say after a restart."""
@@ -261,12 +359,13 @@ class PagedQueue:
     def forget_all(self) -> None:
         """Count nothing any more; the store is told by somebody else."""
         hot_count = len(self._head) + self.unacked_count
-        hot_bytes = self._head_bytes + self.unacked_bytes
+        hot_bytes = self._head_bytes + self.unacked_bytes - self._bare_bytes
         self._budget.used_bytes -= hot_bytes + hot_count * limits.MESSAGE_OVERHEAD_BYTES
         self._head.clear()
         self._paged.clear()
         self._head_bytes = self._paged_count = self._paged_bytes = 0
         self.ready_count = self.ready_bytes = self.unacked_count = self.unacked_bytes = 0
+        self._bare_count = self._bare_bytes = 0
 
 
 def _sequence(message: Message) -> int:

@@ -119,6 +119,17 @@ class PriorityQueue:
         for level, group in self._by_level(messages):
             level.requeue(group)
 
+    def sent(self, messages: Sequence[Message]) -> None:
+        """Consumers have these now: their contents may leave memory."""
+        for level, group in self._by_level(messages):
+            level.sent(group)
+
+    def recall(self, messages: Sequence[Message]) -> list[Message]:
+        """The same messages with their contents, less those that the disk has damaged."""
+        for level, group in self._by_level(messages):
+            level.recall(group)
+        return [message for message in messages if message.frames]
+
     def delivered(self, sequence: int) -> None:
         """Messages up to `sequence` have been with a consumer. Of lower priorities that may not be
         true: after a restart they are called redelivered although they were not, which is allowed."""

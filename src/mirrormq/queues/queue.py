@@ -207,6 +207,8 @@ class Queue:
             consumer.deliver(messages)
             if consumer.no_ack:
                 backing.acknowledge(messages)
+            elif backing.unacked_count > limits.UNACKED_HOT_MESSAGES:
+                backing.sent(messages)
         return backing.ready_count > 0
 
     def _without_expired(self, messages: list[Message]) -> list[Message]:
@@ -264,7 +266,7 @@ class Queue:
     def discard(self, messages: Sequence[Message], reason: str) -> None:
         """Fetched messages leave the queue, to the dead-letter exchange if there is one."""
         if self.settings.dead_letter_exchange is not None:
-            self._surroundings.dead_letter(self, messages, reason)
+            self._surroundings.dead_letter(self, self.backing.recall(messages), reason)
         self.backing.acknowledge(messages)
 
     # -- time -------------------------------------------------------------------------------------

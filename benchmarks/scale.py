@@ -1,0 +1,382 @@
+"""Does it hold at size? A backlog larger than memory, many queues, many connections.
+
+    python -m benchmarks.scale [--messages 5000000] [--queues 10000] [--connections 2000] [--only PATTERN]
+
+One node of ours on loopback. While it is loaded a thread reads its resident memory and what its journal
+takes on disk, several times a second; the table says what was seen beside what was promised, and the
+program ends with 1 if a promise was broken. The full run takes some five minutes and 2 GB of disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from benchmarks.brokers import STOP_DEADLINE_S, MirrorMQ
+from mirrormq.control.client import call
+from mirrormq.control.protocol import Request
+from mirrormq.perf.dial import Dialer
+from mirrormq.perf.frames import publish_frames
+from mirrormq.perf.load import Load
+from mirrormq.perf.options import Options, parse_uri
+from mirrormq.perf.report import Report
+from mirrormq.wire import methods
+
+QUEUE = "scale"
+BODY_BYTES = 100
+MEMORY_MAX_BYTES = 600 << 20
+"""What a node with five million messages may take."""
+SHORT_BACKLOG = 200_000
+SHORT_ROUNDS = 3
+LOOK_INTERVAL_S = 0.2
+DRAIN_SLOWDOWN_MAX = 0.8
+"""A long backlog is to be drained at this part of a short one's rate at least: the machine's noise."""
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; no promise if `kept` is None."""
+
+    work: str
+    seen: str
+    promise: str = ""
+    kept: bool | None = None
+
+
+class Node(MirrorMQ):
+    """A node that can be stopped and killed without losing its directory."""
+
+    @property
+    def process_id(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def end(self, number: int) -> float:
+        """Send a signal and wait for the process to go; says how long that took."""
+        assert self._process is not None
+        begin = time.monotonic()
+        os.kill(self._process.pid, number)
+        self._process.wait(STOP_DEADLINE_S)
+        return time.monotonic() - begin
+
+    def memory_bytes(self) -> tuple[int, int]:
+        """Resident now, and the most it ever was."""
+        values = {}
+        for line in Path(f"/proc/{self.process_id}/status").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            if name in ("VmRSS", "VmHWM"):
+                values[name] = int(rest.split()[0]) * 1024
+        return values["VmRSS"], values["VmHWM"]
+
+    def reset_peak(self) -> None:
+        """Begin a new "most it ever was"."""
+        Path(f"/proc/{self.process_id}/clear_refs").write_text("5")
+
+    def journal_bytes(self) -> int:
+        """Blocks that the journal takes on disk."""
+        total = 0
+        for path in (self.directory / "data" / "journal").glob("*"):
+            try:
+                total += path.stat().st_blocks * 512
+            except FileNotFoundError:
+                continue
+        return total
+
+
+class Watch:
+    """Looks at a node's memory and disk while something else happens."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.memory: list[int] = []
+        self.disk: list[int] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Watch:
+        self._node.reset_peak()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self.memory.append(self._node.memory_bytes()[1])
+
+    def _look(self) -> None:
+        while not self._over.wait(LOOK_INTERVAL_S):
+            self.memory.append(self._node.memory_bytes()[0])
+            self.disk.append(self._node.journal_bytes())
+
+    @property
+    def peak_bytes(self) -> int:
+        return max(self.memory)
+
+
+class Scale:
+    """The measurements, one method each; each adds its rows."""
+
+    def __init__(self, options: argparse.Namespace, say: Callable[[str], None]) -> None:
+        self._options = options
+        self._say = say
+        self.rows: list[Row] = []
+
+    @contextmanager
+    def node(self) -> Iterator[Node]:
+        """A new node with an empty directory."""
+        node = Node()
+        node.start()
+        try:
+            yield node
+        finally:
+            node.stop()
+
+    def _load(self, node: Node, what: str, **values: object) -> Report:
+        def show(part: float, published: int, consumed: int) -> None:
+            rss, _ = node.memory_bytes()
+            self._say(f"{what}: {part:.0%}, {rss / MIB:.0f} MiB resident")
+
+        options = Options(
+            uris=[node.uri], queue=QUEUE, size=BODY_BYTES, durable=True, persistent=True, timeout=120
+        )
+        for name, value in values.items():
+            setattr(options, name, value)
+        return Load(options, show).run()
+
+    def _memory_row(self, work: str, watch: Watch) -> None:
+        peak = watch.peak_bytes
+        limit = f"< {MEMORY_MAX_BYTES / MIB:.0f} MiB"
+        self.rows.append(Row(f"{work}: most memory", f"{peak / MIB:.0f} MiB", limit, peak < MEMORY_MAX_BYTES))
+
+    def backlog(self) -> None:
+        """Fill, restart in both ways, drain."""
+        count = self._options.messages
+        with self.node() as node:
+            short_rate = self._short_drain(node)
+            with Watch(node) as watch:
+                filled = self._load(node, "fill", mode="publish", messages=count)
+            self.rows.append(Row(f"fill {count:,}", f"{filled.rate(filled.published):,.0f} msg/s"))
+            self._memory_row("fill", watch)
+            full_bytes = node.journal_bytes()
+            self.rows.append(Row("journal when full", f"{full_bytes / MIB:,.0f} MiB"))
+            self._restart(node, count, signal.SIGKILL, "kill -9")
+            self._restart(node, count, signal.SIGTERM, "clean stop")
+            with Watch(node) as watch:
+                drained = self._load(node, "drain", mode="consume", messages=count)
+            rate = drained.rate(drained.consumed)
+            promise = f"≥ {DRAIN_SLOWDOWN_MAX:.0%} of {SHORT_BACKLOG:,}'s {short_rate:,.0f} msg/s"
+            self.rows.append(
+                Row(
+                    f"drain {count:,}", f"{rate:,.0f} msg/s", promise, rate >= DRAIN_SLOWDOWN_MAX * short_rate
+                )
+            )
+            self._memory_row("drain", watch)
+            self._freed(watch, full_bytes)
+
+    def _short_drain(self, node: Node) -> float:
+        rates = []
+        for _ in range(SHORT_ROUNDS):
+            self._load(node, "short fill", mode="publish", messages=SHORT_BACKLOG)
+            report = self._load(node, "short drain", mode="consume", messages=SHORT_BACKLOG)
+            rates.append(report.rate(report.consumed))
+        return statistics.median(rates)
+
+    def _freed(self, watch: Watch, full_bytes: int) -> None:
+        """The journal must have shrunk while the consumer was still at work, not only afterwards."""
+        if not watch.disk:
+            return
+        middle, last = watch.disk[len(watch.disk) // 2], watch.disk[-1]
+        seen = " → ".join(f"{size / MIB:,.0f}" for size in (full_bytes, middle, last)) + " MiB"
+        self.rows.append(
+            Row("journal: full, half drained, drained", seen, "shrinks", last < middle < full_bytes)
+        )
+
+    def _restart(self, node: Node, count: int, number: int, how: str) -> None:
+        self._say(f"restart after {how}")
+        stop_s = node.end(number)
+        node.start()
+        rss, peak = node.memory_bytes()
+        ready = self._ready(node)
+        self.rows.append(
+            Row(
+                f"restart after {how}, {count:,} messages",
+                f"stop {stop_s:.2f} s, serves after {node.start_s:.2f} s, {rss / MIB:.0f} MiB "
+                f"(peak {peak / MIB:.0f}), {ready:,} ready",
+                f"all there, < {MEMORY_MAX_BYTES / MIB:.0f} MiB",
+                ready == count and peak < MEMORY_MAX_BYTES,
+            )
+        )
+
+    def _ready(self, node: Node, queue: str = QUEUE) -> int:
+        dialer = Dialer(parse_uri(node.uri), 60)
+        try:
+            return dialer.declare_queue(queue, durable=True, passive=True)
+        finally:
+            dialer.close()
+
+    def unacknowledged(self) -> None:
+        """A consumer without prefetch that acknowledges nothing until it has everything."""
+        count = self._options.unacknowledged
+        with self.node() as node:
+            self._load(node, "fill", mode="publish", messages=count)
+            before = node.memory_bytes()[0]
+            with Watch(node) as watch:
+                report = self._load(
+                    node, "take", mode="consume", messages=count, prefetch=0, ack_every=count + 1
+                )
+            each = (watch.peak_bytes - before) / count
+            self.rows.append(
+                Row(
+                    f"{count:,} delivered, none acknowledged",
+                    f"{watch.peak_bytes / MIB:.0f} MiB, {each:.0f} bytes each, {report.rate(report.consumed):,.0f} msg/s",
+                )
+            )
+
+    def queues(self) -> None:
+        """Declare, publish to each, list, restart."""
+        count = self._options.queues
+        with self.node() as node:
+            dialer = Dialer(parse_uri(node.uri), 120)
+            self._timed(
+                "declare {:,} durable queues", count, lambda n: dialer.declare_queue(f"q{n}", durable=True)
+            )
+            dialer.call(methods.encode_tx_select(), methods.TX_SELECT_OK)
+            self._timed(
+                "publish to each of {:,}, in a transaction of its own",
+                count,
+                lambda n: publish(dialer, f"q{n}"),
+            )
+            self._list_queues(node, count)
+            rss = node.memory_bytes()[0]
+            self.rows.append(Row(f"memory with {count:,} queues", f"{rss / MIB:.0f} MiB"))
+            dialer.close()
+            for number, how in ((signal.SIGTERM, "clean stop"), (signal.SIGKILL, "kill -9")):
+                self._say(f"restart after {how}")
+                stop_s = node.end(number)
+                node.start()
+                seen = f"stop {stop_s:.2f} s, serves after {node.start_s:.2f} s, {node.memory_bytes()[0] / MIB:.0f} MiB"
+                there = all(self._ready(node, f"q{n}") == 1 for n in range(0, count, max(1, count // 20)))
+                self.rows.append(Row(f"restart after {how}, {count:,} queues", seen, "all there", there))
+
+    def _timed(self, work: str, count: int, step: Callable[[int], object]) -> None:
+        begin = time.monotonic()
+        slowest = 0.0
+        for number in range(count):
+            started = time.monotonic()
+            step(number)
+            slowest = max(slowest, time.monotonic() - started)
+            if number % 200 == 0:
+                self._say(f"{work.format(count)}: {number:,}")
+        took = time.monotonic() - begin
+        self.rows.append(
+            Row(
+                work.format(count),
+                f"{took:.1f} s, {took / count * 1e3:.2f} ms each, slowest {slowest * 1e3:.0f} ms",
+            )
+        )
+
+    def _list_queues(self, node: Node, count: int) -> None:
+        begin = time.monotonic()
+        found = call(node.directory / "runtime", f"bench{node.port}@localhost", Request("list_queues"), 60)
+        took = time.monotonic() - begin
+        self.rows.append(
+            Row(f"list {len(found):,} queues", f"{took * 1e3:.0f} ms", "all", len(found) == count)
+        )
+
+    def connections(self) -> None:
+        """So many connections, each with a consumer on a queue of its own and one message in flight."""
+        count = self._options.connections
+        with self.node() as node:
+            begin = time.monotonic()
+            report = self._load(
+                node,
+                "echo",
+                mode="latency",
+                connections=count,
+                duration=10.0,
+                persistent=False,
+                durable=False,
+            )
+            took = time.monotonic() - begin - report.seconds
+            peak = node.memory_bytes()[1]
+            latency = ", ".join(f"{name} {value:.0f}" for name, value in report.deliver_latency_ms.items())
+            seen = f"connected in {took:.1f} s, {report.rate(report.consumed):,.0f} msg/s, {latency} ms, peak {peak / MIB:.0f} MiB"
+            self.rows.append(
+                Row(
+                    f"{count:,} connections with a consumer",
+                    seen,
+                    "every one served",
+                    report.consumed >= count,
+                )
+            )
+
+
+def publish(dialer: Dialer, queue: str) -> None:
+    """One persistent message, committed."""
+    body = b"x" * BODY_BYTES
+    dialer.socket.sendall(publish_frames(1, "", queue, body, persistent=True, frame_max=dialer.frame_max))
+    dialer.call(methods.encode_tx_commit(), methods.TX_COMMIT_OK)
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.scale",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--messages", type=int, default=5_000_000, help="of the backlog")
+    parser.add_argument("--unacknowledged", type=int, default=1_000_000, help="messages one consumer holds")
+    parser.add_argument("--queues", type=int, default=10_000)
+    parser.add_argument("--connections", type=int, default=2_000)
+    parser.add_argument(
+        "--only", default="*", metavar="PATTERN", help="backlog, unacknowledged, queues, connections"
+    )
+    return parser.parse_args()
+
+
+def show(rows: list[Row], console: Console) -> None:
+    """The table."""
+    table = Table("work", "seen", "promise", "kept")
+    for row in rows:
+        kept = "" if row.kept is None else "yes" if row.kept else "NO"
+        table.add_row(row.work, row.seen, row.promise, kept, style="red" if row.kept is False else None)
+    console.print(table)
+
+
+def main() -> int:
+    """Measure what was asked for; 1 if a promise was broken."""
+    options = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the node is stopped then, too
+    console = Console()
+    with Progress(TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as progress:
+        task = progress.add_task("start", total=None)
+        scale = Scale(options, lambda text: progress.update(task, description=text))
+        for work in (scale.backlog, scale.unacknowledged, scale.queues, scale.connections):
+            if fnmatch(work.__name__, options.only):
+                done = len(scale.rows)
+                work()
+                if not console.is_terminal:
+                    for row in scale.rows[done:]:
+                        console.print(f"{row.work}: {row.seen}", soft_wrap=True)
+    show(scale.rows, console)
+    return int(any(row.kept is False for row in scale.rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
