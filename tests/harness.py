@@ -19,7 +19,8 @@ from typing import Any, Literal, NamedTuple
 from mirrormq.broker.broker import Broker, Outside
 from mirrormq.clock import Clock
 from mirrormq.config.settings import Settings
-from mirrormq.connections.connection import Connection, Peer
+from mirrormq.connections.connection import Connection
+from mirrormq.connections.peer import Peer
 from mirrormq.metadata import records
 from mirrormq.metadata.commands import Command
 from mirrormq.metadata.store import Defaults, MetadataStore

@@ -20,10 +20,10 @@ def prepared(count: int = 0) -> tuple[Node, Client]:
 
 
 def consume(
-    client: Client, prefetch: int = 0, *, tag: str = "c", **options: bool
+    client: Client, prefetch: int = 0, *, tag: str = "c", exclusive: bool = False
 ) -> list[tuple[int, bytes | None, bool]]:
     """Start consuming; gives the deliveries that follow at once."""
-    payload = methods.encode_basic_consume("q", tag, **options)
+    payload = methods.encode_basic_consume("q", tag, exclusive=exclusive)
     client.send(methods.encode_basic_qos(0, prefetch, False), payload)
     received = client.read()
     assert [type(one.method) for one in received[:2]] == [methods.BasicQosOk, methods.BasicConsumeOk]
@@ -70,7 +70,7 @@ def test_an_unknown_tag_closes_the_channel_and_gives_all_back(tag: int, multiple
 
 
 def test_a_prefetch_window_moves_on() -> None:
-    node, client = prepared(5)
+    _, client = prepared(5)
     assert [body for _, body, _ in consume(client, 2)] == [b"1", b"2"]
     client.send(methods.encode_basic_ack(1, False))
     assert deliveries(client.read()) == [(3, b"3", False)]
@@ -97,7 +97,7 @@ def test_nack_without_requeue_drops() -> None:
 
 
 def test_requeued_messages_return_to_their_places_and_say_so() -> None:
-    node, client = prepared(4)
+    _, client = prepared(4)
     for _ in range(3):
         client.get("q")
     client.send(methods.encode_basic_reject(3, True), methods.encode_basic_nack(1, False, True))
@@ -108,7 +108,7 @@ def test_requeued_messages_return_to_their_places_and_say_so() -> None:
 
 
 def test_recover_gives_everything_back_in_order() -> None:
-    node, client = prepared(4)
+    _, client = prepared(4)
     assert len(consume(client, 3)) == 3
     client.send(methods.encode_basic_recover(True))
     received = client.read()
@@ -150,7 +150,7 @@ def test_cancelling_leaves_what_was_delivered_with_the_channel() -> None:
 
 
 def test_a_full_socket_stops_deliveries_until_it_drains() -> None:
-    node, client = prepared()
+    _, client = prepared()
     consume(client)
     client.connection.filled()
     client.publish("q", b"1")

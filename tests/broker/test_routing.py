@@ -42,7 +42,7 @@ def test_cc_and_bcc_reach_their_queues_and_bcc_is_not_seen() -> None:
 
 
 def test_a_queue_named_twice_gets_one_copy() -> None:
-    node, client = client_with("a")
+    _, client = client_with("a")
     client.publish("a", b"x", headers={"CC": keys("a", "a"), "BCC": keys("a")})
     assert client.drain("a") == [b"x"]
 

@@ -67,6 +67,7 @@ class UnackedMachine(RuleBasedStateMachine):
     def holds_what_is_out(self) -> None:
         assert sorted(self.unacked.by_tag) == self.out
         assert len(self.unacked) == len(self.out)
+        assert self.unacked.oldest_ms == (self.out[0] * 10 if self.out else None)
 
 
 TestUnacked = UnackedMachine.TestCase

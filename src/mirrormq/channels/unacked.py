@@ -64,7 +64,6 @@ class Unacked:
 
     def put_back(self, deliveries: list[Delivery]) -> None:
         """A transaction that settled these was rolled back."""
-        for delivery in deliveries:
-            tag = delivery[4]
-            self.by_tag[tag] = delivery
-            self._lowest = min(self._lowest, tag)
+        self.by_tag.update((delivery[4], delivery) for delivery in deliveries)
+        self.by_tag = dict(sorted(self.by_tag.items()))
+        self._lowest = min([self._lowest, *self.by_tag])
