@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -103,6 +104,36 @@ def test_the_event_driven_adapter_does_a_round_of_work(broker: Any, name: str) -
     assert client.received == [b"%d" % number for number in range(ROUND_TRIPS)]
     assert client.confirmed == ROUND_TRIPS + 1
     assert isinstance(client.closed_because, pika.exceptions.ConnectionClosedByClient)
+
+
+@pytest.mark.parametrize(("publisher_frame", "consumer_frame"), [(4096, 131_072), (131_072, 4096)])
+def test_connections_with_other_frame_sizes_exchange_large_messages(
+    broker: Any, name: str, publisher_frame: int, consumer_frame: int
+) -> None:
+    body = os.urandom(500_000)
+    with (
+        pika.BlockingConnection(
+            pika.URLParameters(uri(broker, query=f"?frame_max={publisher_frame}"))
+        ) as sender,
+        pika.BlockingConnection(
+            pika.URLParameters(uri(broker, query=f"?frame_max={consumer_frame}"))
+        ) as receiver,
+    ):
+        channel = receiver.channel()
+        channel.queue_declare(name)
+        publishing = sender.channel()
+        publishing.confirm_delivery()
+        publishing.basic_publish("", name, body)
+        assert channel.basic_get(name, auto_ack=True)[2] == body
+        publishing.basic_publish("", name, body)
+        assert next(channel.consume(name, auto_ack=True, inactivity_timeout=WAIT_S))[2] == body
+        channel.queue_delete(name)
+
+
+def test_a_secret_can_be_renewed(broker: Any) -> None:
+    with pika.BlockingConnection(pika.URLParameters(uri(broker))) as connection:
+        connection.update_secret("guest", "a new token")
+        assert connection.channel().is_open
 
 
 def test_heartbeats_keep_an_idle_connection(broker: Any) -> None:
