@@ -71,6 +71,7 @@ class MetadataStore:
         forced to disk for changes that a restart would undo anyway.
         """
         before = self.state.next_queue_id
+        command = self._numbered(command)
         changes = self.state.apply(command)
         if changes or self.state.next_queue_id != before:
             self._append(commands.encode(command), sync and any(map(self._outlives_restart, changes)))
@@ -78,6 +79,16 @@ class MetadataStore:
         if not self._telling:
             self._tell()
         return changes
+
+    def _numbered(self, command: Command) -> Command:
+        """Log a queue with its id: if an older entry is ever lost, the queues behind it must not be taken
+        for one another."""
+        if not isinstance(command, commands.PutQueue) or command.record.queue_id:
+            return command
+        before = self.state.queues.get(command.record.key)
+        given = self.state.next_queue_id if before is None else before.queue_id
+        record = msgspec.structs.replace(command.record, queue_id=given)
+        return msgspec.structs.replace(command, record=record)
 
     def boot(self, entries: Iterable[bytes], defaults: Defaults) -> None:
         """Replay the log, drop what does not survive a restart, make the defaults if all is empty.

@@ -21,9 +21,17 @@ from mirrormq import limits
 from mirrormq.control.client import answers
 from mirrormq.control.dispatch import dispatch
 from mirrormq.control.node import Node
-from mirrormq.control.protocol import LENGTH_BYTES, ControlError, frame, read_request, socket_path
+from mirrormq.control.protocol import (
+    EXIT_SOFTWARE,
+    LENGTH_BYTES,
+    ControlError,
+    frame,
+    read_request,
+    socket_path,
+)
 from mirrormq.control.verbs import users
 from mirrormq.errors import ConfigurationError
+from mirrormq.storage.errors import JournalFailed
 
 
 class ControlServer:
@@ -93,6 +101,8 @@ class ControlServer:
         request = await loop.run_in_executor(None, users.prepare, self._node, request)
         try:
             return dispatch(self._node, request)
+        except JournalFailed as failure:
+            return {"ok": False, "error": str(failure), "exit_code": EXIT_SOFTWARE}
         finally:
             self._after_request()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import gc
 import json
 import os
@@ -34,7 +33,7 @@ from mirrormq.connections.connection import Connection
 from mirrormq.control import definitions
 from mirrormq.control.live import BrokerView
 from mirrormq.control.node import LiveObjects
-from mirrormq.errors import ConfigurationError, InternalError
+from mirrormq.errors import ConfigurationError, DamageError, InternalError
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.store import Defaults, MetadataStore
 from mirrormq.queues.envelope import make_envelope
@@ -44,6 +43,7 @@ from mirrormq.runtime.amqp_socket import AmqpSocket
 from mirrormq.runtime.client_sockets import ClientSockets
 from mirrormq.runtime.control_server import ControlServer
 from mirrormq.runtime.metadata_files import MetadataFiles
+from mirrormq.runtime.opening import recover
 from mirrormq.runtime.passwords import PasswordChecker
 from mirrormq.runtime.resources import ResourceWatch, raise_file_handle_limit, total_memory_bytes
 from mirrormq.runtime.tls import server_context
@@ -85,10 +85,10 @@ class Node:
         self.clock = Clock(int(time.time() * 1000))
         data = settings.data_directory
         data.mkdir(parents=True, exist_ok=True)
-        self._files = MetadataFiles(MetadataLog(LocalDisk(), str(data / "metadata")))
+        self._files = MetadataFiles(MetadataLog(LocalDisk(), str(data / "metadata")), self._die)
         self.metadata = self._open_metadata()
         self.journal = Journal(LocalDisk(), str(data / "journal"), make_envelope)
-        self._recover()
+        recover(self.journal, self.metadata, self._files.dropped, settings, self._log)
         total = total_memory_bytes()
         memory_limit = settings.memory_limit_bytes(total)
         budget = HotBudget(int(memory_limit * limits.HOT_BUDGET_WATERMARK_SHARE))
@@ -120,18 +120,6 @@ class Node:
             events = records.Exchange(settings.default_vhost, EVENT_EXCHANGE, "topic", True, False, True)
             store.write(commands.PutExchange(events))
         return store
-
-    def _recover(self) -> None:
-        report = self.journal.open()
-        if report.index_ignored is not None:
-            self._log.warning(f"the journal's index was not used: {report.index_ignored}")
-        for dropped in report.dropped:
-            self._log.warning(
-                f"recovery dropped {dropped.length} bytes at {dropped.offset} of {dropped.path}: {dropped.reason}"
-            )
-        if report.messages:
-            self._log.info(f"recovered {report.messages} messages in {report.queues} queues")
-        self.journal.forget_unknown([queue.queue_id for queue in self.metadata.state.queues.values()])
 
     async def start(self) -> None:
         """Begin to serve clients."""
@@ -291,6 +279,8 @@ class Node:
 
     def _die(self, failure: JournalFailed) -> None:
         """The disk has failed us: nothing may be confirmed from now on, so nothing is."""
+        if self.exit_code:
+            return
         self._log.critical(f"the node stops because its journal failed: {failure}")
         self.sockets.abort_all()
         self.exit_code = 1
@@ -345,9 +335,11 @@ class Node:
             server.close()
         if not self.exit_code:
             await self._say_goodbye()
-            with contextlib.suppress(JournalFailed):
+            try:
                 self.journal.close()
                 self._files.close()
+            except JournalFailed as failure:
+                self._die(failure)
         await self._control.stop()
         self._log.info(f"node {self.settings.name} has stopped")
         return self.exit_code
@@ -377,6 +369,11 @@ def run(settings: Settings) -> int:
 
     async def main() -> int:
         _tune_collector()
-        return await Node(settings, asyncio.get_running_loop()).run()
+        try:
+            node = Node(settings, asyncio.get_running_loop())
+        except (DamageError, JournalFailed, OSError) as error:
+            logs.logger(settings.log).critical(f"the node cannot start: {error}")
+            return 1
+        return await node.run()
 
     return asyncio.run(main())

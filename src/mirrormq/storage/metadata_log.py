@@ -2,7 +2,8 @@
 
 One file, with the journal's header and record format; a snapshot writes a new file and renames it
 over the old one, so there is always exactly one whole history. A torn tail is cut off on `open`;
-a damaged entry in the middle is dropped and reported, and those behind it are kept.
+a damaged entry in the middle is dropped and reported, and those behind it are kept. Whatever was
+dropped is still in a copy beside the log, for a person to look at.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mirrormq.storage.recovery import Dropped
 from mirrormq.storage.scanning import find_record, valid_body, zeros_from
 
 NAME = "metadata.log"
+COPY = "metadata.log.damaged"
 
 
 class MetadataLog:
@@ -62,6 +64,8 @@ class MetadataLog:
             )
         self._file, self._checksum, self._salt = file, checksum, header[2]
         found = self._scan(data)
+        if self.dropped:
+            self._keep_copy(data, COPY in names)
         if self._end < len(data):
             file.truncate(self._end)
         file.sync()
@@ -84,6 +88,16 @@ class MetadataLog:
                 self.dropped.append(Dropped(self._path, self._end, len(data) - self._end, "torn by a crash"))
                 return found
             self.dropped.append(Dropped(self._path, self._end, at - self._end, "damaged"))
+
+    def _keep_copy(self, data: bytes, replace: bool) -> None:
+        path = f"{self._directory}/{COPY}"
+        if replace:
+            self._disk.remove(path)
+        copy = self._disk.create(path)
+        copy.write(data, 0)
+        copy.sync()
+        copy.close()
+        self._disk.sync_directory(self._directory)
 
     def append(self, entry: bytes, sync: bool) -> None:
         """Add an entry; with `sync` it (and all before it) survives a crash once this returns."""
