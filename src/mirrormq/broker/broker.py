@@ -87,6 +87,8 @@ class Broker:
         """Connections with output; the runtime takes them."""
         self._awake: deque[Queue] = deque()
         self._awaiting_flush: deque[Queue] = deque()
+        self.turns = 0
+        """How often a turn has ended."""
         self._reporting: deque[Channel] = deque()
         self.vhosts: dict[str, Vhost] = {}
         for record in metadata.state.vhosts.values():
@@ -122,6 +124,7 @@ class Broker:
         awake = self._awake
         for _ in range(len(awake)):
             queue = awake.popleft()
+        self.turns += 1
             queue.awake = False
             if not queue.deleted and queue.pump():
                 self.wake(queue)

@@ -13,6 +13,7 @@ from mirrormq.wire import methods
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
+    from mirrormq.channels.consumer import Consumer
 
 
 def acknowledge(channel: Channel, tag: int, multiple: bool) -> None:
@@ -72,7 +73,7 @@ def settle(channel: Channel, action: str, deliveries: list[Delivery]) -> None:
 def by_queue(channel: Channel, deliveries: list[Delivery]) -> Iterable[tuple[Queue, list[Message]]]:
     """Sort deliveries by queue, and let their consumers know that there is room again."""
     groups: dict[Queue, list[Message]] = {}
-    settled: dict[Any, int] = {}
+    settled: dict[Consumer, int] = {}
     for message, queue, consumer, _, _ in deliveries:
         group = groups.get(queue)
         if group is None:
@@ -84,14 +85,20 @@ def by_queue(channel: Channel, deliveries: list[Delivery]) -> Iterable[tuple[Que
     for consumer, count in settled.items():
         consumer.unacked -= count
         channel.limited_unacked -= count
-    if settled:
+    if channel.prefetch:
         make_room(channel)
+    else:
+        _make_room_for(consumer for consumer in settled if channel.consumers.get(consumer.tag) is consumer)
     return groups.items()
 
 
 def make_room(channel: Channel) -> None:
     """Put consumers that have room again back into their queues' turns."""
-    for consumer in channel.consumers.values():
+    _make_room_for(channel.consumers.values())
+
+
+def _make_room_for(consumers: Iterable[Consumer]) -> None:
+    for consumer in consumers:
         if consumer.waiting and consumer.room() > 0:
             consumer.queue.ready_again(consumer)
 

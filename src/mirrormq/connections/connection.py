@@ -56,6 +56,7 @@ class Connection(Outbox):
         super().__init__()
         self.effort = limits.TURN_EFFORT
         """What it may still have done before the others have their turn."""
+        self._turn = -1
         self.yields_to: Queue | None = None
         """A congested queue that it should give time to before it publishes more."""
         self._credit = limits.PUBLISHER_CREDIT
@@ -130,6 +131,8 @@ class Connection(Outbox):
 
     def receive(self, data: bytes) -> None:
         """Bytes from the socket."""
+        if self.finished:
+            return
         self.last_received_ms = self.broker.clock.now_ms
         if self.state is State.HEADER:
             self._header += data
@@ -137,7 +140,7 @@ class Connection(Outbox):
                 return
             data = handshake.protocol_header(self, self._header)
             self._header = b""
-        self.effort = limits.TURN_EFFORT
+        self._begin_turn()
         self._feed(data)
 
     def _feed(self, data: bytes) -> None:
@@ -153,9 +156,15 @@ class Connection(Outbox):
 
     def resume(self) -> None:
         """Take frames that had to wait."""
-        self.effort = limits.TURN_EFFORT
+        self._begin_turn()
         if not self.held:
             self._feed(b"")
+
+    def _begin_turn(self) -> None:
+        """A socket may hand over bytes many times in one turn; what it gets done is counted together."""
+        if self._turn != self.broker.turns:
+            self._turn = self.broker.turns
+            self.effort = limits.TURN_EFFORT
 
     def frame(self, kind: int, channel: int, payload: bytes) -> None:
         """A frame from the scanner."""

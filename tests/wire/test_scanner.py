@@ -1,0 +1,103 @@
+"""However a stream is cut into reads, the broker ends up with the same messages and says the same bytes."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirrormq.broker.broker import Broker
+from mirrormq.wire.content import method_frame
+from mirrormq.wire.scanner import Scanner
+from tests.hostile.in_process import Wire, make_broker
+from tests.hostile.raw import publish_bytes
+from tests.hostile.streams import SENSIBLE, mutated
+
+
+def fed(stream: bytes, piece: int) -> tuple[bytes, dict[str, list[bytes]], dict[str, int]]:
+    """What the connection said, and what is in the queues, after the stream came in pieces."""
+    broker = make_broker()
+    wire = Wire(broker).log_in()
+    wire.feed(stream, piece)
+    wire.turn()
+    return wire.said, contents(broker), unacked(broker)
+
+
+def contents(broker: Broker) -> dict[str, list[bytes]]:
+    queues = broker.vhosts["/"].queues
+    return {name: [m.frames for m in queue.backing.fetch(1000)] for name, queue in queues.items()}
+
+
+def unacked(broker: Broker) -> dict[str, int]:
+    return {name: queue.backing.unacked_count for name, queue in broker.vhosts["/"].queues.items()}
+
+
+@settings(max_examples=150)
+@given(SENSIBLE, st.integers(1, 64))
+def test_any_cut_of_a_stream_is_the_same_stream(stream: bytes, piece: int) -> None:
+    whole = fed(stream, 0)
+    assert fed(stream, 1) == whole
+    assert fed(stream, piece) == whole
+
+
+@settings(max_examples=150)
+@given(mutated(), st.integers(1, 64))
+def test_also_if_something_is_wrong_with_it(stream: bytes, piece: int) -> None:
+    whole = fed(stream, 0)
+    assert fed(stream, 1) == whole
+    assert fed(stream, piece) == whole
+
+
+class Recorder:
+    """A sink that writes down what it gets, frame by frame, and is held when told."""
+
+    def __init__(self, patience: int = 1 << 30) -> None:
+        self.frames: list[tuple[int, int, bytes]] = []
+        self.runs: list[int] = []
+        self.patience = patience
+
+    @property
+    def held(self) -> bool:
+        return self.patience <= 0
+
+    def may_publish(self) -> bool:
+        return True
+
+    def frame(self, kind: int, channel: int, payload: bytes) -> None:
+        self.patience -= 1
+        self.frames.append((kind, channel, payload))
+
+    def publishes(self, channel: int, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
+        self.patience -= 1
+        self.runs.append(len(contents))
+
+
+def scanner(sink: Recorder, max_run: int = 2048) -> Scanner:
+    made = Scanner(sink, 131072, max_run)
+    made.publishing = True
+    return made
+
+
+def test_equal_publishes_come_as_one_run() -> None:
+    sink = Recorder()
+    scanner(sink).feed(publish_bytes("k", b"abc") * 10 + publish_bytes("other", b"abc") * 5)
+    assert sink.runs == [10, 5]
+    assert sink.frames == []
+
+
+def test_a_run_is_cut_at_its_limit() -> None:
+    sink = Recorder()
+    scanner(sink, max_run=4).feed(publish_bytes("k", b"abc") * 10)
+    assert sink.runs == [4, 4, 2]
+
+
+def test_a_sink_that_is_held_gets_no_more_and_nothing_is_lost() -> None:
+    sink = Recorder(patience=3)
+    reading = scanner(sink)
+    frames = [method_frame(1, b"\x00\x14\x00\x14" + bytes((number,))) for number in range(8)]
+    reading.feed(b"".join(frames))
+    assert [payload[-1] for _, _, payload in sink.frames] == [0, 1, 2]
+    assert reading.buffered_bytes == 5 * len(frames[0])
+    sink.patience = 100
+    reading.feed(b"")
+    assert [payload[-1] for _, _, payload in sink.frames] == list(range(8))
+    assert reading.buffered_bytes == 0
