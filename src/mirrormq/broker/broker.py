@@ -18,6 +18,7 @@ from mirrormq.auth.permissions import Permissions
 from mirrormq.broker.alarms import Alarms
 from mirrormq.broker.events import Events
 from mirrormq.broker.firehose import Firehose
+from mirrormq.broker.pids import Pids
 from mirrormq.broker.reply_to import ReplyConsumer
 from mirrormq.broker.vhost import Vhost
 from mirrormq.clock import Clock
@@ -75,6 +76,7 @@ class Broker:
         self.permissions = Permissions(metadata.state)
         self.policies = Policies(metadata.state)
         self.alarms = Alarms()
+        self.pids = Pids(settings.name, clock.now_ms)
         self.events = Events(self)
         self.firehose = Firehose(self)
         self.connections: dict[Connection, None] = {}
@@ -94,7 +96,8 @@ class Broker:
         for record in metadata.state.vhosts.values():
             self.vhosts[record.name] = Vhost(self, record)
         metadata.listeners.append(self._follow)
-        self.alarms.listeners.append(self.alarms_changed)
+        metadata.observers.append(self.events.observe)
+        self.alarms.listeners += [self.alarms_changed, self.events.alarms_changed]
         self._watch_consumers()
 
     # -- the end of a turn ----------------------------------------------------------------------
@@ -151,9 +154,10 @@ class Broker:
         self, credentials: sasl.Credentials, is_loopback: bool, decided: Callable[[records.User | None, str], None]
     ) -> None:
         """Find out whether the client is who it says; `decided` gets the user, or None and the reason."""
+        refusal = f"user '{credentials.user}' - invalid credentials"
         user = self.metadata.state.users.get(credentials.user)
         if user is None:
-            decided(None, "invalid credentials")
+            decided(None, refusal)
         elif not is_loopback and user.name in self.settings.loopback_users:
             decided(None, f"user '{user.name}' can only connect via localhost")
         elif credentials.password is None:
@@ -163,7 +167,7 @@ class Broker:
             self._verify_password(
                 credentials.password,
                 found,
-                lambda right: decided(found if right else None, "" if right else "invalid credentials"),
+                lambda right: decided(found if right else None, "" if right else refusal),
             )
 
     def connected(self, connection: Connection) -> None:
@@ -173,8 +177,8 @@ class Broker:
 
     def disconnected(self, connection: Connection) -> None:
         """A connection is gone."""
-        if self.connections.pop(connection, self) is None:
-            self.events.connection_closed(connection)
+        self.connections.pop(connection, None)
+        self.events.connection_closed(connection)
 
     def delete_exclusive(self, connection: Connection) -> None:
         """The queues that belonged to a connection go with it."""
@@ -255,7 +259,6 @@ class Broker:
             vhost = self.vhosts.get(record.vhost)
             if vhost is not None:
                 vhost.follow(change)
-        self.events.follow(change)
 
     def _follow_vhost(self, change: Change, record: records.Vhost) -> None:
         if isinstance(change, Deleted):

@@ -21,6 +21,7 @@ from mirrormq.channels.publishing import Publishing
 from mirrormq.channels.unacked import Delivery, Unacked
 from mirrormq.errors import AccessRefused, AmqpError, ChannelErrorHard, CommandInvalid, NotFound, PreconditionFailed
 from mirrormq.metadata.commands import Command
+from mirrormq.metadata.store import INTERNAL_USER
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
 from mirrormq.wire import methods
@@ -187,7 +188,8 @@ class Channel:
             answer()
             connection.release()
 
-        self.broker.metadata.write(command, done)
+        with self.broker.metadata.acting_as(self.user.name):
+            self.broker.metadata.write(command, done)
 
     # -- tracing --------------------------------------------------------------------------------
 
@@ -211,7 +213,7 @@ class Channel:
         open transaction had settled."""
         self.closing = True
         for consumer in list(self.consumers.values()):
-            consuming.remove(self, consumer)
+            consuming.remove(self, consumer, INTERNAL_USER)
         reply_to.stop(self)
         for _, deliveries in self.publishing.settlements:
             self.unacked.put_back(deliveries)

@@ -113,6 +113,7 @@ class Consumer:
     def cancelled(self) -> None:
         """The queue is gone: tell the client if it understands that."""
         self.channel.consumers.pop(self.tag, None)
+        self.channel.broker.events.consumer_cancelled(self)
         if self.channel.connection.client_can("consumer_cancel_notify"):
             self.channel.send(encode_basic_cancel(self.tag, True))
 

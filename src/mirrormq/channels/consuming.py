@@ -77,17 +77,17 @@ def cancel(channel: Channel, method: methods.BasicCancel) -> None:
     """basic.cancel; cancelling what is not there is answered all the same."""
     consumer = channel.consumers.get(method.consumer_tag)
     if consumer is not None:
-        remove(channel, consumer)
+        remove(channel, consumer, channel.user.name)
     if channel.reply_consumer is not None and channel.reply_consumer.tag == method.consumer_tag:
         reply_to.stop(channel)
     if not method.nowait:
         channel.send(methods.encode_basic_cancel_ok(method.consumer_tag))
 
 
-def remove(channel: Channel, consumer: Consumer) -> None:
-    """A consumer ends; what it holds stays with the channel."""
+def remove(channel: Channel, consumer: Consumer, actor: str) -> None:
+    """A consumer ends, by the will of `actor`; what it holds stays with the channel."""
     del channel.consumers[consumer.tag]
-    channel.broker.events.consumer_deleted(consumer)
+    channel.broker.events.consumer_deleted(consumer, actor)
     consumer.queue.unsubscribe(consumer)
 
 

@@ -18,6 +18,7 @@ from mirrormq.errors import (
     AmqpError,
     ChannelErrorHard,
     NotAllowed,
+    SyntaxError_,
     UnexpectedFrame,
 )
 from mirrormq.metadata import records
@@ -128,9 +129,12 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
     broker = connection.broker
     connection.client_properties = method.client_properties
     connection.mechanism = method.mechanism
-    credentials = sasl.parse(
-        method.mechanism, method.response, connection.peer.certificate_user, broker.mechanisms(connection.peer)
-    )
+    certificate_user, offered = connection.peer.certificate_user, broker.mechanisms(connection.peer)
+    try:
+        credentials = sasl.parse(method.mechanism, method.response, certificate_user, offered)
+    except SyntaxError_ as error:
+        broker.events.authentication_failed(connection, None, error.explanation)
+        raise
     connection.hold()
 
     def decided(user: records.User | None, reason: str) -> None:
@@ -146,10 +150,9 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
 def _refuse_login(connection: Connection, credentials: sasl.Credentials, reason: str) -> None:
     broker = connection.broker
     broker.warnings.append(
-        f"Error on AMQP connection ({connection.name}): user '{credentials.user}', "
-        f"{credentials.mechanism} login refused: {reason}"
+        f"Error on AMQP connection ({connection.name}): {credentials.mechanism} login refused: {reason}"
     )
-    broker.events.authentication_failed(connection, credentials, reason)
+    broker.events.authentication_failed(connection, credentials.user, reason)
     connection.closed_because = reason
     if connection.client_can("authentication_failure_close"):
         text = sasl.login_refused(credentials.mechanism)

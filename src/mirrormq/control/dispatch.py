@@ -21,6 +21,7 @@ from mirrormq.control.verbs import (
     vhosts,
 )
 from mirrormq.errors import AmqpError
+from mirrormq.metadata.store import INTERNAL_USER
 
 Verb = Callable[[Node, Request], Any]
 
@@ -38,6 +39,11 @@ VERBS: dict[str, Verb] = {
     **operations.VERBS,
 }
 
+ACTOR = "rmq-cli"
+"""Who did what a verb does, in RabbitMQ's events."""
+OTHER_ACTORS = {"delete_queue": "cli_user", "import_definitions": INTERNAL_USER}
+"""Verbs that RabbitMQ's tools carry out under another name."""
+
 
 def dispatch(node: Node, request: Request | bytes) -> dict[str, Any]:
     """Carry out one request; never raises for what a request can cause."""
@@ -47,7 +53,8 @@ def dispatch(node: Node, request: Request | bytes) -> dict[str, Any]:
         verb = VERBS.get(request.verb)
         if verb is None:
             raise ControlError(f"This node does not know the verb '{request.verb}'.", EXIT_USAGE)
-        return {"ok": True, "result": verb(node, request)}
+        with node.metadata.acting_as(OTHER_ACTORS.get(request.verb, ACTOR)):
+            return {"ok": True, "result": verb(node, request)}
     except ControlError as error:
         return {"ok": False, "error": error.text, "exit_code": error.exit_code, "bare": error.bare}
     except AmqpError as error:

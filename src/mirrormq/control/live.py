@@ -1,16 +1,12 @@
-"""The broker's live objects as rows of plain values, under rabbitmqctl's column names.
-
-A pid is how operators name a connection or a channel: `<NODE.STARTED.CONNECTION.CHANNEL>`, with
-channel 0 for the connection itself. The numbers are given when first asked for and never reused.
-"""
+"""The broker's live objects as rows of plain values, under rabbitmqctl's column names."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from mirrormq.control.tables import typed_arguments, typed_table
 from mirrormq.metadata.policies import Policies
+from mirrormq.metadata.store import INTERNAL_USER
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
@@ -29,16 +25,7 @@ class BrokerView:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._policies = Policies(broker.metadata.state)
-        self._started_s = broker.clock.now_ms // 1000
-        self._numbers: WeakKeyDictionary[Connection, int] = WeakKeyDictionary()
-        self._last_number = 0
-
-    def _pid(self, connection: Connection, channel: int = 0) -> str:
-        number = self._numbers.get(connection)
-        if number is None:
-            self._last_number += 1
-            number = self._numbers[connection] = self._last_number
-        return f"<{self._broker.settings.name}.{self._started_s}.{number}.{channel}>"
+        self._pids = broker.pids
 
     # -- queues ---------------------------------------------------------------------------------
 
@@ -63,7 +50,7 @@ class BrokerView:
             "exclusive": record.exclusive,
             "arguments": typed_arguments(record.arguments),
             "policy": self._policies.effective(record.vhost, record.name, "queues").policy or "",
-            "pid": f"<{record.node}.{self._started_s}.{record.queue_id}.0>",
+            "pid": self._pids.of_queue(record),
             "type": "classic",
         }
         if queue is None:
@@ -73,6 +60,7 @@ class BrokerView:
     def _queue_state(self, queue: Queue) -> dict[str, Any]:
         backing = queue.backing
         exclusive: Consumer | None = queue.exclusive_consumer  # type: ignore[assignment]
+        owner: Connection | None = queue.owner  # type: ignore[assignment]
         return {
             "state": "running",
             "messages_ready": backing.ready_count,
@@ -82,8 +70,8 @@ class BrokerView:
             "message_bytes_unacknowledged": backing.unacked_bytes,
             "message_bytes": backing.ready_bytes + backing.unacked_bytes,
             "consumers": len(queue.consumers.all),
-            "owner_pid": self._pid(queue.owner) if queue.owner is not None else "",  # type: ignore[arg-type]
-            "exclusive_consumer_pid": self._channel_pid(exclusive.channel) if exclusive else "",
+            "owner_pid": self._pids.of_connection(owner) if owner is not None else "",
+            "exclusive_consumer_pid": self._pids.of_channel(exclusive.channel) if exclusive else "",
             "exclusive_consumer_tag": exclusive.tag if exclusive else "",
         }
 
@@ -100,7 +88,7 @@ class BrokerView:
     def _connection_row(self, connection: Connection) -> dict[str, Any]:
         peer = connection.peer
         return {
-            "pid": self._pid(connection),
+            "pid": self._pids.of_connection(connection),
             "name": connection.name,
             "host": peer.server_host,
             "port": peer.server_port,
@@ -124,9 +112,6 @@ class BrokerView:
     def _all_channels(self) -> list[Channel]:
         return [channel for found in self._broker.connections for channel in found.channels.values()]
 
-    def _channel_pid(self, channel: Channel) -> str:
-        return self._pid(channel.connection, channel.number)
-
     def channels(self) -> list[dict[str, Any]]:
         return [self._channel_row(channel) for channel in self._all_channels()]
 
@@ -134,8 +119,8 @@ class BrokerView:
         publishing = channel.publishing
         in_transaction = publishing.transaction or []
         return {
-            "pid": self._channel_pid(channel),
-            "connection": self._pid(channel.connection),
+            "pid": self._pids.of_channel(channel),
+            "connection": self._pids.of_connection(channel.connection),
             "name": f"{channel.connection.name} ({channel.number})",
             "number": channel.number,
             "user": channel.user.name,
@@ -163,7 +148,7 @@ class BrokerView:
         active = not turns.single_active or turns.active is consumer
         return {
             "queue_name": consumer.queue.name,
-            "channel_pid": self._channel_pid(consumer.channel),
+            "channel_pid": self._pids.of_channel(consumer.channel),
             "consumer_tag": consumer.tag,
             "ack_required": not consumer.no_ack,
             "prefetch_count": consumer.prefetch,
@@ -178,11 +163,12 @@ class BrokerView:
         fitting = [
             connection
             for connection in self._broker.connections
-            if (not pid or self._pid(connection) == pid)
+            if (not pid or self._pids.of_connection(connection) == pid)
             and (not user or connection.user.name == user)
             and (not vhost or connection.vhost_name == vhost)
         ]
         chosen = fitting[:limit] if limit else fitting
-        for connection in chosen:
-            connection.force_close(explanation)
+        with self._broker.metadata.acting_as(INTERNAL_USER):
+            for connection in chosen:
+                connection.force_close(explanation)
         return len(chosen)

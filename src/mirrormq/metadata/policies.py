@@ -9,7 +9,7 @@ else the client said itself stands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from mirrormq.auth import patterns
@@ -28,6 +28,7 @@ __all__ = [
     "Policies",
     "PolicyInvalid",
     "effective_arguments",
+    "governs",
     "validate_operator_policy",
     "validate_policy",
     "validate_policy_fields",
@@ -117,6 +118,12 @@ def merge(policy: Policy | None, operator_policy: OperatorPolicy | None) -> Effe
     )
 
 
+def governs(policy: Policy | OperatorPolicy, others: Iterable[Any], name: str, kind: Kind) -> bool:
+    """Would this policy be the one in force, beside others of its kind and vhost?"""
+    ranked = sorted([policy, *others], key=_rank)
+    return _first_match(ranked, name, kind) is policy
+
+
 def effective_arguments(arguments: Mapping[str, Field], policy: Effective) -> dict[str, Any]:
     """A queue's settings, named as in policies ("max-length"), strings as str.
 
@@ -139,9 +146,13 @@ def _both_limits(key: str, settings: Mapping[str, Any], value: Any) -> bool:
     return key in SMALLER_COUNTS and key in settings and isinstance(value, int)
 
 
+def _rank(policy: Any) -> tuple[float, str]:
+    return -policy.priority, policy.name
+
+
 def _in_order(policies: Any) -> dict[str, list[Any]]:
     by_vhost: dict[str, list[Any]] = {}
-    for policy in sorted(policies, key=lambda policy: (-policy.priority, policy.name)):
+    for policy in sorted(policies, key=_rank):
         by_vhost.setdefault(policy.vhost, []).append(policy)
     return by_vhost
 

@@ -4,6 +4,9 @@
 happened when `write` returns; when the log is replicated, `done` comes later. Callers that wait for
 `done` are right in both worlds.
 
+Commands do not say whose they are: that is nothing to apply or keep, only to tell. Whoever acts for
+somebody writes under `acting_as`; any other write is the broker's own, and so is what a listener writes.
+
 What failed to be logged must not be lived with: an exception from the log leaves the state ahead
 of the disk, and the node that sees one stops.
 """
@@ -11,8 +14,9 @@ of the disk, and the node that sees one stops.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -28,6 +32,17 @@ LOG_BYTES_MAX = 4 * 1024 * 1024
 about 40,000 declarations, which replay in well under a second."""
 
 ALL_NAMES = ".*"
+
+INTERNAL_USER = "rmq-internal"
+"""The name that RabbitMQ gives to the broker where it tells who did something."""
+
+
+class Written(NamedTuple):
+    """A command that was carried out, what it changed, and who wanted it."""
+
+    command: Command
+    changes: list[Change]
+    actor: str
 
 
 class Log(Protocol):
@@ -56,11 +71,16 @@ class MetadataStore:
     def __init__(self, state: State, log: Log) -> None:
         self.state = state
         self.listeners: list[Callable[[Change], None]] = []
+        """Told of each change: those who keep live objects in step."""
+        self.observers: list[Callable[[Written], None]] = []
+        """Told of each command once the listeners are in step with it."""
+        self.telling: Written | None = None
+        """What listeners and observers are being told of."""
         self._log = log
         self._log_bytes = 0
         self._snapshot_bytes = 0
-        self._untold: deque[tuple[list[Change], Callable[[], None] | None]] = deque()
-        self._telling = False
+        self._actor = INTERNAL_USER
+        self._untold: deque[tuple[Written, Callable[[], None] | None]] = deque()
 
     def write(
         self, command: Command, done: Callable[[], None] | None = None, sync: bool = True
@@ -75,10 +95,21 @@ class MetadataStore:
         changes = self.state.apply(command)
         if changes or self.state.next_queue_id != before:
             self._append(commands.encode(command), sync and any(map(self._outlives_restart, changes)))
-        self._untold.append((changes, done))
-        if not self._telling:
+        if self.telling is not None:
+            self._untold.append((Written(command, changes, INTERNAL_USER), done))
+        else:
+            self._untold.append((Written(command, changes, self._actor), done))
             self._tell()
         return changes
+
+    @contextmanager
+    def acting_as(self, actor: str) -> Iterator[None]:
+        """What is written meanwhile is somebody's doing."""
+        before, self._actor = self._actor, actor
+        try:
+            yield
+        finally:
+            self._actor = before
 
     def _numbered(self, command: Command) -> Command:
         """Log a queue with its id: if an older entry is ever lost, the queues behind it must not be taken
@@ -128,17 +159,18 @@ class MetadataStore:
         self._snapshot_bytes = len(blob)
 
     def _tell(self) -> None:
-        self._telling = True
         try:
             while self._untold:
-                changes, done = self._untold.popleft()
-                for change in changes:
+                self.telling, done = self._untold.popleft()
+                for change in self.telling.changes:
                     for listener in self.listeners:
                         listener(change)
+                for observer in self.observers:
+                    observer(self.telling)
                 if done is not None:
                     done()
         finally:
-            self._telling = False
+            self.telling = None
 
     def _outlives_restart(self, change: Change) -> bool:
         record = change.record

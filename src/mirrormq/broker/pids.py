@@ -1,0 +1,43 @@
+"""How operators and events name live things: `<NODE.STARTED.NUMBER.CHANNEL>`, in the shape of Erlang's pids.
+
+A connection has channel 0. Its number is given when first asked for and never reused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from mirrormq.channels.channel import Channel
+    from mirrormq.connections.connection import Connection
+    from mirrormq.metadata import records
+
+
+class Pids:
+    """The names of one node's connections, channels and queues, for as long as it runs."""
+
+    def __init__(self, node: str, started_ms: int) -> None:
+        self._node = node
+        self._started_s = started_ms // 1000
+        self._numbers: WeakKeyDictionary[Connection, int] = WeakKeyDictionary()
+        self._last_number = 0
+
+    def of_connection(self, connection: Connection) -> str:
+        """A connection."""
+        return self._pid(connection, 0)
+
+    def of_channel(self, channel: Channel) -> str:
+        """A channel of a connection."""
+        return self._pid(channel.connection, channel.number)
+
+    def of_queue(self, record: records.Queue) -> str:
+        """A queue, on the node that holds it."""
+        return f"<{record.node}.{self._started_s}.{record.queue_id}.0>"
+
+    def _pid(self, connection: Connection, channel: int) -> str:
+        number = self._numbers.get(connection)
+        if number is None:
+            self._last_number += 1
+            number = self._numbers[connection] = self._last_number
+        return f"<{self._node}.{self._started_s}.{number}.{channel}>"
