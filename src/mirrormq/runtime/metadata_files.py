@@ -17,7 +17,9 @@ _COMMAND = b"C"
 class MetadataFiles:
     """Tells snapshots from commands in a MetadataLog; the `Log` of a MetadataStore."""
 
-    def __init__(self, log: MetadataLog, failed: Callable[[JournalFailed], None]) -> None:
+    def __init__(
+        self, log: MetadataLog, failed: Callable[[JournalFailed], None] = lambda failure: None
+    ) -> None:
         self._log = log
         self._failed = failed
         """Told when a write fails, whoever asked for it: the state is ahead of the disk then."""
