@@ -1,0 +1,418 @@
+"""The event exchange tells what RabbitMQ's tells: names, order, facts, types, and who did it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from mirrormq.broker import client_events, event_values
+from mirrormq.broker import events as events_module
+from mirrormq.connections.connection import Connection
+from mirrormq.connections.peer import Peer
+from mirrormq.control.dispatch import dispatch
+from mirrormq.control.live import BrokerView
+from mirrormq.control.protocol import Request
+from mirrormq.metadata import commands as c
+from mirrormq.metadata import records as r
+from mirrormq.metadata.changes import Change, Deleted
+from mirrormq.metadata.store import INTERNAL_USER, Written
+from mirrormq.wire import methods
+from mirrormq.wire.content import method_frame
+from mirrormq.wire.fields import Field, ScaledDecimal, Table, plain
+from mirrormq.wire.properties import BasicProperties
+from tests.harness import START_MS, Client, Node
+
+EXCHANGE = events_module.EXCHANGE
+WHO = client_events.ACTOR
+CLI = "rmq-cli"
+
+
+class Heard:
+    """A node whose every event is kept in a queue."""
+
+    def __init__(self, key: str = "#") -> None:
+        self.node = Node()
+        self.node.write(c.PutExchange(r.Exchange("/", EXCHANGE, "topic", internal=True)))
+        self.node.write(c.PutQueue(r.Queue("/", "heard", durable=False)))
+        self.node.write(c.PutBinding(r.Binding("/", EXCHANGE, "queue", "heard", key)))
+        self._reader = self.node.connect()
+        self.client: Client = self.node.connect()
+        self.messages()
+
+    def messages(self) -> list[tuple[str, BasicProperties, bytes | None]]:
+        """Everything since the last time."""
+        found = []
+        while (message := self._reader.get("heard", no_ack=True)) is not None:
+            assert message.properties is not None
+            assert message.method.exchange == EXCHANGE
+            found.append((message.method.routing_key, message.properties, message.body))
+        return found
+
+    def tables(self) -> list[tuple[str, Table]]:
+        """Names and headers."""
+        return [(name, properties.headers or {}) for name, properties, _ in self.messages()]
+
+    def told(self, *facts: str) -> list[tuple[object, ...]]:
+        """Names and the values of some facts."""
+        return [(name, *[plain(table).get(fact) for fact in facts]) for name, table in self.tables()]
+
+    def order(self, verb: str, *arguments: str, **options: Any) -> None:
+        """What mirrormqctl would do."""
+        node = SimpleNamespace(
+            metadata=self.node.metadata, settings=self.node.broker.settings, live=BrokerView(self.node.broker)
+        )
+        reply = dispatch(cast(Any, node), Request(verb, list(arguments), options))
+        assert reply["ok"], reply
+
+
+def test_an_event_is_a_persistent_message_of_headers_alone() -> None:
+    heard = Heard("queue.*")
+    heard.client.call(methods.encode_queue_declare("q", arguments={"x-max-length": Field("I", 5)}))
+    ((name, properties, body),) = heard.messages()
+    assert name == "queue.created"
+    assert properties._replace(headers=None) == BasicProperties(delivery_mode=2, timestamp=START_MS // 1000)
+    assert body == b""
+    assert properties.headers == {
+        WHO: Field("S", b"guest"),
+        "exclusive": Field("t", False),
+        "owner_pid": Field("S", b""),
+        "arguments": Field("A", [Field("S", b'{<<"x-max-length">>,signedint,5}')]),
+        "auto_delete": Field("t", False),
+        "durable": Field("t", False),
+        "name": Field("S", b"q"),
+        "vhost": Field("S", b"/"),
+        "timestamp_in_ms": Field("l", START_MS),
+    }
+
+
+def test_nothing_is_built_while_nobody_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    def built(*_: object, **__: object) -> None:
+        pytest.fail("facts were gathered for nobody")
+
+    for name in ("connection_created", "connection_closed", "authentication", "channel_created"):
+        monkeypatch.setattr(client_events, name, built)
+    for name in ("channel_closed", "consumer_created", "consumer_deleted"):
+        monkeypatch.setattr(client_events, name, built)
+    monkeypatch.setattr(events_module, "events_of", built)
+    node = Node()
+    node.write(c.PutExchange(r.Exchange("/", EXCHANGE, "topic", internal=True)))
+    client = node.connect()
+    client.call(methods.encode_queue_declare("q"))
+    client.call(methods.encode_basic_consume("q", "tag"))
+    client.send(methods.encode_queue_delete("q"), methods.encode_queue_declare("nope", passive=True))
+    assert isinstance(client.methods()[-1], methods.ChannelClose)
+    node.broker.alarms.set("memory", True)
+    client.lose()
+
+
+# -- who did it ---------------------------------------------------------------------------------
+
+
+def test_clients_operators_and_the_broker_itself_are_told_apart() -> None:
+    heard = Heard("queue.*")
+    heard.client.call(methods.encode_queue_declare("by client"))
+    heard.client.call(methods.encode_queue_declare("mine", exclusive=True))
+    heard.client.call(methods.encode_queue_declare("expiring", arguments={"x-expires": Field("I", 100)}))
+    heard.order("delete_queue", "by client")
+    heard.node.advance(200)
+    heard.client.lose()
+    assert heard.told("name", WHO) == [
+        ("queue.created", "by client", "guest"),
+        ("queue.created", "mine", "guest"),
+        ("queue.created", "expiring", "guest"),
+        ("queue.deleted", "by client", "cli_user"),
+        ("queue.deleted", "expiring", INTERNAL_USER),
+        ("queue.deleted", "mine", INTERNAL_USER),
+    ]
+
+
+def test_a_connection_that_the_operator_closes_clears_up_by_itself() -> None:
+    heard = Heard("#")
+    heard.client.call(methods.encode_queue_declare("mine", exclusive=True))
+    heard.client.call(methods.encode_basic_consume("mine", "tag"))
+    heard.messages()
+    live = BrokerView(heard.node.broker)
+    pid = live.connections()[-1]["pid"]
+    heard.order("close_connection", pid, "bye")
+    assert heard.told(WHO) == [
+        ("consumer.deleted", INTERNAL_USER),
+        ("channel.closed", "guest"),
+        ("queue.deleted", INTERNAL_USER),
+    ]
+
+
+def test_what_a_listener_writes_is_the_brokers_own() -> None:
+    node = Node()
+    seen: list[tuple[str, str]] = []
+
+    def follow(change: Change) -> None:
+        if isinstance(change, Deleted) and change.record == r.Queue("/", "first", 1):
+            node.write(c.DeleteQueue("/", "second"))
+
+    def observe(written: Written) -> None:
+        seen.append((type(written.command).__name__, written.actor))
+
+    node.metadata.observers.append(observe)
+    node.metadata.listeners.append(follow)
+    node.write(c.PutQueue(r.Queue("/", "first", 1)))
+    node.write(c.PutQueue(r.Queue("/", "second", 2)))
+    with node.metadata.acting_as("anna"):
+        node.write(c.DeleteQueue("/", "first"))
+    assert "second" not in node.broker.vhosts["/"].queues
+    assert seen[2:] == [("DeleteQueue", "anna"), ("DeleteQueue", INTERNAL_USER)]
+
+
+# -- one thing takes others along ---------------------------------------------------------------
+
+
+def test_a_queue_takes_its_consumers_bindings_and_idle_exchanges_along() -> None:
+    heard = Heard()
+    client = heard.client
+    client.call(methods.encode_queue_declare("q"))
+    client.call(methods.encode_exchange_declare("once", "topic", auto_delete=True))
+    client.call(methods.encode_queue_bind("q", "once", "k"))
+    client.call(methods.encode_basic_consume("q", "tag"))
+    heard.messages()
+    client.send(methods.encode_queue_delete("q"))
+    assert heard.told(WHO) == [
+        ("consumer.deleted", "guest"),
+        ("exchange.deleted", INTERNAL_USER),
+        ("binding.deleted", INTERNAL_USER),
+        ("queue.deleted", "guest"),
+        ("consumer.deleted", None),
+    ]
+
+
+def test_an_exchange_says_that_it_is_being_deleted() -> None:
+    heard = Heard()
+    client = heard.client
+    client.call(methods.encode_exchange_declare("e", "topic"))
+    client.call(methods.encode_exchange_bind("amq.fanout", "e", "k"))
+    heard.messages()
+    client.call(methods.encode_exchange_delete("e"))
+    assert heard.told("name", "component", "source_name", WHO) == [
+        ("parameter.set", "e", "exchange-delete-in-progress", None, "guest"),
+        ("exchange.deleted", "e", None, None, "guest"),
+        ("binding.deleted", None, None, "e", "guest"),
+        ("parameter.cleared", "e", "exchange-delete-in-progress", None, "guest"),
+    ]
+
+
+def test_a_user_goes_without_a_word_about_permissions() -> None:
+    heard = Heard()
+    heard.order("add_user", "anna", "secret")
+    heard.order("set_permissions", "anna", "a", "b", "c")
+    heard.order("set_permissions", "anna", "a", "b", "c")
+    heard.order("delete_user", "anna")
+    assert heard.told("name", "user", WHO) == [
+        ("user.created", "anna", None, CLI),
+        ("permission.created", None, "anna", CLI),
+        ("permission.created", None, "anna", CLI),
+        ("user.deleted", "anna", None, CLI),
+    ]
+
+
+def test_a_vhost_goes_with_all_that_is_in_it() -> None:
+    heard = Heard()
+    heard.order("add_vhost", "v")
+    created = heard.told("name")
+    assert created[-1] == ("vhost.created", "v")
+    assert {name for name, _ in created[:-1]} == {"exchange.created"}
+    heard.order("set_permissions", "guest", "", "", "", vhost="v")
+    heard.order("set_policy", "p", ".*", '{"max-length": 1}', vhost="v")
+    heard.order("set_vhost_limits", '{"max-queues": 3}', vhost="v")
+    heard.node.write(c.PutQueue(r.Queue("v", "q")))
+    heard.node.write(c.PutBinding(r.Binding("v", "amq.topic", "queue", "q", "k")))
+    heard.messages()
+    heard.order("delete_vhost", "v")
+    of_exchanges = ("exchange.deleted", "parameter.set", "parameter.cleared")
+    assert [event for event in heard.told(WHO) if event[0] not in of_exchanges] == [
+        ("permission.deleted", CLI),
+        ("binding.deleted", INTERNAL_USER),
+        ("queue.deleted", CLI),
+        ("vhost.deleted", CLI),
+        ("vhost.limits.cleared", CLI),
+        ("policy.cleared", CLI),
+        ("vhost.down", INTERNAL_USER),
+    ]
+
+
+# -- policies, parameters, users ----------------------------------------------------------------
+
+
+def test_a_policy_names_the_queues_it_governs_or_governed() -> None:
+    heard = Heard("#")
+    for name in ("z1", "z2", "other"):
+        heard.node.write(c.PutQueue(r.Queue("/", name)))
+    heard.messages()
+    heard.order("set_policy", "strong", "^z", '{"max-length": 3}', priority="1")
+    heard.order("set_policy", "weak", "^z", '{"max-length": 4}', priority="0")
+    heard.order("set_policy", "strong", "^z1", '{"max-length": 3}', priority="1")
+    heard.order("clear_policy", "strong")
+    assert heard.told("name", "pattern") == [
+        ("queue.policy.updated", "z1", "^z"),
+        ("queue.policy.updated", "z2", "^z"),
+        ("policy.set", "strong", "^z"),
+        ("policy.set", "weak", "^z"),
+        ("queue.policy.updated", "z1", "^z1"),
+        ("queue.policy.updated", "z2", "^z1"),
+        ("policy.set", "strong", "^z1"),
+        ("queue.policy.cleared", "z1", None),
+        ("policy.cleared", "strong", None),
+    ]
+
+
+def test_operator_policies_and_limits_are_parameters_too() -> None:
+    heard = Heard()
+    heard.order("set_operator_policy", "op", "^q", '{"max-length": 3}')
+    heard.order("clear_operator_policy", "op")
+    heard.order("set_vhost_limits", '{"max-queues": 3}')
+    heard.order("clear_vhost_limits")
+    heard.order("set_global_parameter", "g", '{"a": [1, 2.5, null, {}]}')
+    heard.order("clear_global_parameter", "g")
+    assert heard.told("component", "name") == [
+        ("parameter.set", "operator_policy", "op"),
+        ("policy.set", None, "op"),
+        ("parameter.cleared", "operator_policy", "op"),
+        ("operator.policy.cleared", None, "op"),
+        ("parameter.set", "vhost-limits", "limits"),
+        ("vhost.limits.set", None, "limits"),
+        ("parameter.cleared", "vhost-limits", "limits"),
+        ("vhost.limits.cleared", None, "limits"),
+        ("parameter.set", "global", "g"),
+        ("parameter.set", "global", "g"),
+    ]
+
+
+def test_what_became_of_a_user_is_told_by_kind() -> None:
+    heard = Heard()
+    heard.order("add_user", "anna", "secret")
+    heard.order("change_password", "anna", "other")
+    heard.order("clear_password", "anna")
+    heard.order("set_user_tags", "anna", "monitoring")
+    heard.order("set_user_limits", "anna", '{"max-channels": 7}')
+    heard.order("clear_user_limits", "anna", "all")
+    assert heard.told("name", "username", "tags", "max-channels") == [
+        ("user.created", "anna", None, None, None),
+        ("user.password.changed", "anna", None, None, None),
+        ("user.password.cleared", "anna", None, None, None),
+        ("user.tags.set", "anna", None, ["monitoring"], None),
+        ("user.limits.set", "limits", "anna", None, 7),
+        ("user.limits.cleared", "limits", "anna", None, None),
+    ]
+
+
+def test_topic_permissions_of_one_exchange_go_under_the_wrong_name_as_in_rabbitmq() -> None:
+    heard = Heard()
+    heard.order("clear_topic_permissions", "guest", "amq.topic")
+    heard.order("clear_topic_permissions", "guest")
+    assert heard.told("user") == [("permission.deleted", "guest"), ("topic.permission.deleted", "guest")]
+
+
+def test_alarms_are_told_by_their_source() -> None:
+    heard = Heard()
+    heard.node.broker.alarms.set("memory", True)
+    heard.node.broker.alarms.set("disk", True)
+    heard.node.broker.alarms.set("memory", False)
+    node = heard.node.broker.settings.name
+    assert heard.told("source", "node") == [
+        ("alarm.set", "memory", node),
+        ("alarm.set", "disk", node),
+        ("alarm.cleared", "memory", node),
+    ]
+
+
+# -- clients ------------------------------------------------------------------------------------
+
+
+def test_a_connection_is_named_by_the_pid_that_listings_show() -> None:
+    heard = Heard()
+    client = heard.node.connect()
+    shown = BrokerView(heard.node.broker).connections()[-1]["pid"]
+    client.call(methods.encode_queue_declare("mine", exclusive=True))
+    client.lose()
+    assert heard.told("pid", "owner_pid", "connection", "peer_host") == [
+        ("user.authentication.success", None, None, None, "{127,0,0,1}"),
+        ("connection.created", shown, None, None, "{127,0,0,1}"),
+        ("channel.created", shown.removesuffix(".0>") + ".1>", None, shown, None),
+        ("queue.created", None, shown, None, None),
+        ("channel.closed", shown.removesuffix(".0>") + ".1>", None, None, None),
+        ("queue.deleted", None, None, None, None),
+        ("connection.closed", shown, None, None, None),
+    ]
+
+
+def test_a_refused_login_gives_its_reason_in_characters_and_ends_a_connection() -> None:
+    heard = Heard()
+    connection = Connection(heard.node.broker, Peer("127.0.0.1", 7))
+    named: Table = {"connection_name": Field("S", b"mine")}
+    start_ok = methods.encode_connection_start_ok(named, "PLAIN", b"\0nobody\0x", "en_US")
+    connection.receive(b"AMQP\x00\x00\x09\x01" + method_frame(0, start_ok))
+    connection.lost()
+    (refused, refusal), (closed, end) = heard.tables()
+    assert (refused, closed) == ("user.authentication.failure", "connection.closed")
+    reason = [Field("l", octet) for octet in b"user 'nobody' - invalid credentials"]
+    assert refusal["error"] == Field("A", reason)
+    assert refusal["name"] == Field("S", b"nobody")
+    assert end["user_provided_name"] == Field("S", b"mine")
+
+
+def test_credentials_that_cannot_be_read_name_nobody_and_show_nothing() -> None:
+    heard = Heard("user.#")
+    connection = Connection(heard.node.broker, Peer("127.0.0.1", 7))
+    start_ok = methods.encode_connection_start_ok({}, "PLAIN", b"my secret", "en_US")
+    connection.receive(b"AMQP\x00\x00\x09\x01" + method_frame(0, start_ok))
+    ((name, table),) = heard.tables()
+    assert name == "user.authentication.failure"
+    assert "name" not in table
+    error = "".join(map(chr, cast("list[int]", plain(table)["error"])))
+    assert "secret" not in error
+
+
+# -- values -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "shown"),
+    [
+        (Field("S", b'te"xt'), 'longstr,<<"te\\"xt">>'),
+        (Field("S", b""), "longstr,<<>>"),
+        (Field("x", b"\xff\x01"), "binary,<<255,1>>"),
+        (Field("d", 1e20), "double,1.0e20"),
+        (Field("V", None), "void,undefined"),
+        (Field("D", ScaledDecimal(2, 125)), "decimal,{2,125}"),
+        (Field("A", [Field("I", 1), Field("S", b"a")]), 'array,[{signedint,1},{longstr,<<"a">>}]'),
+        (Field("F", {"a": Field("t", True)}), 'table,[{<<"a">>,bool,true}]'),
+        (Field("F", {}), "table,[]"),
+    ],
+)
+def test_arguments_are_printed_as_erlang_terms(field: Field, shown: str) -> None:
+    assert event_values.printed({"k": field}) == [f'{{<<"k">>,{shown}}}']
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        (True, Field("t", True)),
+        (5, Field("l", 5)),
+        (1 << 64, Field("l", 0)),
+        (2.5, Field("f", 2.5)),
+        (1e300, Field("d", 1e300)),
+        (None, Field("S", b"null")),
+        ({}, Field("A", [])),
+        ({"a": ["x"]}, Field("F", {"a": Field("A", [Field("S", b"x")])})),
+        ({"k" * 300: 1}, Field("F", {"k" * 255: Field("l", 1)})),
+    ],
+)
+def test_facts_have_rabbitmqs_types(value: object, field: Field) -> None:
+    assert event_values.header(value) == field
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [("10.0.0.7", "{10,0,0,7}"), ("::1", "{0,0,0,0,0,0,0,1}"), ("a name", "a name"), ("", "")],
+)
+def test_addresses_are_tuples(host: str, shown: str) -> None:
+    assert event_values.printed_address(host) == shown
