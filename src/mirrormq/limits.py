@@ -104,7 +104,9 @@ HOUSEKEEPING_BYTES = 4 * 1024 * 1024
 """How often the journal tidies up and how much it reads at once: at most 16 MB/s, some 2 % of a core."""
 
 CONGESTED_MESSAGES = 1024
+CONGESTED_BYTES = 8 * 1024 * 1024
 PUBLISHER_CREDIT = 256
+BYTES_PER_CREDIT = 4096
 PUBLISHER_REST_S = 0.002
 """When a queue has consumers and more than this ready, a publisher that has added its credit to it is
 not read from until the queue is shorter, at most this long. Without it a publisher with a large
@@ -119,3 +121,7 @@ COMMIT_POSTPONEMENTS = 8
 """How often a group commit waits for one more look at the sockets while they have input. A look costs
 some microseconds, an fsync 200 to 2,000: with a publisher that sends in slices of 100 messages this
 makes one fsync of five, and persistent throughput twice what it was."""
+
+UNJOINED_BYTES_MIN = 16 * 1024
+"""From this size on, pieces of output go to the socket as they are: joining them costs more than
+the longer list of buffers."""

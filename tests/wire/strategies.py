@@ -11,6 +11,8 @@ from mirrormq.wire.methods import METHOD_IDS
 from mirrormq.wire.properties import PROPERTY_TYPES, BasicProperties
 
 short_strings = st.binary(max_size=255).map(lambda raw: raw.decode("utf-8", "surrogateescape"))
+method_strings = st.text(st.characters(exclude_categories=["Cs"]), max_size=63)
+"""UTF-8, at most 252 octets: RabbitMQ refuses anything else in a method but basic.publish."""
 names = st.binary(max_size=20).map(lambda raw: raw.decode("utf-8", "surrogateescape"))
 
 
@@ -64,7 +66,7 @@ def _method_fields(tuple_type: type) -> st.SearchStrategy[Any]:
     values: dict[type, st.SearchStrategy[Any]] = {
         bool: st.booleans(),
         int: integers(8, False),
-        str: short_strings,
+        str: method_strings,
         bytes: st.binary(max_size=300),
     }
     hints = get_type_hints(tuple_type)

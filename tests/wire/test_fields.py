@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import decode as pamqp_decode
-from tests.wire.strategies import tables
 
 from mirrormq.errors import SyntaxError_
 from mirrormq.wire import fields
 from mirrormq.wire.fields import Field, ScaledDecimal, decode_table, encode_table, field, plain, table_of
+from tests.wire.strategies import tables
 
 
 @given(tables)

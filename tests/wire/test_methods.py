@@ -11,12 +11,12 @@ from typing import Any, get_origin, get_type_hints
 import pytest
 from hypothesis import given
 from pamqp import commands
-from tests.wire.strategies import methods as any_method
 
 from mirrormq.errors import AmqpError, FrameError, NotImplemented_
 from mirrormq.wire import methods
 from mirrormq.wire.fields import table_of
 from mirrormq.wire.methods import DECODERS, ENCODERS, METHOD_IDS, METHOD_NAMES, decode_method
+from tests.wire.strategies import methods as any_method
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = json.loads((ROOT / "spec" / "amqp-0-9-1.json").read_text("utf-8"))

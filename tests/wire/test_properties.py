@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import commands
-from tests.wire.strategies import properties as any_properties
 
 from mirrormq.errors import AmqpError, InternalError, PreconditionFailed
 from mirrormq.wire.fields import table_of
@@ -23,6 +22,7 @@ from mirrormq.wire.properties import (
     encode_properties,
     scan_properties,
 )
+from tests.wire.strategies import properties as any_properties
 
 SPEC = Path(__file__).resolve().parents[2] / "spec" / "amqp-0-9-1.json"
 

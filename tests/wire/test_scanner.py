@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrormq.broker.broker import Broker
 from mirrormq.wire.content import method_frame
-from mirrormq.wire.scanner import Scanner
+from mirrormq.wire.scanner import METHOD, Scanner
 from tests.hostile.in_process import Wire, make_broker
 from tests.hostile.raw import publish_bytes
 from tests.hostile.streams import SENSIBLE, mutated
@@ -53,6 +55,7 @@ class Recorder:
     def __init__(self, patience: int = 1 << 30) -> None:
         self.frames: list[tuple[int, int, bytes]] = []
         self.runs: list[int] = []
+        self.whole = 0
         self.patience = patience
 
     @property
@@ -69,6 +72,7 @@ class Recorder:
     def publishes(self, channel: int, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
         self.patience -= 1
         self.runs.append(len(contents))
+        self.whole += len(contents)
 
 
 def scanner(sink: Recorder, max_run: int = 2048) -> Scanner:
@@ -101,3 +105,32 @@ def test_a_sink_that_is_held_gets_no_more_and_nothing_is_lost() -> None:
     reading.feed(b"")
     assert [payload[-1] for _, _, payload in sink.frames] == list(range(8))
     assert reading.buffered_bytes == 0
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([1, 1, 2]),
+            st.sampled_from(["q", "other"]),
+            st.sampled_from([0, 1, 60, 100, 3000]),
+        )
+    ),
+    st.lists(st.sampled_from([1, 7, 50, 100, 1000, 5000]), min_size=1),
+)
+def test_publishes_of_all_sizes_come_out_however_unevenly_they_come_in(
+    messages: list[tuple[int, str, int]], pieces: list[int]
+) -> None:
+    """Nothing that is complete may wait for bytes that never come."""
+    stream = b"".join(publish_bytes(key, b"x" * size, channel=channel) for channel, key, size in messages)
+    recorder = Recorder()
+    reading = scanner(recorder)
+    at = 0
+    for piece in itertools.cycle(pieces):
+        if at >= len(stream):
+            break
+        reading.feed(stream[at : at + piece])
+        at += piece
+    assert reading.buffered_bytes == 0
+    in_pieces = sum(kind == METHOD for kind, _, _ in recorder.frames)
+    assert recorder.whole + in_pieces == len(messages)

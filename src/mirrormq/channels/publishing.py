@@ -108,13 +108,24 @@ class Publishing:
                 waiting.deliver(envelope, contents)
         if not queues and envelope.mandatory:
             self._return(envelope, contents)
-        body_size = int.from_bytes(contents[0][11:19], "big")
+        if len(queues) > 1:
+            with self._channel.vhost.dead_letters_later():
+                self._append(envelope, queues, contents, publisher, first)
+        else:
+            self._append(envelope, queues, contents, publisher, first)
+
+    def _append(
+        self, envelope: Envelope, queues: tuple[Queue, ...], contents: list[bytes],
+        publisher: Publisher | None, first: int,
+    ) -> None:  # fmt: skip
+        overhead = len(contents[0]) - int.from_bytes(contents[0][11:19], "big")
         for queue in queues:
             queue.publish(
-                [Message(envelope, content, NEVER, body_size) for content in contents], publisher, first
+                [Message(envelope, content, NEVER, len(content) - overhead) for content in contents], publisher, first
             )
             if queue.congested:
-                self._channel.connection.congested_by(queue, len(contents))
+                size_bytes = sum(map(len, contents))
+                self._channel.connection.congested_by(queue, len(contents), size_bytes)
 
     def _return(self, envelope: Envelope, contents: list[bytes]) -> None:
         method = encode_basic_return(NO_ROUTE, "NO_ROUTE", envelope.exchange, envelope.routing_key)

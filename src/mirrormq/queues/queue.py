@@ -154,7 +154,9 @@ class Queue:
     @property
     def congested(self) -> bool:
         """Consumers are at work and have more waiting for them than they need: publishers may rest."""
-        return self.backing.ready_count > limits.CONGESTED_MESSAGES and bool(self.consumers.all)
+        backing = self.backing
+        plenty = backing.ready_count > limits.CONGESTED_MESSAGES or backing.ready_bytes > limits.CONGESTED_BYTES
+        return plenty and bool(self.consumers.all)
 
     def flushed(self) -> None:
         """Everything appended so far is on disk: confirm it."""

@@ -65,6 +65,7 @@ class AmqpSocket(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Bytes from the client."""
         node = self._node
+        node.input_seen = True
         node.read_clock()
         if self._connection is None:
             rest = self._proxy_header(data)
@@ -154,7 +155,9 @@ class AmqpSocket(asyncio.Protocol):
         output = connection.take_output()
         if transport.is_closing():
             return
-        if output:
+        if output and len(output[-1]) >= limits.UNJOINED_BYTES_MIN:
+            transport.writelines(output)
+        elif output:
             transport.write(b"".join(output))
         if connection.finished:
             transport.close()
