@@ -119,7 +119,9 @@ class Broker:
     def turn(self, commit: bool = True) -> bool:
         """Do what the turn has left to do; True if there is more for another turn at once.
 
-        Without `commit` the journal is left to a later turn, and with it the confirms that wait for it.
+        Without `commit` the sync is left to a later turn, and with it the confirms that wait for it. But
+        what was delivered is written down before a consumer sees it, so that it is called redelivered
+        by a node that was killed in between.
 
         Each list is emptied one by one, so that an exception out of one queue leaves the others to the
         next call.
@@ -136,6 +138,8 @@ class Broker:
                 self.journal.flush(sync=self.journal.needs_sync)
             for _ in range(len(self._awaiting_flush)):
                 self._awaiting_flush.popleft().flushed()
+        elif self.journal.touched:
+            self.journal.flush(sync=False)
         for _ in range(len(self._reporting)):
             self._reporting.popleft().report()
         return bool(self._awake)
