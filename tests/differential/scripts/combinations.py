@@ -134,8 +134,8 @@ def requeue_after_expiry(c: Context) -> None:
     """Time runs while a message is out; requeued too late it is dead-lettered as expired."""
     ch = c.channel()
     ch.queue("dead")
-    ch.queue("clock", {"x-message-ttl": 500})
-    ch.queue("q", {"x-message-ttl": 100, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    ch.queue("clock", {"x-message-ttl": 2000})
+    ch.queue("q", {"x-message-ttl": 1500, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
     ch.publish("", "q", "x")
     ch.get("q")
     ch.publish("", "clock", "tick")

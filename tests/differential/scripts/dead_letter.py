@@ -254,15 +254,14 @@ def dead_letter_circle_of_two_is_cut(c: Context) -> None:
 def dead_letter_reason_differs_new_entry(c: Context) -> None:
     """Same queue, other reason: an entry of its own."""
     ch = c.channel()
-    ch.queue("back", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-message-ttl": 50})
-    ch.queue("q", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "back"})
+    ch.queue("other", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"})
+    ch.queue("q", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "other"})
     ch.publish("", "q", "x", expiration="50")
-    c.until_count("q", 1)
-    ch.get("q")
-    ch.reject(1)
-    c.until_count("back", 1)
-    c.until_count("q", 1)
-    ch.get("q", no_ack=True)
+    for tag, queue in enumerate(("other", "q"), 1):
+        c.until_count(queue, 1)
+        ch.get(queue)
+        ch.reject(tag)
+    c.until_got(ch, "other")
 
 
 @script

@@ -128,8 +128,8 @@ class Barrier:
     """Lets time stand still until every queue has done what it was told.
 
     A queue answers basic.consume in the order of its mailbox, unlike a passive declare. So a channel that
-    can take no delivery (its window of one is full) consumes from each queue and cancels again, in the order in
-    which dead letters move.
+    can take no delivery (its window of one is full) consumes from each queue and cancels again, in the order
+    in which dead letters move.
     """
 
     def __init__(self, c: Context) -> None:

@@ -9,7 +9,7 @@ from tests.differential.runner import script
 @script
 def ttl_of_queue(c: Context) -> None:
     ch = c.channel()
-    ch.queue("q", {"x-message-ttl": 200})
+    ch.queue("q", {"x-message-ttl": 1500})
     ch.publish("", "q", "short-lived")
     ch.passive("q")
     c.until_count("q", 0)
@@ -79,7 +79,7 @@ def ttl_of_message_waits_behind_others(c: Context) -> None:
 def ttl_kept_on_requeue(c: Context) -> None:
     """A requeued message keeps its time."""
     ch = c.channel()
-    ch.queue("q", {"x-message-ttl": 500})
+    ch.queue("q", {"x-message-ttl": 1500})
     ch.publish("", "q", "x")
     ch.get("q")
     ch.nack(1, requeue=True)
@@ -141,13 +141,13 @@ def expires_unused_queue(c: Context) -> None:
 def expires_not_while_used(c: Context) -> None:
     """Declaring again and getting count as use; publishing does not."""
     ch = c.channel()
-    ch.queue("declared", {"x-expires": 700})
-    ch.queue("gotten", {"x-expires": 700})
+    ch.queue("declared", {"x-expires": 2500})
+    ch.queue("gotten", {"x-expires": 2500})
     for _ in range(4):
-        ch.queue("clock", {"x-message-ttl": 300})
+        ch.queue("clock", {"x-message-ttl": 700})
         ch.publish("", "clock", "tick")
         c.until_count("clock", 0)
-        ch.queue("declared", {"x-expires": 700})
+        ch.queue("declared", {"x-expires": 2500})
         ch.get("gotten")
 
 
