@@ -87,10 +87,10 @@ class Broker:
         """Things to log; the runtime takes them."""
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""
-        self._awake: deque[Queue] = deque()
-        self._awaiting_flush: deque[Queue] = deque()
         self.turns = 0
         """How often a turn has ended."""
+        self._awake: deque[Queue] = deque()
+        self._awaiting_flush: deque[Queue] = deque()
         self._reporting: deque[Channel] = deque()
         self.vhosts: dict[str, Vhost] = {}
         for record in metadata.state.vhosts.values():
@@ -126,10 +126,10 @@ class Broker:
         Each list is emptied one by one, so that an exception out of one queue leaves the others to the
         next call.
         """
+        self.turns += 1
         awake = self._awake
         for _ in range(len(awake)):
             queue = awake.popleft()
-        self.turns += 1
             queue.awake = False
             if not queue.deleted and queue.pump():
                 self.wake(queue)
