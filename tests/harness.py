@@ -175,10 +175,15 @@ class Client:
         """Everything that has come since the last `read`; without a turn: what is already on its way."""
         if turn:
             self.node.turn()
-        while data := b"".join(self.connection.take_output()):
+        while True:
+            data, waiting = b"".join(self.connection.take_output()), self.connection.buffered_bytes
             self._decode(data)
-            if turn:
-                self.node.turn()
+            if not turn:
+                break
+            self.connection.resume()
+            self.node.turn()
+            if not data and self.connection.buffered_bytes == waiting:
+                break
         self.node.broker.writing.pop(self.connection, None)
         found, self._unread = self._unread, []
         return found

@@ -183,6 +183,8 @@ class Workload:
 
     def listen(self) -> None:
         """Read everything; only now do the clients know."""
+        if self.random.random() < 0.5:
+            self.node.broker.turn(commit=False)
         heard = self.consumer.read()
         told = self.publisher.read()
         for received in told:

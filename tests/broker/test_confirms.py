@@ -42,6 +42,32 @@ def test_persistent_messages_wait_for_the_flush() -> None:
     assert not node.journal.needs_sync
 
 
+def test_what_was_written_early_is_synced_all_the_same() -> None:
+    """A full buffer or a page read back writes before the turn ends; that is not yet a sync."""
+    node = Node()
+    client = confirming(node)
+    declare(client, "q", durable=True)
+    client.publish("q", b"1", persistent=True)
+    node.journal.writer.drain()
+    assert client.methods() == [BasicAck(1, False)]
+    node.restart("power")
+    assert node.counts("q") == (1, 0)
+
+
+def test_a_turn_without_a_commit_confirms_nothing_that_must_be_on_disk() -> None:
+    node = Node()
+    client = confirming(node)
+    declare(client, "q", durable=True)
+    client.send(methods.encode_basic_consume("q", "c"))
+    client.read()
+    client.publish("q", b"1", persistent=True)
+    node.broker.turn(commit=False)
+    assert [type(one.method) for one in client.read(turn=False)] == [methods.BasicDeliver]
+    assert client.methods() == [BasicAck(1, False)]
+    node.restart("power")
+    assert node.counts("q") == (1, 0)
+
+
 def test_a_transient_message_may_overtake_a_persistent_one_only_by_itself() -> None:
     """All reports leave at the end of a turn, so what one turn took in is told together."""
     client = confirming(Node())

@@ -208,3 +208,26 @@ def test_a_policy_changes_a_queue_and_its_end_changes_it_back() -> None:
     node.write(commands.DeletePolicy("/", "p"))
     client.publish("q", *[b"x"] * 5)
     assert len(client.drain("q")) == 5
+
+
+def test_a_publish_reaches_all_its_queues_before_its_own_dead_letter() -> None:
+    arguments: Table = {
+        "x-max-length": Field("I", 0),
+        "x-dead-letter-exchange": text(""),
+        "x-dead-letter-routing-key": text("q"),
+    }
+    _, client = client_with("full", "q", full=arguments)
+    client.publish("full", b"x", headers={"CC": keys("q")})
+    found = [client.get("q"), client.get("q")]
+    assert [message.method.routing_key for message in found if message] == ["full", "q"]
+
+
+def test_a_lower_priority_expires_after_the_higher_ones_are_gone() -> None:
+    node, client = client_with("q", q={"x-max-priority": Field("I", 5)})
+    client.publish("q", b"high", priority=3)
+    client.publish("q", b"low", priority=1, expiration="100")
+    client.read()
+    node.advance(200)
+    assert node.counts("q") == (2, 0)
+    assert client.drain("q") == [b"high"]
+    assert node.counts("q") == (0, 0)

@@ -9,6 +9,7 @@ every message is paged out and read back. Each kind of keeper runs the same mach
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass
 
@@ -180,21 +181,15 @@ class Battery(RuleBasedStateMachine):
 
     @rule(now_ms=st.sampled_from([NOW_MS - 2, NOW_MS, NOW_MS + 1]))
     def take_expired(self, now_ms: int) -> None:
-        expected = []
-        for level in {entry.level for entry in self.ready}:
-            for entry in [entry for entry in self.in_order() if entry.level == level]:
-                if not NEVER < entry.expires_at <= now_ms:
-                    break
-                expected.append(entry.sequence)
+        expected = itertools.takewhile(lambda entry: NEVER < entry.expires_at <= now_ms, self.in_order())
         messages = self.queue.take_expired(now_ms)
-        assert sorted(message.sequence for message in messages) == sorted(expected)
+        assert [message.sequence for message in messages] == [entry.sequence for entry in expected]
         self.took(messages)
 
     @rule()
     def next_expiry(self) -> None:
-        heads = {entry.level: entry for entry in reversed(self.in_order())}
-        expiries = [entry.expires_at for entry in heads.values() if entry.expires_at != NEVER]
-        assert self.queue.next_expiry() == min(expiries, default=NEVER)
+        expected = self.in_order()
+        assert self.queue.next_expiry() == (expected[0].expires_at if expected else NEVER)
 
     @precondition(lambda self: self.unacked)
     @rule(data=st.data())

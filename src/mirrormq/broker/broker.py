@@ -134,7 +134,7 @@ class Broker:
             if not queue.deleted and queue.pump():
                 self.wake(queue)
         if commit:
-            if self.journal.dirty:
+            if self.journal.dirty or self.journal.needs_sync:
                 self.journal.flush(sync=self.journal.needs_sync)
             for _ in range(len(self._awaiting_flush)):
                 self._awaiting_flush.popleft().flushed()

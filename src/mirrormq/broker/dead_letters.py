@@ -65,9 +65,10 @@ def _deaths(headers: Table) -> list[Table]:
 def _with_death(
     vhost: Vhost, properties: BasicProperties, envelope: Envelope, queue: str, reason: str
 ) -> Table:
-    """The headers with this death at the front of `x-death`, counted with its equals."""
+    """The headers with this death at the front of `x-death`, counted with its equals. The others
+    change places each time, as RabbitMQ's grouping turns them around."""
     headers = dict(properties.headers or {})
-    deaths = _deaths(headers)
+    deaths = _deaths(headers)[::-1]
     same = next((d for d in deaths if _is(d, "queue", queue) and _is(d, "reason", reason)), None)
     if same is None:
         death = _new_death(vhost, properties, envelope, queue, reason, headers)

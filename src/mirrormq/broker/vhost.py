@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import copies, equivalence
@@ -51,6 +52,7 @@ class Vhost:
         self._state = broker.metadata.state
         self._owners: dict[str, Connection] = {}
         self._dying: deque[tuple[Queue, Sequence[Message], str]] = deque()
+        self._burying = False
         self._repeats: tuple[int, dict[str, bool]] = (-1, {})
         if empty:
             return
@@ -155,14 +157,25 @@ class Vhost:
         """Publish to the queue's dead-letter exchange. What dies of that in turn waits until it is done,
         so that a chain of queues may be longer than the stack is deep."""
         self._dying.append((queue, messages, reason))
-        if len(self._dying) > 1:
+        if not self._burying:
+            with self.dead_letters_later():
+                pass
+
+    @contextmanager
+    def dead_letters_later(self) -> Iterator[None]:
+        """Dead letters wait until the end: a publish reaches all its queues before what dies of it does."""
+        if self._burying:
+            yield
             return
+        self._burying = True
         try:
-            while self._dying:
-                dead_letter(self, *self._dying[0])
-                self._dying.popleft()
+            yield
         finally:
-            self._dying.clear()
+            try:
+                while self._dying:
+                    dead_letter(self, *self._dying.popleft())
+            finally:
+                self._burying = False
 
     def unused(self, queue: Queue) -> None:
         """An auto-delete or expired queue goes."""

@@ -59,7 +59,7 @@ class BackingQueue(Protocol):
         """The message that `fetch` would give next, left where it is."""
 
     def take_expired(self, now_ms: int) -> list[Message]:
-        """Like `fetch`, but takes what has expired at the head (of every priority), and only that."""
+        """Like `fetch`, but takes what has expired at the head, and only that."""
 
     def next_expiry(self) -> int:
         """When the head will expire, NEVER if it will not."""

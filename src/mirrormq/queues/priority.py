@@ -101,13 +101,18 @@ class PriorityQueue:
         return None
 
     def take_expired(self, now_ms: int) -> list[Message]:
-        """Take what has expired at the head of any priority."""
-        return [message for level in self._descending for message in level.take_expired(now_ms)]
+        """Take what has expired at the head; a lower priority has its turn when the higher are empty."""
+        expired: list[Message] = []
+        for level in self._descending:
+            expired += level.take_expired(now_ms)
+            if level.ready_count:
+                break
+        return expired
 
     def next_expiry(self) -> int:
-        """When the first of the heads will expire."""
-        expiries = [level.next_expiry() for level in self._descending]
-        return min([expiry for expiry in expiries if expiry != NEVER], default=NEVER)
+        """When the head will expire."""
+        message = self.peek()
+        return NEVER if message is None else message.expires_at
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Fetched messages are done with."""
