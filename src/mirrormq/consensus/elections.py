@@ -1,0 +1,146 @@
+"""How a leader is made: silence, a question first, then votes.
+
+Pre-vote: a node asks whether it would be elected before it enters a new term, so a node that was cut
+off comes back without disturbing anyone. Nobody grants that (or a vote) while it hears its leader.
+A vote, our own included, counts only when it is on disk: ours is counted in `advance()`.
+"""
+
+from __future__ import annotations
+
+from mirrormq.consensus.history import Verdict
+from mirrormq.consensus.messages import Branch, Nothing, PreVote, Vote, VoteReply
+from mirrormq.consensus.quorum import is_quorum
+from mirrormq.consensus.settings import BRANCH_IDS
+from mirrormq.consensus.state import Role, State
+
+
+class Elections:
+    """One node's part in elections, as candidate and as voter."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._granted: set[str] = set()
+        self._electorate: frozenset[str] = frozenset()
+        self.rest()
+
+    def rest(self) -> None:
+        """Something was heard: wait a new, random while before missing a leader."""
+        self.silence = 0
+        ticks = self._state.settings.election_ticks
+        self._patience = ticks + self._state.choose(ticks)
+
+    def tick(self) -> None:
+        self.silence += 1
+        if self.silence >= self._patience:
+            self.stand()
+
+    def hurry(self) -> None:
+        """The failure detector says that the leader is gone: only the random part of the wait is left."""
+        self._state.leader = None
+        self.silence = max(self.silence, self._state.settings.election_ticks)
+
+    def stand(self) -> None:
+        """Ask first whether an election could be won."""
+        state = self._state
+        if state.name not in state.voters or state.leading:
+            return self.rest()
+        state.role, state.leader = Role.PRECANDIDATE, None
+        self._begin({state.name})
+        question = PreVote(state.term + 1, state.log.history())
+        for voter in sorted(state.voters - {state.name}):
+            state.send(voter, question)
+        return self._tally()
+
+    def campaign(self, transfer: bool = False) -> None:
+        """Enter a new term and ask for votes."""
+        state = self._state
+        if state.name not in state.voters:
+            return
+        if state.leading:
+            state.replication.stop()
+        state.enter(state.term + 1)
+        state.role, state.vote, state.leader = Role.CANDIDATE, state.name, None
+        self._begin(set())
+        request = Vote(state.term, state.log.history(), transfer)
+        for voter in sorted(state.voters - {state.name}):
+            state.send(voter, request)
+
+    def _begin(self, granted: set[str]) -> None:
+        state = self._state
+        self._granted = granted
+        self._electorate = state.rule.electorate(state.voters, state.present, state.name)
+        self.rest()
+
+    def own_vote_persisted(self, term: int, vote: str | None) -> None:
+        """What we voted is on disk now, so our own vote counts."""
+        state = self._state
+        if state.role is Role.CANDIDATE and (term, vote) == (state.term, state.name):
+            self._granted.add(state.name)
+            self._tally()
+
+    def _tally(self) -> None:
+        state = self._state
+        whole = is_quorum(self._granted, state.voters)
+        if not whole and not is_quorum(self._granted, self._electorate):
+            return
+        if state.role is Role.PRECANDIDATE:
+            self.campaign()
+        elif state.role is Role.CANDIDATE:
+            self._win(whole)
+
+    def _win(self, whole: bool) -> None:
+        """Lead. Unless the branch goes on whole, open another one."""
+        state = self._state
+        state.role, state.leader = Role.LEADER, state.name
+        if whole and state.run.whole:
+            state.log.write(state.term, state.run.branch, Nothing())
+        else:
+            opened = Branch(1 + state.choose(BRANCH_IDS), state.run.branch, state.log.last, whole)
+            state.log.write(state.term, opened.branch, opened)
+        state.replication.start(None if whole else self._electorate)
+        state.proposals.lead()
+        self.silence = 0
+
+    def asked_early(self, sender: str, question: PreVote) -> None:
+        state = self._state
+        willing = state.forks.judge(sender, question.history).verdict is Verdict.FOLLOW
+        granted = willing and question.term > state.term and not self._content(sender)
+        term = question.term if granted else state.term
+        state.send(sender, VoteReply(term, granted, True, state.log.history()))
+
+    def asked(self, sender: str, request: Vote) -> None:
+        state = self._state
+        verdict = state.forks.judge(sender, request.history).verdict
+        if verdict is not Verdict.FORK and not (self._content(sender) and not request.transfer):
+            if request.term > state.term:
+                state.follow(request.term, None)
+            if self._may_vote(sender, request, verdict):
+                state.vote = sender
+                self.rest()
+                return state.send(sender, VoteReply(state.term, True, False, state.log.history()))
+        return state.send(sender, VoteReply(state.term, False, False, state.log.history()))
+
+    def _may_vote(self, sender: str, request: Vote, verdict: Verdict) -> bool:
+        state = self._state
+        free = state.vote in (None, sender) and state.leader is None
+        return verdict is Verdict.FOLLOW and request.term == state.term and free
+
+    def _content(self, sender: str) -> bool:
+        """Whether we have a leader that others must not disturb."""
+        state = self._state
+        if state.leading:
+            return True
+        heard = self.silence < state.settings.election_ticks
+        return state.leader not in (None, sender) and heard
+
+    def answered(self, sender: str, reply: VoteReply) -> None:
+        state = self._state
+        if state.forks.judge(sender, reply.history).verdict is Verdict.FORK:
+            return
+        if reply.granted:
+            asked = (Role.PRECANDIDATE, state.term + 1) if reply.early else (Role.CANDIDATE, state.term)
+            if (state.role, reply.term) == asked:
+                self._granted.add(sender)
+                self._tally()
+        elif reply.term > state.term:
+            state.follow(reply.term, None)

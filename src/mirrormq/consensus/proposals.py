@@ -1,0 +1,161 @@
+"""A proposal's way: numbered at its origin, forwarded to whoever leads, sent again, applied once.
+
+The origin keeps a proposal until it sees it applied, and sends it to every new leader, so several
+leaders may write it. Every node therefore keeps, as part of the replicated state, which numbers of
+each origin were applied, and skips what comes again. The table stays small because each proposal says
+below which number its origin is done, and an origin never runs further ahead of that than its window.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mirrormq.consensus.errors import Busy, NotLeader
+from mirrormq.consensus.messages import Applied, ChangeMembers, Command, Committed, Entry, Forward, Snapshot
+from mirrormq.consensus.settings import ORIGINS_MAX
+from mirrormq.consensus.state import State
+
+BOOT_SHIFT = 32
+"""Proposal numbers of one life of a node: four billion."""
+
+
+class AppliedOnce:
+    """Which proposals were applied. The same on all nodes after the same entry."""
+
+    def __init__(self, rows: tuple[Applied, ...]) -> None:
+        self._rows = {row.origin: (row.floor, set(row.numbers), row.index) for row in rows}
+
+    def rows(self) -> tuple[Applied, ...]:
+        return tuple(
+            Applied(origin, floor, tuple(sorted(numbers)), index)
+            for origin, (floor, numbers, index) in sorted(self._rows.items())
+        )
+
+    def has(self, origin: str, number: int) -> bool:
+        floor, numbers, _ = self._rows.get(origin, (0, frozenset(), 0))
+        return number < floor or number in numbers
+
+    def add(self, command: Command, index: int) -> bool:
+        """Note a proposal; False if it was applied, or settled, before."""
+        if self.has(command.origin, command.number):
+            return False
+        floor, numbers, _ = self._rows.get(command.origin, (0, set(), 0))
+        floor = max(floor, command.oldest)
+        kept = {number for number in numbers if number >= floor}
+        self._rows[command.origin] = (floor, kept | {command.number}, index)
+        return True
+
+    def forget_strangers(self, members: tuple[str, ...]) -> None:
+        """Of nodes that left, keep only those who were heard of last."""
+        left = sorted((row[2], origin) for origin, row in self._rows.items() if origin not in members)
+        for _, origin in left[:-ORIGINS_MAX]:
+            del self._rows[origin]
+
+
+class Outstanding(msgspec.Struct):
+    """A proposal of ours that has not been seen applied."""
+
+    data: bytes
+    age_ticks: int = 0
+
+
+class Proposals:
+    """This node's own proposals, and those that others forward to it."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._next = state.boots << BOOT_SHIFT
+        self.outstanding: dict[int, Outstanding] = {}
+        self._written: set[tuple[str, int]] = set()
+        """As leader: what is in our log and not applied yet."""
+        self.settled: list[int] = []
+        self.applied = AppliedOnce(state.storage.snapshot().applied)
+
+    @property
+    def _oldest(self) -> int:
+        return next(iter(self.outstanding), self._next)
+
+    def propose(self, data: bytes) -> int:
+        state = self._state
+        if len(data) > state.settings.proposal_bytes_max:
+            raise ValueError(f"a proposal of {len(data)} bytes is too large")
+        if state.leader is None:
+            raise NotLeader(None)
+        if self._next - self._oldest >= state.settings.proposals_max:
+            raise Busy(f"{len(self.outstanding)} proposals are on their way")
+        if state.leading and state.replication.handing_over:
+            raise Busy("leadership is being handed over")
+        number, self._next = self._next, self._next + 1
+        self.outstanding[number] = Outstanding(data)
+        self._pass_on(number)
+        return number
+
+    def withdraw(self, number: int) -> None:
+        """Stop sending a proposal. It may be applied nevertheless."""
+        self.outstanding.pop(number, None)
+
+    def _pass_on(self, number: int) -> None:
+        state, proposal = self._state, self.outstanding[number]
+        proposal.age_ticks = 0
+        if state.leading:
+            self._write(Command(state.name, number, self._oldest, proposal.data))
+        elif state.leader is not None:
+            state.send(state.leader, Forward(number, self._oldest, proposal.data))
+
+    def tick(self) -> None:
+        """Send again what has been on its way for too long."""
+        for number, proposal in list(self.outstanding.items()):
+            proposal.age_ticks += 1
+            if proposal.age_ticks >= self._state.settings.election_ticks:
+                self._pass_on(number)
+
+    def resend(self) -> None:
+        """There is a new leader."""
+        for number in list(self.outstanding):
+            self._pass_on(number)
+
+    def lead(self) -> None:
+        """We are the leader now: know what is in our log, and add what of ours is not."""
+        commands = (entry.payload for entry in self._state.log.between(*self._unapplied()))
+        self._written = {(c.origin, c.number) for c in commands if isinstance(c, Command)}
+        self.resend()
+
+    def _unapplied(self) -> tuple[int, int]:
+        return self._state.log.applied, self._state.log.last
+
+    def forwarded(self, sender: str, message: Forward) -> None:
+        """Write another node's proposal, if we lead. Otherwise it will try again."""
+        state = self._state
+        if state.leading and not state.replication.handing_over and sender in state.log.members.everyone:
+            self._write(Command(sender, message.number, message.oldest, message.data))
+
+    def _write(self, command: Command) -> None:
+        key = (command.origin, command.number)
+        if key in self._written or self.applied.has(*key) or self._state.replication.handing_over:
+            return
+        self._written.add(key)
+        self._state.log.write(self._state.term, self._state.run.branch, command)
+
+    def apply(self, entries: list[Entry]) -> list[Committed]:
+        """Committed entries in, what the state machine shall apply out."""
+        result = []
+        for entry in entries:
+            payload = entry.payload
+            if isinstance(payload, ChangeMembers):
+                self.applied.forget_strangers(payload.members.everyone)
+                self._state.membership.apply(payload.members)
+            elif isinstance(payload, Command):
+                self._written.discard((payload.origin, payload.number))
+                if self.applied.add(payload, entry.index):
+                    result.append(Committed(entry.index, payload.origin, payload.number, payload.data))
+                if payload.origin == self._state.name:
+                    self.outstanding.pop(payload.number, None)
+        return result
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """The state machine starts over from a snapshot: some of ours may be in it."""
+        self.applied = AppliedOnce(snapshot.applied)
+        done = [number for number in self.outstanding if self.applied.has(self._state.name, number)]
+        for number in done:
+            del self.outstanding[number]
+        self.settled += done
