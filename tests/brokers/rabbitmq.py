@@ -31,6 +31,7 @@ PLUGINS = (
 VERSION = "3.10.8"
 START_DEADLINE_S = 90.0
 """A start takes 8 s alone on two cores and three times that beside a busy test run."""
+EPMD_DEADLINE_S = 10.0
 CHANNEL_TICK_MS = 500
 """How often a channel looks for consumers that never acknowledge; RabbitMQ's own 60 s is no use in a test."""
 
@@ -178,11 +179,11 @@ class RabbitMQ:
             return
 
     def _stop_epmd(self) -> None:
-        """Ours by its port; it refuses to go while a node is registered, and none is any more."""
-        subprocess.run(
-            ["epmd", "-kill"],
-            env=os.environ | {"ERL_EPMD_PORT": str(self._epmd_port), "ERL_EPMD_ADDRESS": "127.0.0.1"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
+        """Ours by its port. It refuses to go until it has noticed that its only node has gone."""
+        environment = os.environ | {"ERL_EPMD_PORT": str(self._epmd_port), "ERL_EPMD_ADDRESS": "127.0.0.1"}
+        deadline = time.monotonic() + EPMD_DEADLINE_S
+        while accepts(self._epmd_port) and time.monotonic() < deadline:
+            subprocess.run(
+                ["epmd", "-kill"], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+            )
+            time.sleep(0.05)
