@@ -1,4 +1,4 @@
-"""A broker in this process, without sockets or disks: bytes in, bytes out, the same again for the same input."""
+"""A broker in this process, without sockets or disks: bytes in, bytes out, and no chance in it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def make_broker(**settings: int) -> Broker:
     journal.open()
     names = itertools.count()
     outside = Outside(lambda: str(next(names)), lambda below: 0, lambda _, user, decided: decided(True))
-    return Broker(Settings(**settings), metadata, journal, Clock(1_700_000_000_000), HotBudget(1 << 30), outside)
+    return Broker(
+        Settings(**settings), metadata, journal, Clock(1_700_000_000_000), HotBudget(1 << 30), outside
+    )
 
 
 class Wire:

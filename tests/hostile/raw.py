@@ -24,7 +24,9 @@ class Ended(Exception):  # noqa: N818 - says what happened
 class RawClient:
     """One socket. Reads frame by frame; nothing is checked before it is sent."""
 
-    def __init__(self, port: int, *, receive_buffer_bytes: int = 0, sock: socket.socket | None = None) -> None:
+    def __init__(
+        self, port: int, *, receive_buffer_bytes: int = 0, sock: socket.socket | None = None
+    ) -> None:
         self.socket = sock or socket.socket()
         if receive_buffer_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)

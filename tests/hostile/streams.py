@@ -17,7 +17,9 @@ PROPERTIES = st.sampled_from(
     [
         encode_properties(BasicProperties()),
         encode_properties(BasicProperties(delivery_mode=2)),
-        encode_properties(BasicProperties(headers=table_of({"x": 1, "y": {"z": [True, None, "s"]}, "CC": ["b"]}))),
+        encode_properties(
+            BasicProperties(headers=table_of({"x": 1, "y": {"z": [True, None, "s"]}, "CC": ["b"]}))
+        ),
         encode_properties(BasicProperties(expiration="1000", priority=3, content_type="text/plain")),
     ]
 )
@@ -25,7 +27,7 @@ PROPERTIES = st.sampled_from(
 
 @st.composite
 def publish(draw: st.DrawFn) -> bytes:
-    """A publish whose body may be cut into frames of any sizes, some of them empty; maybe several times over."""
+    """A publish whose body may be cut into frames of several sizes; maybe many times over."""
     channel = draw(CHANNELS)
     method = methods.encode_basic_publish(draw(EXCHANGES), draw(KEYS), mandatory=draw(st.booleans()))
     body = draw(st.binary(max_size=30))
@@ -94,5 +96,7 @@ def mutated(draw: st.DrawFn) -> bytes:
         elif kind == "repeat":
             stream[at:at] = stream[at : at + draw(st.integers(1, 60))]
         elif kind == "length":
-            stream[at : at + 4] = draw(st.sampled_from([0, 1, 12, 4096, 131064, 2**31, 2**32 - 1])).to_bytes(4, "big")
+            stream[at : at + 4] = draw(st.sampled_from([0, 1, 12, 4096, 131064, 2**31, 2**32 - 1])).to_bytes(
+                4, "big"
+            )
     return bytes(stream)

@@ -80,7 +80,9 @@ def test_every_channel_number_may_be_tried(node: MirrorMQ) -> None:
             answers.append(client.answer())
         assert len(answers) == 2047
         assert answers[-1].reply_code == 530
-        expected = "NOT_ALLOWED - number of channels opened (2047) has reached the negotiated channel_max (2047)"
+        expected = (
+            "NOT_ALLOWED - number of channels opened (2047) has reached the negotiated channel_max (2047)"
+        )
         assert answers[-1].reply_text == expected
         client.method(0, methods.encode_connection_close_ok())
         client.until_closed()
@@ -94,7 +96,7 @@ def test_frames_on_channels_that_are_not_open(node: MirrorMQ) -> None:
 
 
 def test_thousands_of_half_open_connections(node: MirrorMQ) -> None:
-    """They cost a few kilobytes each, are gone after the handshake timeout, and real clients get in meanwhile."""
+    """They cost a few kilobytes each and are gone in time, and real clients get in meanwhile."""
     before = resident_bytes(node.process_id)
     with beside(node.amqp_port):
         clients = [RawClient(node.amqp_port) for _ in range(2000)]
@@ -123,7 +125,9 @@ def test_connections_that_come_and_go_leave_nothing_behind(node: MirrorMQ) -> No
 
 def test_a_handshake_byte_by_byte_works(node: MirrorMQ) -> None:
     with raw_client(node.amqp_port) as client:
-        start_ok = method_frame(0, methods.encode_connection_start_ok({}, "PLAIN", b"\0guest\0guest", "en_US"))
+        start_ok = method_frame(
+            0, methods.encode_connection_start_ok({}, "PLAIN", b"\0guest\0guest", "en_US")
+        )
         tune_ok = method_frame(0, methods.encode_connection_tune_ok(2047, 131072, 0))
         hello = PROTOCOL_HEADER + start_ok + tune_ok + method_frame(0, methods.encode_connection_open("/"))
         for at in range(len(hello)):

@@ -124,7 +124,9 @@ def test_headers_nested_too_deeply_are_refused(node: MirrorMQ) -> None:
         for depth in (150, 2000, 15_000):
             with ready_client(node.amqp_port) as client:
                 client.send(publish_bytes("deep", b"", properties=with_headers(nested_table(depth))))
-                assert client.expect("ConnectionClose").reply_code == 541, "as RabbitMQ answers unreadable headers"
+                assert client.expect("ConnectionClose").reply_code == 541, (
+                    "as RabbitMQ answers unreadable headers"
+                )
 
 
 def test_huge_headers_leave_time_for_others(node: MirrorMQ) -> None:
@@ -132,7 +134,9 @@ def test_huge_headers_leave_time_for_others(node: MirrorMQ) -> None:
     entry = b"\x01kV"
     table = entry * 43_000
     bomb = publish_bytes("bomb", b"", properties=with_headers(len(table).to_bytes(4, "big") + table))
-    other = publish_bytes("bomb", b"", properties=with_headers(len(table).to_bytes(4, "big") + table[:-3] + b"\x01jV"))
+    other = publish_bytes(
+        "bomb", b"", properties=with_headers(len(table).to_bytes(4, "big") + table[:-3] + b"\x01jV")
+    )
     with beside(node.amqp_port), ready_client(node.amqp_port) as client:
         client.declare("bomb", exclusive=True)
         before = resident_bytes(node.process_id)
@@ -257,7 +261,9 @@ def test_contents_interleaved_on_many_channels_find_their_own(node: MirrorMQ) ->
 
 
 def test_long_properties_pass_unharmed(node: MirrorMQ) -> None:
-    properties = encode_properties(BasicProperties(message_id="i" * 255, correlation_id="j" * 255, app_id="k" * 255))
+    properties = encode_properties(
+        BasicProperties(message_id="i" * 255, correlation_id="j" * 255, app_id="k" * 255)
+    )
     with ready_client(node.amqp_port) as client:
         client.declare("long", exclusive=True)
         client.send(publish_bytes("long", b"", properties=properties))

@@ -32,9 +32,9 @@ def assert_unharmed(witness: Wire, body: bytes) -> None:
     witness.feed(publish_bytes("witness", body))
     witness.turn()
     assert witness.said.count(body) == 1
-    assert method_frame(1, methods.encode_basic_ack(witness.connection.channels[1].publishing.published, False)) in (
-        witness.said
-    )
+    assert method_frame(
+        1, methods.encode_basic_ack(witness.connection.channels[1].publishing.published, False)
+    ) in (witness.said)
 
 
 @settings(max_examples=300)

@@ -107,7 +107,9 @@ def test_a_million_requests_whose_answers_nobody_reads(node: MirrorMQ, kind: str
 def test_a_client_that_reads_late_gets_every_answer_in_order(node: MirrorMQ) -> None:
     """Being held loses nothing: once the client reads, its requests are taken again."""
     names, rounds, answer_size = [f"late-{number}" for number in range(10)], 50_000, 27
-    flood = b"".join(method_frame(1, methods.encode_queue_declare(name, passive=True)) for name in names) * rounds
+    flood = (
+        b"".join(method_frame(1, methods.encode_queue_declare(name, passive=True)) for name in names) * rounds
+    )
     with beside(node.amqp_port), ready_client(node.amqp_port, receive_buffer_bytes=4096) as client:
         for name in names:
             client.declare(name, exclusive=True)
@@ -134,7 +136,7 @@ def read_while_sending(sock: socket.socket, data: bytes, expected_bytes: int) ->
 
 
 def test_a_consumer_with_a_full_buffer_may_still_publish(node: MirrorMQ) -> None:
-    """Deliveries alone never hold a client's requests: it may be a thread that sends first and reads later."""
+    """Deliveries alone never hold a client's requests: it may send first and read later."""
     with ready_client(node.amqp_port) as publisher:
         publisher.declare("neglected")
         publisher.send(publish_bytes("neglected", b"x" * 10_000) * 1000)

@@ -136,7 +136,9 @@ class Connection(Outbox):
         self.last_received_ms = self.broker.clock.now_ms
         if self.state is State.HEADER:
             self._header += data
-            if len(self._header) < handshake.PROTOCOL_HEADER_SIZE and self._header == handshake.expected_so_far(self._header):
+            if len(
+                self._header
+            ) < handshake.PROTOCOL_HEADER_SIZE and self._header == handshake.expected_so_far(self._header):
                 return
             data = handshake.protocol_header(self, self._header)
             self._header = b""
@@ -246,7 +248,8 @@ class Connection(Outbox):
         methods.decode_channel_open(payload)
         if self.channel_max and len(self.channels) >= self.channel_max:
             raise NotAllowed(
-                f"number of channels opened ({len(self.channels)}) has reached the negotiated channel_max ({self.channel_max})",
+                f"number of channels opened ({len(self.channels)}) "
+                f"has reached the negotiated channel_max ({self.channel_max})",
                 class_id=0,
             )
         refusal = self.broker.channel_refusal(self.user)
@@ -261,9 +264,9 @@ class Connection(Outbox):
         self._scanner.frame_max = frame_max
         self._scanner.publishing = True
 
-    def congested_by(self, queue: Queue, count: int) -> None:
-        """It has published `count` messages to a queue that has enough of them."""
-        self._credit -= count
+    def congested_by(self, queue: Queue, count: int, size_bytes: int) -> None:
+        """It has published to a queue that has enough."""
+        self._credit -= count + size_bytes // limits.BYTES_PER_CREDIT
         if self._credit < 0:
             self._credit = limits.PUBLISHER_CREDIT
             self.yields_to = queue
@@ -287,7 +290,10 @@ class Connection(Outbox):
 
     def close_with(self, error: AmqpError) -> None:
         self.send(
-            0, methods.encode_connection_close(error.code, cut_reply_text(error.text), error.class_id or 0, error.method_id)
+            0,
+            methods.encode_connection_close(
+                error.code, cut_reply_text(error.text), error.class_id or 0, error.method_id
+            ),
         )
         self.state = State.CLOSING
         patience = LOST_TIMEOUT_MS if self._scanner.lost else CLOSE_TIMEOUT_MS
@@ -317,7 +323,9 @@ class Connection(Outbox):
         self.broker.events.channel_closed(channel)
         self.send(
             channel.number,
-            methods.encode_channel_close(error.code, cut_reply_text(error.text), error.class_id or 0, error.method_id),
+            methods.encode_channel_close(
+                error.code, cut_reply_text(error.text), error.class_id or 0, error.method_id
+            ),
         )
 
     def _end_channel(self, channel: Channel) -> None:
@@ -368,5 +376,3 @@ class Connection(Outbox):
             self.blocked = False
             if self.client_can("connection.blocked"):
                 self.send(0, methods.encode_connection_unblocked())
-
-

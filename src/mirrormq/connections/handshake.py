@@ -63,7 +63,11 @@ def protocol_header(connection: Connection, received: bytes) -> bytes:
     connection.send(
         0,
         methods.encode_connection_start(
-            version[0], version[1], server_properties(broker.settings), " ".join(mechanisms).encode(), b"en_US"
+            version[0],
+            version[1],
+            server_properties(broker.settings),
+            " ".join(mechanisms).encode(),
+            b"en_US",
         ),
     )
     return received[PROTOCOL_HEADER_SIZE:]
@@ -130,6 +134,10 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
     connection.client_properties = method.client_properties
     connection.mechanism = method.mechanism
     certificate_user, offered = connection.peer.certificate_user, broker.mechanisms(connection.peer)
+    if method.mechanism == sasl.EXTERNAL and sasl.EXTERNAL in offered and certificate_user is None:
+        nobody = sasl.Credentials(sasl.EXTERNAL, "", None)
+        _refuse_login(connection, nobody, "the client has no certificate that names a user")
+        return
     try:
         credentials = sasl.parse(method.mechanism, method.response, certificate_user, offered)
     except SyntaxError_ as error:

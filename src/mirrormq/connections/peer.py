@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import NamedTuple
 
 
@@ -18,4 +19,18 @@ class Peer(NamedTuple):
     """The user that a verified client certificate speaks for."""
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port} -> {self.server_host}:{self.server_port}"
+        return f"{_bracketed(self.host)}:{self.port} -> {_bracketed(self.server_host)}:{self.server_port}"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def is_loopback(host: str) -> bool:
+    """Is it this machine itself, as an address of either version?"""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return address.is_loopback or (mapped is not None and mapped.is_loopback)

@@ -7,6 +7,7 @@ twelve fixed octets, in front of everything else on the connection.
 from __future__ import annotations
 
 from ipaddress import ip_address
+from typing import NamedTuple
 
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 LINE_BYTES_MAX = 107
@@ -16,19 +17,34 @@ HEAD_SIZE = 16
 ADDRESS_SIZES = {0x11: 4, 0x21: 16}
 """TCP over IPv4 and over IPv6: octets of an address."""
 
-Source = tuple[str, int]
+PORT_MAX = 65535
 
 
-class Incomplete(Exception):
-    """More bytes are needed."""
+class Ends(NamedTuple):
+    """Who has connected to whom, as the balancer saw it."""
+
+    host: str
+    port: int
+    server_host: str
+    server_port: int
 
 
-class ProxyHeaderInvalid(Exception):
+class Incomplete(Exception):  # noqa: N818 - says what happened
+    """More bytes are needed: at least `missing`, and never more than belong to the header."""
+
+    def __init__(self, missing: int) -> None:
+        super().__init__(missing)
+        self.missing = missing
+
+
+class ProxyHeaderInvalid(Exception):  # noqa: N818 - says what happened
     """The connection does not start with a PROXY header."""
 
 
-def read_proxy_header(data: bytes) -> tuple[Source | None, bytes]:
-    """The client's address (None: the balancer speaks for itself) and what follows the header."""
+def read_proxy_header(data: bytes) -> tuple[Ends | None, bytes]:
+    """The two ends (None: the balancer speaks for itself) and what follows the header."""
+    if not data:
+        raise Incomplete(1)
     if data.startswith(SIGNATURE[: len(data)]):
         return _binary(data)
     if data.startswith(b"PROXY "[: len(data)]):
@@ -36,43 +52,58 @@ def read_proxy_header(data: bytes) -> tuple[Source | None, bytes]:
     raise ProxyHeaderInvalid("neither version 1 nor version 2")
 
 
-def _line(data: bytes) -> tuple[Source | None, bytes]:
+def _line(data: bytes) -> tuple[Ends | None, bytes]:
     end = data.find(b"\r\n", 0, LINE_BYTES_MAX)
     if end < 0:
         if len(data) >= LINE_BYTES_MAX:
             raise ProxyHeaderInvalid("the line does not end")
-        raise Incomplete
+        raise Incomplete(1)
     words = data[:end].decode("ascii", "replace").split(" ")
     rest = data[end + 2 :]
     if words[1:2] == ["UNKNOWN"]:
         return None, rest
-    if len(words) != 6 or words[1] not in ("TCP4", "TCP6") or not words[4].isdigit():
+    if len(words) != 6 or words[1] not in ("TCP4", "TCP6"):
         raise ProxyHeaderInvalid("malformed line")
-    return (_address(words[2]), int(words[4])), rest
+    version = 4 if words[1] == "TCP4" else 6
+    ends = Ends(_address(words[2], version), _port(words[4]), _address(words[3], version), _port(words[5]))
+    return ends, rest
 
 
-def _binary(data: bytes) -> tuple[Source | None, bytes]:
+def _binary(data: bytes) -> tuple[Ends | None, bytes]:
     if len(data) < HEAD_SIZE:
-        raise Incomplete
+        raise Incomplete(HEAD_SIZE - len(data))
     version_command, family = data[12], data[13]
     size = int.from_bytes(data[14:16], "big")
     if version_command >> 4 != 2 or version_command & 0x0F > 1:
         raise ProxyHeaderInvalid("unknown version or command")
     if len(data) < HEAD_SIZE + size:
-        raise Incomplete
+        raise Incomplete(HEAD_SIZE + size - len(data))
     rest = data[HEAD_SIZE + size :]
     if version_command & 0x0F == 0 or family not in ADDRESS_SIZES:
         return None, rest
     width = ADDRESS_SIZES[family]
     if size < 2 * width + 4:
         raise ProxyHeaderInvalid("addresses are cut short")
-    address = ip_address(data[HEAD_SIZE : HEAD_SIZE + width])
-    port_at = HEAD_SIZE + 2 * width
-    return (str(address), int.from_bytes(data[port_at : port_at + 2], "big")), rest
+    source_at, destination_at, ports_at = HEAD_SIZE, HEAD_SIZE + width, HEAD_SIZE + 2 * width
+    return Ends(
+        str(ip_address(data[source_at:destination_at])),
+        int.from_bytes(data[ports_at : ports_at + 2], "big"),
+        str(ip_address(data[destination_at:ports_at])),
+        int.from_bytes(data[ports_at + 2 : ports_at + 4], "big"),
+    ), rest
 
 
-def _address(text: str) -> str:
+def _address(text: str, version: int) -> str:
     try:
-        return str(ip_address(text))
+        address = ip_address(text)
     except ValueError:
         raise ProxyHeaderInvalid("malformed address") from None
+    if address.version != version:
+        raise ProxyHeaderInvalid("an address of the other family")
+    return str(address)
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or int(text) > PORT_MAX:
+        raise ProxyHeaderInvalid("malformed port")
+    return int(text)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from mirrormq import limits
 from mirrormq.connections.connection import Connection
-from mirrormq.connections.peer import Peer
-from mirrormq.connections.proxy_protocol import Incomplete, ProxyHeaderInvalid, read_proxy_header
+from mirrormq.connections.peer import Peer, is_loopback
+from mirrormq.connections.proxy_protocol import Ends, Incomplete, ProxyHeaderInvalid, read_proxy_header
 from mirrormq.runtime.tls import certificate_user
 
 if TYPE_CHECKING:
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 class AmqpSocket(asyncio.Protocol):
     """One accepted socket."""
 
-    def __init__(self, node: Node, *, tls: bool) -> None:
+    def __init__(self, node: Node, *, tls: bool, proxied: tuple[Ends | None] | None = None) -> None:
         self._node = node
         self._tls = tls
+        self._proxied = proxied
+        """What the PROXY header said, if it was read before the socket came here."""
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._before_proxy_header = b""
@@ -39,6 +41,8 @@ class AmqpSocket(asyncio.Protocol):
             if not was_refusing:
                 node.warn("refusing clients: as many sockets are open as there may be")
             transport.abort()  # type: ignore[attr-defined]
+        elif self._proxied is not None:
+            self._begin(self._peer(self._proxied[0]))
         elif node.settings.proxy_protocol:
             due_ms = node.clock.now_ms + int(node.settings.handshake_timeout_s * 1000)
             node.clock.at(due_ms, self._expect_proxy_header)
@@ -54,13 +58,15 @@ class AmqpSocket(asyncio.Protocol):
         self._connection = Connection(self._node.broker, peer)
         self._node.sockets.by_connection[self._connection] = self
 
-    def _peer(self) -> Peer:
+    def _peer(self, ends: Ends | None = None) -> Peer:
         assert self._transport is not None
-        host, port = self._transport.get_extra_info("peername")[:2]
-        server_host, server_port = self._transport.get_extra_info("sockname")[:2]
+        if ends is None:
+            ends = Ends(
+                *self._transport.get_extra_info("peername")[:2],
+                *self._transport.get_extra_info("sockname")[:2],
+            )
         user = certificate_user(self._transport, self._node.settings) if self._tls else None
-        is_loopback = host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
-        return Peer(host, port, server_host, server_port, is_loopback, self._tls, user)
+        return Peer(*ends, is_loopback=is_loopback(ends.host), tls=self._tls, certificate_user=user)
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the client."""
@@ -89,18 +95,14 @@ class AmqpSocket(asyncio.Protocol):
         self._before_proxy_header += data
         assert self._transport is not None
         try:
-            source, rest = read_proxy_header(self._before_proxy_header)
+            ends, rest = read_proxy_header(self._before_proxy_header)
         except Incomplete:
             return None
         except ProxyHeaderInvalid as invalid:
             self._node.warn(f"closing a connection without a usable PROXY header: {invalid}")
             self._transport.abort()
             return None
-        peer = self._peer()
-        if source is not None:
-            host, port = source
-            peer = peer._replace(host=host, port=port, is_loopback=host.startswith("127.") or host == "::1")
-        self._begin(peer)
+        self._begin(self._peer(ends))
         return rest
 
     def _pause(self) -> None:

@@ -15,6 +15,8 @@ import json
 import os
 import random
 import signal
+import socket
+import ssl
 import time
 import traceback
 from collections.abc import Callable
@@ -45,6 +47,7 @@ from mirrormq.runtime.control_server import ControlServer
 from mirrormq.runtime.metadata_files import MetadataFiles
 from mirrormq.runtime.opening import recover
 from mirrormq.runtime.passwords import PasswordChecker
+from mirrormq.runtime.proxied_tls import ProxiedTlsListener
 from mirrormq.runtime.resources import ResourceWatch, raise_file_handle_limit, total_memory_bytes
 from mirrormq.runtime.tls import server_context
 from mirrormq.storage.disk import LocalDisk
@@ -61,6 +64,10 @@ def _unique_name() -> str:
     return base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
 
 
+def _family(host: str | None) -> socket.AddressFamily:
+    return socket.AF_INET6 if host and ":" in host else socket.AF_INET
+
+
 class Node:
     """A running node."""
 
@@ -73,7 +80,7 @@ class Node:
         handles = raise_file_handle_limit() - limits.FILE_HANDLES_RESERVED
         most = settings.connection_max
         self.sockets = ClientSockets(handles if most is None else min(most, handles), loop.call_later)
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[asyncio.Server | ProxiedTlsListener] = []
         self._turn_scheduled = False
         self.input_seen = False
         """A socket has handed over bytes since the last turn."""
@@ -96,7 +103,9 @@ class Node:
         outside = Outside(_unique_name, random.randrange, self._passwords.verify)
         self.broker = Broker(settings, self.metadata, self.journal, self.clock, budget, outside)
         self.live: LiveObjects = BrokerView(self.broker)
-        self.resources = ResourceWatch(self.broker.alarms, data, memory_limit, settings.disk_limit_bytes(total))
+        self.resources = ResourceWatch(
+            self.broker.alarms, data, memory_limit, settings.disk_limit_bytes(total)
+        )
         self._control = ControlServer(self, self._after_waiting)
 
     # -- opening --------------------------------------------------------------------------------
@@ -115,7 +124,9 @@ class Node:
                 list(settings.default_user_tags),
             )
         rights = settings.default_permissions
-        store.boot(entries, Defaults(user, settings.default_vhost, rights.configure, rights.write, rights.read))
+        store.boot(
+            entries, Defaults(user, settings.default_vhost, rights.configure, rights.write, rights.read)
+        )
         if settings.default_vhost in state.vhosts:
             events = records.Exchange(settings.default_vhost, EVENT_EXCHANGE, "topic", True, False, True)
             store.write(commands.PutExchange(events))
@@ -137,7 +148,9 @@ class Node:
         self.serving = True
         self._loop.call_later(limits.HOUSEKEEPING_INTERVAL_S, self._housekeeping)
         self._watch_resources()
-        self._log.info(f"node {self.settings.name} serves clients at {', '.join(map(str, self.settings.amqp_listeners))}")
+        self._log.info(
+            f"node {self.settings.name} serves clients at {', '.join(map(str, self.settings.amqp_listeners))}"
+        )
 
     def _load_definitions(self, path: Path) -> None:
         try:
@@ -154,20 +167,32 @@ class Node:
         opened = 0
         for host in hosts:
             try:
-                server = await self._loop.create_server(
-                    lambda: AmqpSocket(self, tls=tls),
-                    host,
-                    address.port,
-                    ssl=context,
-                    backlog=self.settings.tcp.backlog,
-                    ssl_handshake_timeout=self.settings.ssl_handshake_timeout_s if tls else None,
-                )
+                server = await self._open_listener(host, address.port, context)
             except OSError as error:
                 if opened and host == "::1":
                     continue
-                raise ConfigurationError(f"Cannot listen on {host}:{address.port}: {error.strerror}.") from error
+                raise ConfigurationError(
+                    f"Cannot listen on {host}:{address.port}: {error.strerror}."
+                ) from error
             opened += 1
             self._servers.append(server)
+
+    async def _open_listener(
+        self, host: str | None, port: int, context: ssl.SSLContext | None
+    ) -> asyncio.Server | ProxiedTlsListener:
+        backlog = self.settings.tcp.backlog
+        if context is not None and self.settings.proxy_protocol:
+            listening = socket.create_server((host or "", port), backlog=backlog, family=_family(host))
+            listening.setblocking(False)
+            return ProxiedTlsListener(self, context, listening)
+        return await self._loop.create_server(
+            lambda: AmqpSocket(self, tls=context is not None),
+            host,
+            port,
+            ssl=context,
+            backlog=backlog,
+            ssl_handshake_timeout=self.settings.ssl_handshake_timeout_s if context is not None else None,
+        )
 
     # -- turns ----------------------------------------------------------------------------------
 
@@ -350,7 +375,7 @@ class Node:
             connection.force_close("broker forced connection closure with reason 'shutdown'")
         self.end_turn_soon()
         deadline = time.monotonic() + STOP_TIMEOUT_S
-        while self.sockets.by_connection and time.monotonic() < deadline:
+        while self.sockets.by_connection and time.monotonic() < deadline:  # noqa: ASYNC110 - once, at the end
             await asyncio.sleep(0.01)
         self.sockets.abort_all()
         await asyncio.sleep(0)

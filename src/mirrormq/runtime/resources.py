@@ -52,7 +52,9 @@ def free_disk_bytes(directory: Path) -> int:
 class ResourceWatch:
     """The node's watermarks."""
 
-    def __init__(self, alarms: Alarms, directory: Path, memory_limit_bytes: int, disk_limit_bytes: int) -> None:
+    def __init__(
+        self, alarms: Alarms, directory: Path, memory_limit_bytes: int, disk_limit_bytes: int
+    ) -> None:
         self._alarms = alarms
         self._directory = directory
         self.memory_limit_bytes = memory_limit_bytes
@@ -64,7 +66,9 @@ class ResourceWatch:
         free = free_disk_bytes(self._directory)
         news: list[str] = []
         if self._alarms.set(MEMORY, used > self.memory_limit_bytes):
-            news.append(self._sentence("memory", MEMORY, f"{used} bytes used, limit {self.memory_limit_bytes}"))
+            news.append(
+                self._sentence("memory", MEMORY, f"{used} bytes used, limit {self.memory_limit_bytes}")
+            )
         if self._alarms.set(DISK, free < self.disk_limit_bytes):
             news.append(self._sentence("disk", DISK, f"{free} bytes free, limit {self.disk_limit_bytes}"))
         return news

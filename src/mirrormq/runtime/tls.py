@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Sequence
 from typing import Any
 
 from mirrormq.config.settings import Settings
@@ -23,8 +24,30 @@ _SHORT_NAMES = {
     "countryName": "C",
     "stateOrProvinceName": "ST",
     "localityName": "L",
+    "surname": "SN",
+    "givenName": "GIVENNAME",
+    "initials": "INITIALS",
+    "generationQualifier": "GENERATIONQUALIFIER",
+    "title": "TITLE",
+    "serialNumber": "SERIALNUMBER",
+    "pseudonym": "PSEUDONYM",
+    "domainComponent": "DC",
+    "emailAddress": "EMAILADDRESS",
+    "userId": "UID",
+    "streetAddress": "2.5.4.9",
+    "businessCategory": "2.5.4.15",
+    "postalCode": "2.5.4.17",
 }
-"""RFC 4514's names, which RabbitMQ uses for distinguished names."""
+"""What RabbitMQ calls the parts of a distinguished name; those it has no word for go by their number."""
+
+_ALTERNATIVE_KINDS = {
+    "dns": "DNS",
+    "email": "email",
+    "uri": "URI",
+    "ip": "IP Address",
+    "other_name": "othername",
+}
+"""`ssl_cert_login_san_type` in the words of Python's ssl module."""
 
 
 def server_context(settings: Settings) -> ssl.SSLContext:
@@ -57,9 +80,32 @@ def certificate_user(transport: asyncio.BaseTransport, settings: Settings) -> st
         names = [value for part in certificate["subject"] for key, value in part if key == "commonName"]
         return ",".join(names) or None
     if settings.ssl_cert_login_from == "subject_alternative_name":
-        wanted = settings.ssl_cert_login_san_type.lower()
-        found = [value for kind, value in certificate.get("subjectAltName", ()) if kind.lower() == wanted]
+        wanted = _ALTERNATIVE_KINDS[settings.ssl_cert_login_san_type]
+        found = [value for kind, value in certificate.get("subjectAltName", ()) if kind == wanted]
         index = settings.ssl_cert_login_san_index
         return found[index] if index < len(found) else None
-    parts = [f"{_SHORT_NAMES.get(key, key)}={value}" for part in certificate["subject"] for key, value in part]
+    return distinguished_name(certificate["subject"]) or None
+
+
+def distinguished_name(subject: Sequence[Sequence[tuple[str, str]]]) -> str:
+    """A subject as RabbitMQ writes it: the last part first, escaped after RFC 4514."""
+    parts = [
+        "+".join(f"{_SHORT_NAMES.get(key, key)}={_escape(value)}" for key, value in part) for part in subject
+    ]
     return ",".join(reversed(parts))
+
+
+def _escape(value: str) -> str:
+    """Special characters get a backslash, octets beyond ASCII become hexadecimal."""
+    escaped = "".join(_escape_octet(octet) for octet in value.encode())
+    if value.startswith(("#", " ")):
+        escaped = "\\" + escaped
+    if value.endswith(" ") and len(value) > 1:
+        escaped = escaped[:-1] + "\\ "
+    return escaped
+
+
+def _escape_octet(octet: int) -> str:
+    if octet > 0x7E or octet < 0x20:
+        return f"\\{octet:02X}"
+    return "\\" + chr(octet) if octet in b',+"\\<>;' else chr(octet)

@@ -1,0 +1,1 @@
+"""TLS listeners, client certificates and the PROXY protocol on a real node."""
