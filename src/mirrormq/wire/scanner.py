@@ -151,7 +151,7 @@ class Scanner:
         """
         size = len(buffer)
         if size - header_at < HEAD_SIZE + 14:
-            return INCOMPLETE if _may_become(buffer, header_at, HEADER, channel) else PLAIN
+            return INCOMPLETE if _may_be_simple(buffer, position, header_at, channel) else PLAIN
         kind, its_channel, header_size, class_id, weight, body_size = _CONTENT_HEAD(buffer, header_at)
         if (kind, its_channel, class_id, weight) != (HEADER, channel, _BASIC_CLASS, 0) or header_size < 14:
             return PLAIN
@@ -175,6 +175,18 @@ class Scanner:
         publish = buffer[position + HEAD_SIZE : header_at - 1]
         self.sink.publishes(channel, publish, buffer[header_at + HEAD_SIZE + 12 : header_end], contents)
         return after
+
+
+def _may_be_simple(buffer: bytes, position: int, header_at: int, channel: int) -> bool:
+    """Could a publish of which only the method has come be of the simple shape? If something is wrong
+    already the client is told so at once."""
+    exchange_at = position + HEAD_SIZE + 6
+    key_at = exchange_at + 1 + buffer[exchange_at] if exchange_at < header_at else header_at
+    if channel == 0 or key_at >= header_at or key_at + 1 + buffer[key_at] + 2 != header_at:
+        return False
+    if len(buffer) - header_at >= HEAD_SIZE and _LONG(buffer, header_at + 3)[0] < 14:
+        return False
+    return _may_become(buffer, header_at, HEADER, channel)
 
 
 def _may_become(buffer: bytes, at: int, kind: int, channel: int) -> bool:
