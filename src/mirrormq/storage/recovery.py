@@ -55,7 +55,7 @@ from struct import Struct
 from mirrormq.storage import records
 from mirrormq.storage.disk import Disk
 from mirrormq.storage.queue_store import EVERY_SEQUENCE, JournalQueue
-from mirrormq.storage.scanning import find_record, valid_body, zeros_from
+from mirrormq.storage.scanning import find_record, valid_body, written_end, zeros_from
 from mirrormq.storage.segments import Segment, Segments, widen
 from mirrormq.storage.table import CHUNK_BITS, MASK
 
@@ -169,7 +169,7 @@ class Recovery:
             at = find_record(segment.checksum, segment.salt, data, at)
             if at < 0:
                 reason = "torn by a crash" if newest else "damaged"
-                self._drop(path, end, len(data), reason)
+                self._drop(path, end, written_end(data), reason)
                 return end if newest else len(data)
             self._drop(path, end, at, "damaged; skipped to the next valid record")
 

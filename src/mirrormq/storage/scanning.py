@@ -47,3 +47,8 @@ def find_record(checksum: records.Checksum, salt: int, data: bytes, bad_at: int)
 def zeros_from(data: bytes, at: int) -> bool:
     """Whether nothing was ever written from an offset on."""
     return data.count(0, at) == len(data) - at
+
+
+def written_end(data: bytes) -> int:
+    """Offset behind the last byte that is not zero: where the preallocated part begins, about."""
+    return len(data.rstrip(b"\0"))

@@ -1,0 +1,69 @@
+"""A real node for tests that are hard on it: killed, damaged, out of space, with a disk that fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mirrormq.perf.dial import Dialer
+from mirrormq.perf.options import Address
+from tests.brokers.mirrormq import MirrorMQ
+
+DEADLINE_S = 20.0
+
+
+class Node(MirrorMQ):
+    """A MirrorMQ process that a test may end in every way."""
+
+    def __init__(self, configuration: str = "", variables: dict[str, str] | None = None) -> None:
+        super().__init__(configuration=configuration)
+        self.variables = variables or {}
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def address(self) -> Address:
+        return Address("127.0.0.1", self.amqp_port, "guest", "guest", "/")
+
+    def dial(self) -> Dialer:
+        """A connection with a channel."""
+        return Dialer(self.address, DEADLINE_S)
+
+    def environment(self) -> dict[str, str]:
+        return super().environment() | self.variables
+
+    def end(self) -> None:
+        """A graceful stop that leaves the data."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        assert self._process.wait(DEADLINE_S) == 0, self.output
+
+    def exit_code(self) -> int:
+        """Wait for the process to end by itself."""
+        assert self._process is not None
+        try:
+            return self._process.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the node still runs:\n{self.output[-3000:]}") from None
+
+    def resident_bytes(self) -> int:
+        pages = Path(f"/proc/{self.process_id}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def segments(self) -> list[Path]:
+        """The journal's files, oldest first."""
+        return sorted((self.data / "journal").glob("*.journal"))
+
+
+def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
+    """Poll until something is so."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, f"waited {deadline_s} s in vain: {what}"
+        time.sleep(0.01)
