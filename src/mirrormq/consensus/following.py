@@ -32,7 +32,8 @@ class Following:
             log.extend(entries[known:])
         agreed = message.previous + len(entries)
         log.commit = max(log.commit, min(message.commit, agreed))
-        return state.send(sender, AppendReply(state.term, True, agreed, None))
+        history = log.history() if message.history is not None else None
+        return state.send(sender, AppendReply(state.term, True, agreed, history))
 
     def chunk(self, sender: str, message: Chunk) -> None:
         judged = self._judge(sender, message.history)

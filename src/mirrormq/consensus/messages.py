@@ -153,7 +153,8 @@ class Append(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 class AppendReply(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """`index` is the last entry that agrees, or the `previous` that was refused (then with a history)."""
+    """`index` is the last entry that agrees, or the `previous` that was refused. A refusal, and the
+    answer to a history, come with the follower's own."""
 
     term: int
     accepted: bool

@@ -1,0 +1,135 @@
+"""The claims of the Raft paper (its figure 3) as objects that watch a run and raise when one is broken.
+
+Under the rule `Reachable` some are weaker by design: two sides may both lead a term, and apply different
+things at one index. What must still hold is said by `NothingTakenBack` and by (term, branch).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrormq.consensus import Entry, Role
+
+if TYPE_CHECKING:
+    from tests.consensus.world import Node
+
+
+class Violation(AssertionError):
+    """A claim was broken."""
+
+
+def claim(holds: bool, text: str) -> None:
+    if not holds:
+        raise Violation(text)
+
+
+class ElectionSafety:
+    """At most one leader in a term; with Reachable, at most one in a term of a branch."""
+
+    def __init__(self, majority: bool) -> None:
+        self._majority = majority
+        self._leaders: dict[tuple[int, int], str] = {}
+
+    def look(self, node: Node) -> None:
+        core = node.core
+        if core is not None and core.role is Role.LEADER:
+            branch = 0 if self._majority else core.state.run.branch
+            before = self._leaders.setdefault((core.term, branch), node.name)
+            claim(before == node.name, f"term {core.term} has two leaders: {before} and {node.name}")
+
+
+class LeaderAppendOnly:
+    """A leader never drops or changes what it has written."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, int, tuple[int, int] | None]] = {}
+
+    def look(self, node: Node) -> None:
+        core = node.core
+        if core is None or core.role is not Role.LEADER:
+            return
+        log, before = core.state.log, self._seen.get(node.name)
+        if before is not None and before[0] == core.term:
+            claim(log.last >= before[1] and log.writer(before[1]) == before[2], "a leader rewrote its log")
+        self._seen[node.name] = (core.term, log.last, log.writer(log.last))
+
+
+class LogMatching:
+    """The same (index, term, branch) is the same entry with the same one before it, on every disk."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[int, int, int], tuple[Entry, tuple[int, int] | None]] = {}
+
+    def wrote(self, node: Node, entry: Entry) -> None:
+        assert node.core is not None
+        pair = (entry, node.core.state.log.writer(entry.index - 1))
+        known = self._entries.setdefault((entry.index, entry.term, entry.branch), pair)
+        claim(known == pair, f"{node.name} wrote {pair}, elsewhere it is {known}")
+
+
+class LeaderCompleteness:
+    """What is committed is in the log of every leader of a later term."""
+
+    def __init__(self) -> None:
+        self._highest: tuple[int, tuple[int, int] | None, int] = (0, None, 0)
+        self._judged: set[tuple[str, int]] = set()
+
+    def look(self, node: Node) -> None:
+        core = node.core
+        if core is None:
+            return
+        if core.role is Role.LEADER and (node.name, core.term) not in self._judged:
+            self._judged.add((node.name, core.term))
+            index, writer, term = self._highest
+            if writer is not None and term < core.term:
+                claim(core.state.log.writer(index) == writer, f"{node.name} leads without entry {index}")
+        if core.commit_index > self._highest[0]:
+            writer = core.state.log.writer(core.commit_index)
+            self._highest = (core.commit_index, writer, core.term)
+
+
+class StateMachineSafety:
+    """No two nodes apply different things at one index."""
+
+    def __init__(self) -> None:
+        self._applied: dict[int, tuple[str, int]] = {}
+
+    def applied(self, node: Node, index: int, what: tuple[str, int]) -> None:
+        known = self._applied.setdefault(index, what)
+        claim(known == what, f"{node.name} applied {what} at {index}, another node {known}")
+
+
+class ExactlyOnce:
+    """No proposal is applied twice in one history, and none that nobody made."""
+
+    def __init__(self) -> None:
+        self._proposed: set[tuple[str, int]] = set()
+
+    def proposed(self, what: tuple[str, int]) -> None:
+        self._proposed.add(what)
+
+    def applied(self, node: Node, index: int, what: tuple[str, int]) -> None:
+        claim(what in self._proposed, f"nobody proposed {what}")
+        claim(what not in node.machine, f"{node.name} applied {what} twice")
+
+
+class NothingTakenBack:
+    """What a node, alive or crashed, once applied stays applied on it, until it is reset by hand."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[tuple[str, int]]] = {}
+
+    def reset(self, name: str) -> None:
+        self._known.pop(name, None)
+
+    def changed(self, node: Node) -> None:
+        """It may be behind what it was while it replays its log, but not beside it."""
+        known = self._known.get(node.name, [])
+        shared = min(len(known), len(node.machine))
+        claim(known[:shared] == node.machine[:shared], f"{node.name} took back what it had applied")
+        if len(node.machine) > len(known):
+            self._known[node.name] = list(node.machine)
+
+    def caught_up(self, node: Node) -> None:
+        """To be asked when all is quiet."""
+        claim(len(node.machine) >= len(self._known.get(node.name, [])), f"{node.name} lost what it applied")

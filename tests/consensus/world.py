@@ -1,0 +1,303 @@
+"""A small world for the core: nodes, forgetful disks, and a network in which everything happens by a seed.
+
+Time goes in rounds. In each round nodes tick (some miss one, so clocks drift) and what is due arrives,
+in any order. Weather says how much is lost, doubled and late. Checkers look on all the time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from mirrormq.consensus import (
+    Consensus,
+    ConsensusError,
+    Majority,
+    Message,
+    Ready,
+    Role,
+    Settings,
+    decode_message,
+    encode_message,
+    founded,
+)
+from tests.consensus import checkers
+from tests.consensus.disk import ForgetfulDisk
+
+Key = tuple[str, int]
+
+SMALL = Settings(append_bytes_max=200, inflight_max=4, chunk_bytes_max=64, trailing_bytes=200)
+"""Small limits, so that a short run meets them."""
+
+
+class Weather(msgspec.Struct, frozen=True):
+    """How the network treats messages: chances in percent, delays in rounds."""
+
+    loss: int = 0
+    doubling: int = 0
+    delay: int = 0
+    missed_ticks: int = 0
+
+
+class Node:
+    """A node and its state machine: the list of what it applied."""
+
+    def __init__(self, name: str, disk: ForgetfulDisk) -> None:
+        self.name = name
+        self.disk = disk
+        self.core: Consensus | None = None
+        self.machine: list[Key] = []
+        self.ready_log: list[Ready] = []
+        """The Readys with something for the runtime to know: forks, healed, settled, members."""
+
+    def state(self) -> bytes:
+        return msgspec.msgpack.encode(self.machine)
+
+
+class World:
+    """Nodes in one simulated network."""
+
+    def __init__(
+        self,
+        names: Iterable[str] = "ABC",
+        *,
+        rule: Callable[[], object] = Majority,
+        seed: int = 0,
+        node_type: type[Consensus] = Consensus,
+        settings: Settings = SMALL,
+        weather: Weather = Weather(),
+    ) -> None:
+        self.random = random.Random(seed)
+        self.rule, self.node_type, self.settings, self.weather = rule, node_type, settings, weather
+        self.names = list(names)
+        self.now = 0
+        self.group: dict[str, int] = {}
+        self.drop: Callable[[str, str, Message], bool] = lambda sender, to, message: False
+        self.crash_chance = 0
+        """In per mille: chance of a crash inside the work on one Ready."""
+        self._mail: list[tuple[int, str, str, bytes]] = []
+        self._watch(rule is Majority)
+        self.nodes = {name: Node(name, ForgetfulDisk(founded(self.names))) for name in self.names}
+        for name in self.names:
+            self.restart(name)
+
+    def _watch(self, majority: bool) -> None:
+        self.matching = checkers.LogMatching()
+        self.once = checkers.ExactlyOnce()
+        self.kept = checkers.NothingTakenBack()
+        self._looking: list[object] = [checkers.ElectionSafety(majority), checkers.LeaderAppendOnly()]
+        self._applying: list[object] = [self.once]
+        if majority:
+            self._looking.append(checkers.LeaderCompleteness())
+            self._applying.append(checkers.StateMachineSafety())
+
+    # What happens to nodes
+
+    def join(self, name: str) -> None:
+        """A new, empty node starts."""
+        self.names.append(name)
+        self.nodes[name] = Node(name, ForgetfulDisk(None))
+        self.restart(name)
+
+    def restart(self, name: str) -> None:
+        node = self.nodes[name]
+        chance = random.Random(self.random.random())
+        choose = chance.randrange
+        node.core = self.node_type(name, node.disk, self.rule(), choose, self.settings)  # type: ignore[arg-type]
+        node.machine = self._decoded(node.disk.snapshot().state)
+        self.pump(node)
+
+    def crash(self, name: str) -> None:
+        node = self.nodes[name]
+        node.core = None
+        node.disk.crash(self.random.randrange)
+
+    def partition(self, *groups: str, tell: bool = True) -> None:
+        """Cut the network into groups; nodes not named are alone."""
+        self.group = {name: -1 - number for number, name in enumerate(self.names)}
+        self.group |= {name: number for number, group in enumerate(groups) for name in group}
+        if tell:
+            self.tell_reachable()
+
+    def heal(self) -> None:
+        self.group = {}
+        self.tell_reachable()
+
+    def connected(self, one: str, other: str) -> bool:
+        return self.group.get(one) == self.group.get(other)
+
+    def tell_reachable(self) -> None:
+        """Every failure detector notices how things are."""
+        for name in self.names:
+            self.tell(name)
+
+    def tell(self, name: str) -> None:
+        core = self.nodes[name].core
+        if core is not None:
+            alive = (other for other in self.names if self.nodes[other].core is not None)
+            core.set_reachable(frozenset(other for other in alive if self.connected(name, other)))
+            self.pump(self.nodes[name])
+
+    def reset(self, loser: str, winner: str) -> None:
+        """The partition mode has decided."""
+        self.kept.reset(loser)
+        self[loser].reset_to(self[winner].export(self.nodes[winner].state()))
+        self.pump(self.nodes[loser])
+
+    def propose(self, name: str) -> Key | None:
+        """Propose something; None if the node will not take it now."""
+        try:
+            number = self[name].propose(b"x" * self.random.randrange(40))
+        except ConsensusError:
+            return None
+        self.once.proposed((name, number))
+        self.pump(self.nodes[name])
+        return name, number
+
+    # Time
+
+    def round(self) -> None:
+        self.now += 1
+        for name in self.names:
+            core = self.nodes[name].core
+            if core is not None and self.random.randrange(100) >= self.weather.missed_ticks:
+                core.tick()
+                self.pump(self.nodes[name])
+        due = [letter for letter in self._mail if letter[0] <= self.now]
+        self._mail = [letter for letter in self._mail if letter[0] > self.now]
+        self.random.shuffle(due)
+        for _, sender, to, data in due:
+            self._deliver(sender, to, data)
+
+    def run(self, rounds: int) -> None:
+        for _ in range(rounds):
+            self.round()
+
+    def until(self, condition: Callable[[], object], rounds: int = 400) -> None:
+        """Let time pass until something holds."""
+        for _ in range(rounds):
+            if condition():
+                return
+            self.round()
+        raise checkers.Violation(f"did not come about in {rounds} rounds: {self.describe()}")
+
+    def _deliver(self, sender: str, to: str, data: bytes) -> None:
+        node, message = self.nodes[to], decode_message(data)
+        if node.core is None or not self.connected(sender, to) or self.drop(sender, to, message):
+            return
+        node.core.step(sender, message)
+        self.pump(node)
+
+    def _post(self, sender: str, to: str, message: Message) -> None:
+        data, chance = encode_message(message), self.random.randrange
+        copies = 1 + (chance(100) < self.weather.doubling)
+        for _ in range(copies):
+            if to in self.nodes and chance(100) >= self.weather.loss:
+                self._mail.append((self.now + chance(self.weather.delay + 1), sender, to, data))
+
+    def pump(self, node: Node) -> None:
+        """Do what the node wants done until it wants nothing more."""
+        while node.core is not None:
+            self._look(node)
+            ready = node.core.ready()
+            if ready.empty:
+                return node.core.advance()
+            if not self._work(node, ready):
+                return self.crash(node.name)
+            node.core.advance()
+        return None
+
+    def _work(self, node: Node, ready: Ready) -> bool:
+        """One Ready in its order; False if the node crashed on the way."""
+        crash_at = self.random.randrange(3) if self.random.randrange(1000) < self.crash_chance else None
+        for entry in ready.entries:
+            self.matching.wrote(node, entry)
+        if crash_at == 0:
+            node.disk.write(ready)
+            return False
+        node.disk.save(ready)
+        for number, (to, message) in enumerate(ready.messages):
+            if crash_at == 1 and number >= len(ready.messages) // 2:
+                return False
+            self._post(node.name, to, message)
+        if crash_at is not None:
+            return False
+        self._apply(node, ready)
+        if ready.forks or ready.healed or ready.settled or ready.members:
+            node.ready_log.append(ready)
+        return True
+
+    def _apply(self, node: Node, ready: Ready) -> None:
+        if ready.restore:
+            assert ready.snapshot is not None
+            node.machine = self._decoded(ready.snapshot.state)
+        for entry in ready.committed:
+            for checker in self._applying:
+                checker.applied(node, entry.index, (entry.origin, entry.number))  # type: ignore[attr-defined]
+            node.machine.append((entry.origin, entry.number))
+        if ready.restore or ready.committed:
+            self.kept.changed(node)
+
+    def _look(self, node: Node) -> None:
+        for checker in self._looking:
+            checker.look(node)  # type: ignore[attr-defined]
+
+    @staticmethod
+    def _decoded(state: bytes) -> list[Key]:
+        return msgspec.msgpack.decode(state, type=list[Key]) if state else []
+
+    # Questions
+
+    def __getitem__(self, name: str) -> Consensus:
+        core = self.nodes[name].core
+        assert core is not None, f"{name} is down"
+        return core
+
+    def leaders(self) -> list[str]:
+        return [n for n, node in self.nodes.items() if node.core is not None and node.core.role is Role.LEADER]
+
+    def leader(self) -> str:
+        """The one leader that everyone who is up knows; waits for it."""
+        self.until(self._agreed)
+        return self.leaders()[0]
+
+    def _agreed(self) -> bool:
+        known = {node.core.leader for node in self.nodes.values() if node.core is not None}
+        return len(known) == 1 and known == set(self.leaders())
+
+    def settle(self, *names: str) -> None:
+        """Wait until the nodes (all, if none is named) have applied the same and know it."""
+        self.until(lambda: self.equal(*names), 1000)
+
+    def equal(self, *names: str) -> bool:
+        nodes = [self.nodes[name] for name in names or self.names]
+        logs = {(self[n.name].state.log.last, self[n.name].commit_index) for n in nodes}
+        same = all(node.machine == nodes[0].machine for node in nodes)
+        return same and len(logs) == 1 and all(last == commit for last, commit in logs)
+
+    def write(self, name: str) -> Key:
+        """Propose and wait until it is applied where it was proposed."""
+        made: list[Key] = []
+
+        def done() -> bool:
+            if not made and (key := self.propose(name)) is not None:
+                made.append(key)
+            return bool(made) and made[0] in self.nodes[name].machine
+
+        self.until(done)
+        return made[0]
+
+    def describe(self) -> str:
+        parts = []
+        for name, node in self.nodes.items():
+            if node.core is None:
+                parts.append(f"{name}: down")
+                continue
+            core, log = node.core, node.core.state.log
+            parts.append(
+                f"{name}: {core.role.name} term {core.term} leader {core.leader} log {log.last} "
+                f"commit {log.commit} run {log.runs[-1:]} forks {sorted(core.forks)}"
+            )
+        return "\n".join(parts)
