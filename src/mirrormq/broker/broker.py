@@ -35,8 +35,7 @@ from mirrormq.storage.journal import Journal
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
     from mirrormq.connections.connection import Connection
-from mirrormq.connections.peer import Peer
-
+    from mirrormq.connections.peer import Peer
 
 CONSUMER_CHECK_INTERVAL_MS = 60_000
 """How often RabbitMQ looks for deliveries that were not acknowledged in time."""
