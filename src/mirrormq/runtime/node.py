@@ -15,8 +15,6 @@ import json
 import os
 import random
 import signal
-import socket
-import ssl
 import time
 import traceback
 from collections.abc import Callable
@@ -30,7 +28,7 @@ from mirrormq.auth.passwords import DEFAULT_ALGORITHM, hash_password, salt_bytes
 from mirrormq.broker.broker import Broker, Outside
 from mirrormq.broker.events import EXCHANGE as EVENT_EXCHANGE
 from mirrormq.clock import Clock
-from mirrormq.config.settings import Address, Settings
+from mirrormq.config.settings import Settings
 from mirrormq.connections.connection import Connection
 from mirrormq.control import definitions
 from mirrormq.control.live import BrokerView
@@ -41,15 +39,13 @@ from mirrormq.metadata.store import Defaults, MetadataStore
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.paged import HotBudget
 from mirrormq.runtime import logs
-from mirrormq.runtime.amqp_socket import AmqpSocket
 from mirrormq.runtime.client_sockets import ClientSockets
 from mirrormq.runtime.control_server import ControlServer
+from mirrormq.runtime.listeners import Listener, listen
 from mirrormq.runtime.metadata_files import MetadataFiles
 from mirrormq.runtime.opening import recover
 from mirrormq.runtime.passwords import PasswordChecker
-from mirrormq.runtime.proxied_tls import ProxiedTlsListener
 from mirrormq.runtime.resources import ResourceWatch, raise_file_handle_limit, total_memory_bytes
-from mirrormq.runtime.tls import server_context
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.errors import JournalFailed
 from mirrormq.storage.journal import Journal
@@ -64,10 +60,6 @@ def _unique_name() -> str:
     return base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
 
 
-def _family(host: str | None) -> socket.AddressFamily:
-    return socket.AF_INET6 if host and ":" in host else socket.AF_INET
-
-
 class Node:
     """A running node."""
 
@@ -80,7 +72,7 @@ class Node:
         handles = raise_file_handle_limit() - limits.FILE_HANDLES_RESERVED
         most = settings.connection_max
         self.sockets = ClientSockets(handles if most is None else min(most, handles), loop.call_later)
-        self._servers: list[asyncio.Server | ProxiedTlsListener] = []
+        self._servers: list[Listener] = []
         self._turn_scheduled = False
         self.input_seen = False
         """A socket has handed over bytes since the last turn."""
@@ -142,9 +134,9 @@ class Node:
         if self.settings.load_definitions is not None:
             self._load_definitions(self.settings.load_definitions)
         for address in self.settings.amqp_listeners:
-            await self._listen(address, tls=False)
+            self._servers += await listen(self, address, tls=False)
         for address in self.settings.tls_listeners:
-            await self._listen(address, tls=True)
+            self._servers += await listen(self, address, tls=True)
         self.serving = True
         self._loop.call_later(limits.HOUSEKEEPING_INTERVAL_S, self._housekeeping)
         self._watch_resources()
@@ -158,41 +150,6 @@ class Node:
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"The definitions in {path} cannot be read: {error}") from error
         definitions.import_definitions(self.metadata, document, self.settings.name)
-
-    async def _listen(self, address: Address, *, tls: bool) -> None:
-        context = server_context(self.settings) if tls else None
-        hosts: list[str | None] = [address.host or None]
-        if address.host == "localhost":
-            hosts = ["127.0.0.1", "::1"]
-        opened = 0
-        for host in hosts:
-            try:
-                server = await self._open_listener(host, address.port, context)
-            except OSError as error:
-                if opened and host == "::1":
-                    continue
-                raise ConfigurationError(
-                    f"Cannot listen on {host}:{address.port}: {error.strerror}."
-                ) from error
-            opened += 1
-            self._servers.append(server)
-
-    async def _open_listener(
-        self, host: str | None, port: int, context: ssl.SSLContext | None
-    ) -> asyncio.Server | ProxiedTlsListener:
-        backlog = self.settings.tcp.backlog
-        if context is not None and self.settings.proxy_protocol:
-            listening = socket.create_server((host or "", port), backlog=backlog, family=_family(host))
-            listening.setblocking(False)
-            return ProxiedTlsListener(self, context, listening)
-        return await self._loop.create_server(
-            lambda: AmqpSocket(self, tls=context is not None),
-            host,
-            port,
-            ssl=context,
-            backlog=backlog,
-            ssl_handshake_timeout=self.settings.ssl_handshake_timeout_s if context is not None else None,
-        )
 
     # -- turns ----------------------------------------------------------------------------------
 
