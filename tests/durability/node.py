@@ -11,7 +11,8 @@ from pathlib import Path
 
 from mirrormq.perf.dial import Dialer
 from mirrormq.perf.options import Address
-from tests.brokers.mirrormq import MirrorMQ
+from tests.brokers.mirrormq import PROGRAMS, MirrorMQ
+from tests.brokers.ports import free_ports
 
 DEADLINE_S = 20.0
 
@@ -51,6 +52,28 @@ class Node(MirrorMQ):
             return self._process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the node still runs:\n{self.output[-3000:]}") from None
+
+    def another(self) -> tuple[int, str]:
+        """Start a node on the same data that is expected not to run: its exit code and what it said."""
+        amqp, management, cluster = free_ports(3)
+        done = subprocess.run(
+            [
+                *(str(PROGRAMS / "mirrormq"), "server"),
+                *("--name", "mirror2@localhost"),
+                *("--data", str(self.data)),
+                *("--amqp", f"127.0.0.1:{amqp}"),
+                *("--management", f"127.0.0.1:{management}"),
+                *("--cluster", f"127.0.0.1:{cluster}"),
+            ],
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        return done.returncode, done.stdout
 
     def resident_bytes(self) -> int:
         pages = Path(f"/proc/{self.process_id}/statm").read_text().split()[1]
