@@ -20,13 +20,23 @@ DEADLINE_S = 20.0
 class Node(MirrorMQ):
     """A MirrorMQ process that a test may end in every way."""
 
-    def __init__(self, configuration: str = "", variables: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, configuration: str = "", variables: dict[str, str] | None = None, data: Path | None = None
+    ) -> None:
         super().__init__(configuration=configuration)
         self.variables = variables or {}
+        self._data = data
+        """Where its data is, if not in its own directory."""
 
     @property
     def data(self) -> Path:
         return self.directory / "data"
+
+    def boot(self) -> None:
+        if self._data is not None and not self.data.is_symlink():
+            self._data.mkdir()
+            self.data.symlink_to(self._data)
+        super().boot()
 
     @property
     def address(self) -> Address:

@@ -39,6 +39,7 @@ class Wire:
         self._buffer = bytearray()
 
     def send(self, data: bytes) -> None:
+        self.socket.settimeout(DEADLINE_S)
         self.socket.sendall(data)
 
     def read(self, timeout_s: float) -> list[tuple[int, bytes]]:
