@@ -1,0 +1,1 @@
+"""Resource alarms on a real node."""
