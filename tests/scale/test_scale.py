@@ -1,0 +1,165 @@
+"""Size, scaled down until it fits a test: memory per message, drains, many queues, many connections.
+
+The full size (5,000,000 messages, 10,000 queues, 2,000 connections) is `python -m benchmarks.scale`.
+"""
+
+from __future__ import annotations
+
+import selectors
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from mirrormq.perf.dial import Dialer
+from mirrormq.perf.frames import METHOD, ack_frame, frame, publish_frames
+from mirrormq.perf.load import Load
+from mirrormq.perf.options import Options
+from mirrormq.wire import methods
+from tests.durability.node import Node, wait_until
+from tests.durability.traffic import Deliveries, Wire, ready
+
+MESSAGES = 200_000
+BACKLOG_BYTES_EACH = 60
+"""5,000,000 messages in 600 MB leave 120 bytes each, and a node alone takes some 50 MB. Kept in memory a
+message would cost 500; known by number and position only it costs 25."""
+HEAD_BYTES = 24 << 20
+"""What does not grow with the backlog: the head of the queue, buffers, what the allocator keeps."""
+UNACKED_BYTES_EACH = 350
+"""With its contents each would cost 200 more."""
+QUEUES = 1_000
+QUEUE_BYTES_EACH = 20_000
+CONNECTIONS = 300
+CONNECTION_BYTES_EACH = 100_000
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node() as node:
+        yield node
+
+
+def load(node: Node, **values: object) -> None:
+    options = Options(uris=[f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F"], queue="q", durable=True)
+    options.persistent = True
+    for name, value in values.items():
+        setattr(options, name, value)
+    Load(options).run()
+
+
+def grown(node: Node, before: int) -> int:
+    return node.resident_bytes() - before
+
+
+def test_a_backlog_costs_a_few_bytes_a_message_and_survives_a_kill(node: Node) -> None:
+    before = node.resident_bytes()
+    load(node, mode="publish", messages=MESSAGES)
+    assert grown(node, before) < HEAD_BYTES + MESSAGES * BACKLOG_BYTES_EACH
+    full_bytes = journal_bytes(node)
+    assert full_bytes < MESSAGES * 250 + (64 << 20), "a journal is little larger than what it holds"
+    node.kill()
+    node.boot()
+    assert ready(node, "q") == MESSAGES
+    assert node.resident_bytes() < before + HEAD_BYTES + MESSAGES * BACKLOG_BYTES_EACH
+    load(node, mode="consume", messages=MESSAGES)
+    assert ready(node, "q") == 0
+    assert grown(node, before) < HEAD_BYTES + MESSAGES * BACKLOG_BYTES_EACH
+
+
+def journal_bytes(node: Node) -> int:
+    return sum(path.stat().st_size for path in node.segments())
+
+
+def test_segments_are_freed_while_the_queue_is_in_use(node: Node) -> None:
+    """Housekeeping does not wait for the queue to be empty."""
+    load(node, mode="publish", messages=12_000, size=20_000)
+    segments = len(node.segments())
+    assert segments >= 4
+    load(node, mode="consume", messages=10_000, size=20_000)
+    wait_until(lambda: len(node.segments()) <= segments - 2, f"{segments} segments are still there")
+    assert 1_500 <= ready(node, "q") <= 2_000, "the load generator takes a few more than it was asked to"
+
+
+def test_a_consumer_that_takes_a_backlog_without_acknowledging_it_costs_less_than_the_backlog(
+    node: Node,
+) -> None:
+    load(node, mode="publish", messages=MESSAGES)
+    before = node.resident_bytes()
+    dialer = node.dial()
+    wire, reader = Wire(dialer), Deliveries()
+    wire.send(frame(METHOD, 1, methods.encode_basic_consume("q", "c", nowait=True)))
+    tag = 0
+    while tag < MESSAGES:
+        for delivery in reader.feed(wire.read(5.0)):
+            tag = delivery.tag
+            assert len(delivery.body) == 100
+    assert grown(node, before) < HEAD_BYTES + MESSAGES * UNACKED_BYTES_EACH
+    wire.send(ack_frame(1, MESSAGES // 2, True))
+    dialer.socket.close()
+    wait_until(lambda: ready(node, "q") == MESSAGES // 2, "the rest is requeued")
+    again = node.dial()
+    again.prefetch(1)
+    wire, reader = Wire(again), Deliveries()
+    wire.send(frame(METHOD, 1, methods.encode_basic_consume("q", "c", nowait=True)))
+    found = []
+    while not found:
+        found += reader.feed(wire.read(5.0))
+    assert (found[0].redelivered, len(found[0].body)) == (True, 100)
+
+
+def test_many_queues(node: Node) -> None:
+    before = node.resident_bytes()
+    dialer = node.dial()
+    for number in range(QUEUES):
+        dialer.declare_queue(f"q{number}", durable=True)
+    dialer.call(methods.encode_tx_select(), methods.TX_SELECT_OK)
+    body = b"x" * 100
+    for number in range(QUEUES):
+        dialer.socket.sendall(publish_frames(1, "", f"q{number}", body, persistent=True, frame_max=131072))
+    dialer.call(methods.encode_tx_commit(), methods.TX_COMMIT_OK)
+    assert grown(node, before) < HEAD_BYTES + QUEUES * QUEUE_BYTES_EACH
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        node.kill() if number == signal.SIGKILL else node.end()
+        node.boot()
+        rows = [line.split() for line in node.control("list_queues", "name", "messages").splitlines()]
+        assert [row for row in rows if row[0].startswith("q")] and {
+            row[0] for row in rows if row[-1] == "1"
+        } == {f"q{n}" for n in range(QUEUES)}
+
+
+def test_many_connections_each_with_a_consumer(node: Node) -> None:
+    before = node.resident_bytes()
+    dialers: list[Dialer] = []
+    with selectors.DefaultSelector() as selector:
+        for number in range(CONNECTIONS):
+            dialer = node.dial()
+            dialer.declare_queue(f"c{number}", durable=False, exclusive=True)
+            dialer.socket.sendall(
+                frame(METHOD, 1, methods.encode_basic_consume(f"c{number}", "c", nowait=True))
+            )
+            selector.register(dialer.socket, selectors.EVENT_READ, (number, Wire(dialer), Deliveries()))
+            dialers.append(dialer)
+        for number in range(CONNECTIONS):
+            body = b"%d:" % number
+            key = f"c{(number + 1) % CONNECTIONS}"
+            publisher = dialers[(number + CONNECTIONS // 2) % CONNECTIONS]
+            data = publish_frames(1, "", key, body, persistent=False, frame_max=131072)
+            publisher.socket.sendall(data)
+        got: dict[int, int] = {}
+        deadline = time.monotonic() + 20
+        while len(got) < CONNECTIONS:
+            assert time.monotonic() < deadline, f"{len(got)} of {CONNECTIONS} consumers were served"
+            for key_, _ in selector.select(1.0):
+                number, wire, reader = key_.data
+                for delivery in reader.feed(wire.read(1.0)):
+                    got[number] = delivery.number
+    assert got == {(number + 1) % CONNECTIONS: number for number in range(CONNECTIONS)}
+    assert grown(node, before) < HEAD_BYTES + CONNECTIONS * CONNECTION_BYTES_EACH
+    for dialer in dialers:
+        dialer.socket.close()
+    probe = node.dial()
+    wait_until(
+        lambda: node.control("list_connections", "pid").count("\n") <= 2, "closed connections are gone"
+    )
+    probe.close()
