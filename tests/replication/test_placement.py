@@ -24,6 +24,11 @@ def first(count: int) -> int:
     return 0
 
 
+def plain(found: View | Down) -> View | Down:
+    """Without the versions that members joined with."""
+    return found._replace(joined=frozenset()) if isinstance(found, View) else found
+
+
 def view(members: str, in_sync: str | None = None, epoch: int = 1) -> View:
     return View(epoch, 1, tuple(members), frozenset(members if in_sync is None else in_sync))
 
@@ -134,16 +139,18 @@ def _spread(masters: dict[str, str]) -> int:
 
 
 def test_the_oldest_synchronised_mirror_becomes_master() -> None:
-    assert without(view("abc"), "a", "bc", Rules(), shutdown=False) == View(2, 2, ("b", "c"), frozenset("bc"))
+    assert plain(without(view("abc"), "a", "bc", Rules(), shutdown=False)) == View(
+        2, 2, ("b", "c"), frozenset("bc")
+    )
 
 
 def test_an_older_mirror_with_holes_is_passed_over() -> None:
-    after = without(view("abc", "ac"), "a", "bc", Rules(), shutdown=False)
+    after = plain(without(view("abc", "ac"), "a", "bc", Rules(), shutdown=False))
     assert after == View(2, 2, ("c", "b"), frozenset("c"))
 
 
 def test_a_mirror_with_holes_is_promoted_on_failure_by_default_and_is_then_alone_in_sync() -> None:
-    after = without(view("abc", "a"), "a", "bc", Rules(), shutdown=False)
+    after = plain(without(view("abc", "a"), "a", "bc", Rules(), shutdown=False))
     assert after == View(2, 2, ("b", "c"), frozenset("b"))
 
 
@@ -159,8 +166,12 @@ def test_promote_on_failure_when_synced_rules_shutdown_too() -> None:
 
 def test_promote_on_shutdown_always() -> None:
     policy = rules({"ha-promote-on-shutdown": "always"})
-    assert without(view("ab", "a"), "a", "b", policy, shutdown=True) == View(2, 2, ("b",), frozenset("b"))
+    assert plain(without(view("ab", "a"), "a", "b", policy, shutdown=True)) == View(
+        2, 2, ("b",), frozenset("b")
+    )
 
 
 def test_a_mirror_that_dies_only_leaves_the_ring() -> None:
-    assert without(view("abc"), "b", "ac", Rules(), shutdown=False) == View(1, 2, ("a", "c"), frozenset("ac"))
+    assert plain(without(view("abc"), "b", "ac", Rules(), shutdown=False)) == View(
+        1, 2, ("a", "c"), frozenset("ac")
+    )

@@ -188,7 +188,7 @@ class World:
         master = self.rings[self.view.master]
         history = self.applied[master.me]
         for name, ring in self.rings.items():
-            if ring._fresh:
+            if ring.fresh:
                 continue
             assert self.applied[name] == history[ring.start :], name
             assert ring.received == master.received

@@ -5,8 +5,8 @@ forgotten. Persistent ones of a durable queue go straight to the journal and cos
 are held in memory, and paged out like a long queue's when there are many. When the mirror becomes
 master all of it is ready again, and what had been with a consumer says so (G5).
 
-While a synchronisation runs, old messages and news of their removal come by different roads. A
-removal that is ahead of its message leaves a mark, and the message is dropped when it comes.
+While a synchronisation runs, old messages and news of their removal come by different roads, and a
+message may come (again) after it has gone. So what is removed meanwhile is remembered until the end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class MirrorCopy:
         self.delivered_up_to = 0
         self.producers: dict[str, int] = {}
         """The highest publish number of each producer on another node."""
-        self._removed_early: RangeSet | None = None
+        self._removed_meanwhile: RangeSet | None = None
         self._envelope: Envelope | None = None
 
     def apply(self, operations: Sequence[Operation]) -> None:
@@ -85,39 +85,31 @@ class MirrorCopy:
 
     def _remove(self, ranges: Iterable[Range]) -> None:
         for first, size in ranges:
-            if self._removed_early is not None:
-                self._note_early(first, size)
+            if self._removed_meanwhile is not None:
+                self._removed_meanwhile.add(first, size)
             if self.held.remove(first, size):
                 stored = [
                     number for number in range(first, first + size) if not self._memory.pop(number, None)
                 ]
                 self._store.forget(stored)
 
-    def _note_early(self, first: int, size: int) -> None:
-        assert self._removed_early is not None
-        for number in range(first, first + size):
-            if number not in self.held:
-                self._removed_early.add(number)
-
     # -- synchronisation ------------------------------------------------------------------------
 
     def begin_synchronisation(self) -> list[Range]:
         """Says what it has already."""
-        self._removed_early = RangeSet()
+        self._removed_meanwhile = RangeSet()
         return self.held.ranges()
 
     def synchronise(self, messages: Sequence[Message]) -> None:
         """Older messages from the master."""
-        early = self._removed_early
-        wanted = [
-            m for m in messages if m.sequence not in self.held and (early is None or m.sequence not in early)
-        ]
-        for message in wanted:
-            self._keep([message])
+        gone = self._removed_meanwhile or RangeSet()
+        for message in messages:
+            if message.sequence not in self.held and message.sequence not in gone:
+                self._keep([message])
 
     def end_synchronisation(self) -> None:
         """It has everything; removals come in order from now on."""
-        self._removed_early = None
+        self._removed_meanwhile = None
 
     def drop(self, ranges: Iterable[Range]) -> None:
         """Messages that the master does not have (any more)."""

@@ -86,15 +86,15 @@ def next_view(view: View, master: str, mirrors: Sequence[str]) -> View:
     """One step from `view` towards the master and mirrors that are wanted; `view` itself if there."""
     missing = tuple(name for name in mirrors if name not in view.members)
     if missing:
-        return view._replace(version=view.version + 1, members=(*view.members, *missing))
+        return view.with_members((*view.members, *missing))
     if master != view.master:
         others = tuple(name for name in view.members if name not in (master, view.master))
         members = (master, *others, view.master)
-        return view._replace(epoch=view.epoch + 1, version=view.version + 1, members=members)
+        return view.with_members(members, epoch=view.epoch + 1)
     members = tuple(name for name in view.members if name == master or name in mirrors)
     if members == view.members:
         return view
-    return view._replace(version=view.version + 1, members=members, in_sync=view.in_sync & frozenset(members))
+    return view.with_members(members)
 
 
 def locate_master(

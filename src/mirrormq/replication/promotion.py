@@ -61,7 +61,7 @@ def without(view: View, gone: str, running: Collection[str], policy: Rules, *, s
     """The view after a member is gone."""
     others = tuple(name for name in view.members if name != gone)
     if gone != view.master:
-        return view._replace(version=view.version + 1, members=others, in_sync=view.in_sync - {gone})
+        return view.with_members(others)
     alive = [name for name in others if name in running]
     synchronised = [name for name in alive if name in view.in_sync]
     candidates = synchronised or (alive if policy.allows_holes(shutdown=shutdown) else [])
@@ -73,6 +73,5 @@ def without(view: View, gone: str, running: Collection[str], policy: Rules, *, s
 def promote(view: View, master: str, mirrors: Collection[str]) -> View:
     """A view of a new epoch. Mirrors that were synchronised with the old master stay so, if the new
     master was; beside a master with holes nobody but itself is synchronised."""
-    members = (master, *mirrors)
-    in_sync = view.in_sync & frozenset(members) if master in view.in_sync else frozenset({master})
-    return View(view.epoch + 1, view.version + 1, members, in_sync)
+    after = view.with_members((master, *mirrors), epoch=view.epoch + 1)._replace(joining=frozenset())
+    return after if master in view.in_sync else after._replace(in_sync=frozenset({master}))

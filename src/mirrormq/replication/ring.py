@@ -16,8 +16,10 @@ only then works on it; B is the last and tells M. When what M sent has come roun
 A batch is passed on before it is on disk, so *received* and *on disk* travel apart: each lap message
 carries two marks, and each member lowers a mark to its own if its own is lower. The marks that come
 back to the master are therefore the minimum over the circle. Members that are not synchronised pass
-marks on as they are: nobody waits for them. A third mark, `everyone`, is lowered by all, and comes
-round once more as `stable`: up to there nobody will ever ask again, and logs are cut.
+marks on as they are: nobody waits for them. (One that is about to be counts for a while before it may
+be promoted: else what was confirmed just before without it could be lost with the others.) A third
+mark, `everyone`, is lowered by all, and comes round once more as `stable`: up to there nobody will
+ever ask again, and logs are cut.
 
     M  sends 7…9, marks (9, 6)          its own disk has up to 6
     A  passes on 7…9, marks (9, 5)      A's disk is at 5
@@ -44,6 +46,9 @@ is not synchronised): it sees a `base` below its own last operation, and starts 
 3.  A member's log holds everything above its stable mark, up to `received`.
 4.  Nothing of an older epoch is accepted after a newer epoch's view is known (G2).
 5.  `completed` never goes back within an epoch. A new master knows of no disk but its own.
+
+6.  A member speaks in an epoch only when it knows the epoch's base: else it might pass on what never
+    happened.
 
 # What was left out
 
@@ -78,11 +83,37 @@ class View(NamedTuple):
     members: tuple[str, ...]
     """In order of age, the master first."""
     in_sync: frozenset[str]
+    """They have everything that was ever confirmed, and any of them may become master."""
+    joining: frozenset[str] = frozenset()
+    """Confirms wait for them already, but they may still lack what was confirmed before."""
+
+    joined: frozenset[tuple[str, int]] = frozenset()
+    """(member, the version that it joined with): one that died and came back is another member."""
 
     @property
     def master(self) -> str:
         """The member that orders operations."""
         return self.members[0]
+
+    def with_members(self, members: tuple[str, ...], *, epoch: int = 0) -> View:
+        """The next view, with these members; whoever is new joins with it, whoever left is forgotten."""
+        version = self.version + 1
+        known = dict(self.joined)
+        there = frozenset(members)
+        joined = frozenset(
+            (name, known.get(name, 0) if name in self.members else version) for name in members
+        )
+        return View(epoch or self.epoch, version, members, self.in_sync & there, self.joining & there, joined)
+
+    def rejoined(self, name: str) -> View:
+        """The next view, in which a member that came back is the youngest, and is not synchronised."""
+        others = tuple(member for member in self.members if member != name)
+        without = self.with_members(others)
+        return without._replace(version=self.version).with_members((*others, name))
+
+    def joined_with(self, name: str) -> int:
+        """The version that a member joined with; -1 if it is none."""
+        return dict(self.joined).get(name, 0) if name in self.members else -1
 
 
 class Completed(NamedTuple):
@@ -114,12 +145,14 @@ class Ring:
         self.durable = received
         """The last one that is on its disk."""
         self.base = received
+        self._base_epoch = view.epoch
+        """The epoch that `base` belongs to."""
         self.stable = received
         self.completed = Completed(received, received)
         """Master only."""
         self.start = received
         """It has the operations behind this one; what came before is for synchronisation to bring."""
-        self._fresh = True
+        self.fresh = True
         """It has not heard a lap yet, and takes the first one's start as its own."""
         self._log: deque[Operation] = deque()
         """Operations stable + 1 … received."""
@@ -135,7 +168,7 @@ class Ring:
         self._sends: list[tuple[str, Lap]] = []
         self._diverged = False
         if self.is_master:
-            self._fresh = False
+            self.fresh = False
 
     # -- who is where ---------------------------------------------------------------------------
 
@@ -150,9 +183,20 @@ class Ring:
         return members[(members.index(self.me) + 1) % len(members)]
 
     @property
-    def _left_neighbour(self) -> str:
+    def left_neighbour(self) -> str:
+        """Who speaks to this member."""
         members = self.view.members
         return members[members.index(self.me) - 1]
+
+    @property
+    def established(self) -> bool:
+        """Has it heard where the present epoch begins, and followed from there?"""
+        return not self.fresh and self._base_epoch == self.view.epoch
+
+    @property
+    def heard_all_round(self) -> bool:
+        """Master: has a lap of the present view come round?"""
+        return self._left_known or len(self.view.members) == 1
 
     # -- the master -----------------------------------------------------------------------------
 
@@ -175,7 +219,7 @@ class Ring:
             if len(self._early) < EARLY_LAPS_MAX:
                 self._early.append((sender, lap))
             return
-        if lap.epoch < self.view.epoch or self.me not in self.view.members or sender != self._left_neighbour:
+        if lap.epoch < self.view.epoch or self.me not in self.view.members or sender != self.left_neighbour:
             return
         if self.is_master:
             self._lap_completed(lap)
@@ -189,14 +233,14 @@ class Ring:
         self._trim(lap.stable)
 
     def _accept_base(self, lap: Lap) -> bool:
-        if self._fresh:
-            self._fresh = False
+        if self.fresh:
+            self.fresh = False
+            self._base_epoch = lap.epoch
             self.start = self.received = self.durable = self.stable = lap.first - 1
             self.base = lap.base
-        elif lap.base > self.base:
-            if self.received > lap.base:
-                self._diverged = True
-            self.base = lap.base
+        elif lap.epoch > self._base_epoch:
+            self._diverged = self.received > lap.base
+            self._base_epoch, self.base = lap.epoch, lap.base
         return not self._diverged
 
     def _accept_operations(self, lap: Lap) -> None:
@@ -234,9 +278,9 @@ class Ring:
         if self.me not in view.members:
             return
         if new_epoch and self.is_master:
-            self.base = self.received
+            self.base, self._base_epoch = self.received, view.epoch
             self.completed = Completed(self.stable, 0)
-            self._fresh = False
+            self.fresh = False
         self._send_again()
         early, self._early = self._early, []
         for sender, lap in early:
@@ -273,7 +317,7 @@ class Ring:
             return UNKNOWN, UNKNOWN, UNKNOWN
         everyone, received, durable = self._left
         everyone = min(everyone, self.received)
-        if self.me in self.view.in_sync:
+        if self.me in self.view.in_sync or self.me in self.view.joining:
             received, durable = min(received, self.received), min(durable, self.durable)
         return everyone, received, durable
 
@@ -292,7 +336,7 @@ class Ring:
     def _speak(self) -> None:
         right = self._right
         marks = self._marks()
-        if right == self.me or self._fresh:
+        if right == self.me or not self.established:
             return
         operations, self._outbox = self._outbox, []
         if right == self.view.master:

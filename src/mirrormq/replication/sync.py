@@ -14,9 +14,10 @@ and publishers and consumers have the loop in between. RabbitMQ stops the queue 
 
 # A mirror from an earlier life
 
-It says what it still has (sequence ranges, and the epoch up to which it followed). Numbers given out
-in epochs it did not follow mean other messages: those are dropped. Of the rest, what the master no
-longer has is dropped, and only the difference is sent.
+It says what it still has, as sequence ranges. What the master does not have is dropped, and only the
+difference is sent. Numbers suffice for that, because no number is ever given out twice: each epoch
+has its own (`first_sequence`), so what a deposed master numbered without its successor's knowledge
+cannot be taken for something else.
 
 # Death at any step
 
@@ -36,6 +37,16 @@ BATCHES_IN_FLIGHT = 2
 """One on its way while the mirror works on the other."""
 
 
+EPOCH_BITS = 44
+"""Numbers in an epoch: 17 million million, a year of half a million messages a second, and half a
+million epochs of them."""
+
+
+def first_sequence(epoch: int) -> int:
+    """The first number of an epoch; the first epoch starts at 1."""
+    return (epoch - 1 << EPOCH_BITS) + 1
+
+
 class SyncPace(NamedTuple):
     """How much at once."""
 
@@ -51,12 +62,14 @@ class Synchronisation:
     def __init__(
         self,
         mirror: str,
+        attempt: int,
         live_below: Iterable[Range],
         have: Iterable[Range],
         pace: SyncPace,
         *,
         sending: bool,
     ) -> None:
+        self.attempt = attempt
         self.mirror = mirror
         self.sending = sending
         """Is it sent what it lacks, or does it wait for that to be consumed?"""
@@ -72,7 +85,8 @@ class Synchronisation:
         self.missing = live
         """What the mirror lacks and has not been sent."""
         self.total = live.count
-        self._in_flight: list[RangeSet] = []
+        self._in_flight: list[RangeSet] = [RangeSet()] if self.surplus else []
+        """Batches that the mirror has not taken yet; the first may be the word to drop the surplus."""
 
     @property
     def done(self) -> bool:
@@ -111,23 +125,3 @@ class Synchronisation:
         """The mirror has the oldest batch that was on its way."""
         if self._in_flight:
             self._in_flight.pop(0)
-
-
-def still_valid(
-    have: Iterable[Range], followed_epoch: int, epoch_starts: Sequence[tuple[int, int]]
-) -> list[Range]:
-    """Of what a mirror has, the part whose numbers mean the same messages here.
-
-    `epoch_starts` are (epoch, first sequence it gave out), ascending. Numbers from the first epoch
-    that the mirror did not follow on were given out twice.
-    """
-    foreign = min((first for epoch, first in epoch_starts if epoch > followed_epoch), default=None)
-    if foreign is None:
-        return list(have)
-    kept = RangeSet(have)
-    for first, size in kept.ranges():
-        end = first + size
-        if end > foreign:
-            start = max(first, foreign)
-            kept.remove(start, end - start)
-    return kept.ranges()
