@@ -1,0 +1,1 @@
+"""Links between nodes without sockets or clocks: who may speak, how messages are cut, who is alive."""
