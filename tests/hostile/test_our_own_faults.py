@@ -101,7 +101,10 @@ def test_a_queue_that_fails_leaves_the_turn_to_the_others(defective: MirrorMQ) -
         client.declare("doomed", exclusive=True)
         client.method(1, methods.encode_basic_consume("doomed", "defective", no_ack=True))
         client.expect("BasicConsumeOk")
-        client.send(publish_bytes("doomed", b"x") + method_frame(1, methods.encode_queue_declare("doomed", passive=True)))
+        client.send(
+            publish_bytes("doomed", b"x")
+            + method_frame(1, methods.encode_queue_declare("doomed", passive=True))
+        )
         client.expect("QueueDeclareOk")
         until_logged(defective, "ZeroDivisionError: planted in deliver")
         client.declare("fine", exclusive=True)
