@@ -42,6 +42,7 @@ from mirrormq.runtime import logs
 from mirrormq.runtime.client_sockets import ClientSockets
 from mirrormq.runtime.control_server import ControlServer
 from mirrormq.runtime.listeners import Listener, listen
+from mirrormq.runtime.management_server import ManagementServer
 from mirrormq.runtime.metadata_files import MetadataFiles
 from mirrormq.runtime.opening import recover
 from mirrormq.runtime.passwords import PasswordChecker
@@ -99,6 +100,7 @@ class Node:
             self.broker.alarms, data, memory_limit, settings.disk_limit_bytes(total)
         )
         self._control = ControlServer(self, self._after_waiting)
+        self._management = ManagementServer(self)
 
     # -- opening --------------------------------------------------------------------------------
 
@@ -137,6 +139,8 @@ class Node:
             self._servers += await listen(self, address, tls=False)
         for address in self.settings.tls_listeners:
             self._servers += await listen(self, address, tls=True)
+        if self.settings.management_listener is not None:
+            await self._management.start(self.settings.management_listener)
         self.serving = True
         self._loop.call_later(limits.HOUSEKEEPING_INTERVAL_S, self._housekeeping)
         self._watch_resources()
@@ -315,6 +319,7 @@ class Node:
         self.serving = False
         for server in self._servers:
             server.close()
+        await self._management.stop()
         if not self.exit_code:
             await self._say_goodbye()
             try:

@@ -1,0 +1,108 @@
+"""Who may ask for what: HTTP basic authentication and RabbitMQ's user tags.
+
+A check is asked before anything is looked up, as in RabbitMQ, so that a refusal tells nothing about
+what exists.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+
+from mirrormq.management.answers import UNAUTHORISED, Refusal, Silent, missing, not_authorised, not_found
+from mirrormq.management.call import Call
+
+CHALLENGE = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
+
+ADMINISTRATOR = "administrator"
+MONITORING = "monitoring"
+POLICYMAKER = "policymaker"
+MANAGEMENT = "management"
+
+Check = Callable[[Call], None]
+
+
+def credentials(header: str | None) -> tuple[str, bytes]:
+    """Name and password out of an Authorization header; no header: a challenge and nothing else."""
+    if header is None:
+        refusal = Silent(UNAUTHORISED)
+        refusal.headers = CHALLENGE
+        raise refusal
+    scheme, _, encoded = header.partition(" ")
+    try:
+        raw = base64.b64decode(encoded.strip(), validate=True) if scheme.lower() == "basic" else b""
+    except (binascii.Error, ValueError):
+        raw = b""
+    name, separator, password = raw.partition(b":")
+    if not separator:
+        raise login_failed()
+    return name.decode("utf-8", "surrogateescape"), password
+
+
+def login_failed() -> Refusal:
+    """RabbitMQ spells this one the American way."""
+    return Refusal(UNAUTHORISED, "not_authorized", "Login failed", headers=CHALLENGE)
+
+
+def management(call: Call) -> None:
+    """Anybody with one of the tags."""
+    if not {ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT} & set(call.user.tags):
+        raise not_authorised("Not management user")
+
+
+def monitor(call: Call) -> None:
+    management(call)
+    if not call.is_monitor:
+        raise not_authorised("Not monitor user")
+
+
+def administrator(call: Call) -> None:
+    management(call)
+    if ADMINISTRATOR not in call.user.tags:
+        raise not_authorised("Not administrator user")
+
+
+def vhost(call: Call) -> None:
+    """The vhost of the path, if any, must be one in which the user may do something."""
+    management(call)
+    if "vhost" not in call.parts:
+        return
+    if call.vhost not in call.state.vhosts:
+        raise not_found() if call.method in ("GET", "HEAD", "DELETE") else missing("vhost_not_found")
+    if (call.user.name, call.vhost) not in call.state.permissions:
+        raise not_authorised("User not authorised to access virtual host")
+
+
+def visible_vhost(call: Call) -> None:
+    """The same, but who monitors sees every vhost."""
+    management(call)
+    if call.is_monitor and call.parts.get("vhost", "") in call.state.vhosts:
+        return
+    vhost(call)
+
+
+def policymaker(call: Call) -> None:
+    """Who makes policies, in a vhost of theirs."""
+    management(call)
+    if not {ADMINISTRATOR, POLICYMAKER} & set(call.user.tags):
+        raise not_authorised("User not authorised to access object")
+    named = call.parts.get("vhost")
+    if named in call.state.vhosts and (call.user.name, named) not in call.state.permissions:
+        raise not_authorised("User not authorised to access object")
+    vhost(call)
+
+
+def policies(call: Call) -> None:
+    """Everybody may look at policies; makers may change them."""
+    (vhost if call.method in ("GET", "HEAD") else policymaker)(call)
+
+
+def operator_policies(call: Call) -> None:
+    if call.method not in ("GET", "HEAD"):
+        administrator(call)
+    vhost(call)
+
+
+def administrator_to_change(call: Call) -> None:
+    (management if call.method in ("GET", "HEAD") else administrator)(call)

@@ -1,0 +1,99 @@
+"""Answers and refusals in RabbitMQ's words.
+
+A refusal is an exception with a status and RabbitMQ's error JSON, `{"error": …, "reason": …}`. Some of
+RabbitMQ's reasons are Erlang terms turned into JSON: a tuple becomes a list, so `["not_int", "x"]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from mirrormq.metadata.erlang import LINE_WIDTH
+
+BAD_REQUEST = 400
+UNAUTHORISED = 401
+NOT_FOUND = 404
+METHOD_NOT_ALLOWED = 405
+INTERNAL_ERROR = 500
+
+
+class Refusal(Exception):  # noqa: N818 - it says what is wrong
+    """The request is answered with an error."""
+
+    def __init__(
+        self, status: int, error: str, reason: Any, *, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(f"{status} {error}: {reason}")
+        self.status = status
+        self.error = error
+        self.reason = reason
+        self.headers = headers or {}
+
+    @property
+    def body(self) -> bytes:
+        return encode({"error": self.error, "reason": self.reason})
+
+
+class Silent(Refusal):
+    """An error without a body, as RabbitMQ's crashed handlers give."""
+
+    def __init__(self, status: int = INTERNAL_ERROR) -> None:
+        super().__init__(status, "", "")
+
+    @property
+    def body(self) -> bytes:
+        return b""
+
+
+def not_found() -> Refusal:
+    """Nothing there."""
+    return Refusal(NOT_FOUND, "Object Not Found", "Not Found")
+
+
+def missing(reason: str) -> Refusal:
+    """Something that the request names is not there."""
+    return Refusal(NOT_FOUND, "not_found", reason)
+
+
+def bad_request(reason: Any) -> Refusal:
+    """The request cannot be used."""
+    return Refusal(BAD_REQUEST, "bad_request", reason)
+
+
+def not_authorised(reason: str) -> Refusal:
+    """Not with these rights."""
+    return Refusal(UNAUTHORISED, "not_authorised", reason)
+
+
+def keys_missing(names: Iterable[str]) -> Refusal:
+    """A JSON object lacks members, listed as Erlang's ~p prints them."""
+    pairs = [f"{{key_missing,{name}}}" for name in names]
+    line = "[" + ",".join(pairs) + "]"
+    return bad_request(line if len(line) <= LINE_WIDTH else "[" + ",\n ".join(pairs) + "]")
+
+
+def html_escaped(text: str) -> str:
+    """As RabbitMQ escapes the reasons of refused policies and parameters."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def encode(value: Any) -> bytes:
+    """Plain values as JSON; names that are not UTF-8 show replacements."""
+    try:
+        return msgspec.json.encode(value)
+    except (UnicodeEncodeError, ValueError):
+        return msgspec.json.encode(printable(value))
+
+
+def printable(value: Any) -> Any:
+    """The value without lone surrogates, which JSON has no way to write."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {printable(key): printable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [printable(inner) for inner in value]
+    return value

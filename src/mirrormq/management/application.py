@@ -1,0 +1,124 @@
+"""The ASGI application: finds the resource, asks who is there, and sends what the handler gives.
+
+The order of questions is RabbitMQ's: does the resource exist, does it know the method, who are you,
+may you, and only then what the handler says.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from mirrormq.control.protocol import ControlError
+from mirrormq.management import access
+from mirrormq.management.answers import METHOD_NOT_ALLOWED, Refusal, Silent, bad_request, encode, not_found
+from mirrormq.management.call import Call, Done, Listing, Raw
+from mirrormq.management.listing import chunks, only_columns
+from mirrormq.management.resources import ROUTES
+from mirrormq.management.routing import Route, Router
+from mirrormq.management.seam import ManagedNode
+from mirrormq.management.statistics import Statistics
+from mirrormq.metadata.records import User
+
+CONTENT_BYTES_MAX = 32 * 1024 * 1024
+"""A request's body: definitions of some hundred thousand objects. RabbitMQ 3.10 takes 20 MB of most."""
+
+POLICY = {"content-security-policy": "script-src 'self'; object-src 'self'", "vary": "origin"}
+JSON = {**POLICY, "content-type": "application/json", "x-content-type-options": "nosniff"}
+NOBODY = User("")
+
+
+class Application:
+    """The API of one node."""
+
+    def __init__(self, node: ManagedNode, statistics: Statistics) -> None:
+        self._node = node
+        self._statistics = statistics
+        self._router = Router(ROUTES)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        try:
+            response = await self._respond(request)
+        except Refusal as refusal:
+            headers = JSON if refusal.body else POLICY
+            response = Response(refusal.body, refusal.status, {**headers, **refusal.headers})
+        await response(scope, receive, send)
+
+    async def _respond(self, request: Request) -> Response:
+        raw_path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
+        if not raw_path.startswith("/api/"):
+            raise not_found()
+        found = self._router.find(raw_path[len("/api/") :])
+        if found is None:
+            raise not_found()
+        route, parts = found
+        if request.method == "OPTIONS":
+            return Response(b"", headers={**POLICY, "allow": route.allow})
+        method = "GET" if request.method == "HEAD" else request.method
+        if method not in route.handlers:
+            refusal = Silent(METHOD_NOT_ALLOWED)
+            refusal.headers = {"allow": route.allow}
+            raise refusal
+        return await self._handled(request, route, parts, method)
+
+    async def _handled(self, request: Request, route: Route, parts: dict[str, str], method: str) -> Response:
+        user = NOBODY if route.is_open else await self._user(request)
+        query = dict(parse_qsl(request.url.query, keep_blank_values=True))
+        call = Call(self._node, self._statistics, user, method, parts, query, dict(request.headers), b"")
+        route.access(call)
+        call.content = await _content(request)
+        try:
+            answer = route.handlers[method](call)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except ControlError as error:
+            raise bad_request(error.text) from None
+        finally:
+            if method != "GET":
+                self._node.changed()
+        return await _response(answer, query)
+
+    async def _user(self, request: Request) -> User:
+        name, password = access.credentials(request.headers.get("authorization"))
+        host = request.client.host if request.client is not None else ""
+        user = await self._node.authenticate(name, password, host)
+        if user is None:
+            raise access.login_failed()
+        return user
+
+
+async def _content(request: Request) -> bytes:
+    collected = bytearray()
+    async for piece in request.stream():
+        collected += piece
+        if len(collected) > CONTENT_BYTES_MAX:
+            raise bad_request("the request's body is too large")
+    return bytes(collected)
+
+
+async def _response(answer: Any, query: dict[str, str]) -> Response:
+    if isinstance(answer, Done):
+        return Response(b"", answer.status, {**POLICY, **answer.headers})
+    headers = {**JSON, "cache-control": "no-cache", "vary": "accept, accept-encoding, origin"}
+    if isinstance(answer, Raw):
+        return Response(answer.body, answer.status, {**headers, **answer.headers})
+    if not isinstance(answer, Listing):
+        return Response(encode(only_columns(answer, query)), 200, headers)
+    pieces = chunks(answer, query)
+    first = await anext(pieces)
+    return StreamingResponse(_joined(first, pieces), 200, headers)
+
+
+async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece

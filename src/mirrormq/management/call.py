@@ -1,0 +1,153 @@
+"""One request on its way through the API, and what a handler may give back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from mirrormq.errors import AmqpError
+from mirrormq.management.answers import Refusal, bad_request, keys_missing, missing, not_authorised
+from mirrormq.management.seam import DirectChannel, ManagedNode
+from mirrormq.management.statistics import Statistics
+from mirrormq.metadata.records import User
+from mirrormq.metadata.state import State
+
+CREATED = 201
+NO_CONTENT = 204
+
+
+@dataclass(slots=True)
+class Done:
+    """An answer without a body."""
+
+    status: int = NO_CONTENT
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Listing:
+    """Things in their default order, and how to show one: rows are built in slices, while others work."""
+
+    items: Sequence[Any]
+    row: Callable[[Any], dict[str, Any]]
+    name: Callable[[Any], str] | None = None
+    """Given if the listing can be paged and filtered by name."""
+
+
+@dataclass(slots=True)
+class Raw:
+    """An answer of another kind than plain JSON."""
+
+    body: bytes
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Call:
+    """A request whose sender is known and may make it."""
+
+    node: ManagedNode
+    statistics: Statistics
+    user: User
+    method: str
+    parts: dict[str, str]
+    """The variable parts of the path."""
+    query: dict[str, str]
+    headers: dict[str, str]
+    content: bytes
+
+    @property
+    def state(self) -> State:
+        return self.node.metadata.state
+
+    @property
+    def vhost(self) -> str:
+        return self.parts["vhost"]
+
+    @property
+    def name(self) -> str:
+        return self.parts["name"]
+
+    @property
+    def is_monitor(self) -> bool:
+        return bool({"administrator", "monitoring"} & set(self.user.tags))
+
+    def vhosts(self) -> list[str]:
+        """Those in which the user may do something, by name."""
+        return sorted(name for name in self.state.vhosts if (self.user.name, name) in self.state.permissions)
+
+    def chosen_vhosts(self) -> list[str]:
+        """The one of the path, or all of the user's."""
+        return [self.vhost] if "vhost" in self.parts else self.vhosts()
+
+    def flag(self, name: str) -> bool:
+        return self.query.get(name) == "true"
+
+    def body(self, *required: str, unreadable: str = "not_json") -> dict[str, Any]:
+        """The JSON object that was sent; nothing counts as an empty one."""
+        try:
+            found = msgspec.json.decode(self.content) if self.content.strip() else {}
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise bad_request(unreadable) from None
+        if not isinstance(found, dict):
+            raise bad_request(unreadable)
+        if lacking := [name for name in required if name not in found]:
+            raise keys_missing(lacking)
+        return found
+
+    def direct(self, vhost: str | None = None) -> DirectChannel:
+        return self.node.direct(self.user, self.vhost if vhost is None else vhost)
+
+    def write(self, *commands: Any) -> None:
+        """Change the metadata in the user's name."""
+        with self.node.metadata.acting_as(self.user.name):
+            for command in commands:
+                self.node.metadata.write(command)
+
+
+def boolean(body: dict[str, Any], name: str) -> bool:
+    """A member that may also be the word."""
+    value = body.get(name, False)
+    if value in (True, "true"):
+        return True
+    if value in (False, "false"):
+        return False
+    raise bad_request(["not_boolean", value])
+
+
+def integer(value: Any) -> int:
+    """A number that may also be its digits."""
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        return int(value)
+    except (TypeError, ValueError):
+        raise bad_request(["not_integer", value]) from None
+
+
+def table(body: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a declaration."""
+    found = body.get("arguments", {})
+    if isinstance(found, dict):
+        return found
+    if found == []:
+        return {}
+    raise bad_request("arguments should be an object")
+
+
+def declared(error: AmqpError) -> Refusal:
+    """How RabbitMQ words what AMQP refuses to a declaration."""
+    if error.code == 403:
+        return not_authorised("Access refused.")
+    return missing(error.explanation) if error.code == 404 else bad_request(error.explanation)
+
+
+def spoken(error: AmqpError) -> Refusal:
+    """The same for publishing and getting, where the reply text is kept."""
+    if error.code == 403:
+        return not_authorised(error.text)
+    return missing(error.text) if error.code == 404 else bad_request(f"{error.code} {error.text}")

@@ -1,0 +1,31 @@
+"""The API's resources, one file each. `ROUTES` is all of them."""
+
+from __future__ import annotations
+
+from mirrormq.management.resources import (
+    bindings,
+    channels,
+    connections,
+    consumers,
+    definitions,
+    exchanges,
+    health,
+    limits,
+    nodes,
+    overview,
+    parameters,
+    permissions,
+    policies,
+    queues,
+    session,
+    topic_permissions,
+    users,
+    vhosts,
+)
+
+_MODULES = (
+    bindings, channels, connections, consumers, definitions, exchanges, health, limits, nodes, overview,
+    parameters, permissions, policies, queues, session, topic_permissions, users, vhosts,
+)  # fmt: skip
+
+ROUTES = [route for module in _MODULES for route in module.ROUTES]

@@ -1,0 +1,161 @@
+"""Exchanges: declaring, deleting, their bindings, publishing to them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from mirrormq.control.tables import plain_arguments
+from mirrormq.errors import AmqpError
+from mirrormq.management import access, shapes
+from mirrormq.management.answers import bad_request, not_found
+from mirrormq.management.call import CREATED, Call, Done, Listing, boolean, declared, spoken, table
+from mirrormq.management.routing import Route
+from mirrormq.metadata import records
+from mirrormq.metadata.store import INTERNAL_USER
+from mirrormq.wire.fields import table_of
+from mirrormq.wire.properties import PROPERTY_TYPES, BasicProperties, encode_properties
+
+DEFAULT_NAME = "amq.default"
+"""How paths call the exchange whose name is empty."""
+
+ROUTING_KEY_BYTES_MAX = 255
+
+
+def _name(call: Call) -> str:
+    return "" if call.name == DEFAULT_NAME else call.name
+
+
+def row(call: Call, record: records.Exchange) -> dict[str, Any]:
+    policy = call.node.broker.policies.effective(record.vhost, record.name, "exchanges").policy
+    return {
+        "arguments": plain_arguments(record.arguments),
+        "auto_delete": record.auto_delete,
+        "durable": record.durable,
+        "internal": record.internal,
+        "name": record.name,
+        "type": record.kind,
+        "user_who_performed_action": call.statistics.makers.get(record.key, INTERNAL_USER),
+        "vhost": record.vhost,
+        **({} if policy is None else {"policy": policy}),
+    }
+
+
+def list_exchanges(call: Call) -> Listing:
+    found = [
+        record
+        for vhost in call.chosen_vhosts()
+        for _, record in sorted(call.state.exchanges_of(vhost).items())
+    ]
+    return Listing(found, lambda record: row(call, record), lambda record: str(record.name))
+
+
+def _record(call: Call) -> records.Exchange:
+    record = call.state.exchanges.get((call.vhost, _name(call)))
+    if record is None:
+        raise not_found()
+    return record
+
+
+def show(call: Call) -> dict[str, Any]:
+    return {**row(call, _record(call)), "incoming": [], "outgoing": []}
+
+
+async def declare(call: Call) -> Done:
+    body = call.body()
+    existed = (call.vhost, _name(call)) in call.state.exchanges
+    flags = {name: boolean(body, name) for name in ("durable", "auto_delete", "internal")}
+    kind = body.get("type", "direct")
+    if not isinstance(kind, str):
+        raise bad_request(["not_string", kind])
+    try:
+        await call.direct().declare_exchange(_name(call), kind, arguments=table(body), **flags)
+    except AmqpError as error:
+        raise declared(error) from None
+    return Done() if existed else Done(CREATED)
+
+
+async def delete(call: Call) -> Done:
+    _record(call)
+    try:
+        await call.direct().delete_exchange(_name(call), if_unused=call.flag("if-unused"))
+    except AmqpError as error:
+        raise declared(error) from None
+    return Done()
+
+
+def from_it(call: Call) -> Listing:
+    name = _name(call)
+    if not name:
+        queues = sorted(call.state.queues_of(call.vhost))
+        return Listing([shapes.default_binding(call.vhost, queue) for queue in queues], shapes.binding)
+    found = call.state.bindings_from(call.vhost, name).values()
+    return Listing(sorted(found, key=lambda each: each.key), shapes.binding)
+
+
+def to_it(call: Call) -> Listing:
+    found = call.state.bindings_to(call.vhost, "exchange", _name(call)).values()
+    return Listing(sorted(found, key=lambda each: each.key), shapes.binding)
+
+
+async def publish(call: Call) -> dict[str, bool]:
+    body = call.body("routing_key", "properties", "payload", "payload_encoding")
+    payload = _payload(body["payload"], body["payload_encoding"])
+    key = str(body["routing_key"])
+    if len(key.encode("utf-8", "surrogateescape")) > ROUTING_KEY_BYTES_MAX:
+        return {"routed": False}
+    try:
+        properties = encode_properties(_properties(body["properties"]))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise bad_request(f"properties cannot be used: {error}") from None
+    try:
+        return {"routed": await call.direct().publish(_name(call), key, properties, payload)}
+    except AmqpError as error:
+        refusal = spoken(error)
+        raise refusal if error.code == 403 else bad_request(f"{error.code} {error.text}") from None
+
+
+def _payload(payload: Any, encoding: Any) -> bytes:
+    if not isinstance(payload, str):
+        raise bad_request("payload_not_string")
+    raw = payload.encode("utf-8", "surrogateescape")
+    if encoding == "string":
+        return raw
+    if encoding != "base64":
+        raise bad_request(["unsupported_encoding", encoding])
+    try:
+        return base64.b64decode(raw, validate=True)
+    except binascii.Error:
+        raise bad_request(["not_base64", payload]) from None
+
+
+def _properties(given: Any) -> BasicProperties:
+    """An empty list is how some languages write an empty object."""
+    values: dict[str, Any] = {}
+    for name, value in given.items() if isinstance(given, dict) else ():
+        field = "type_" if name == "type" else name
+        wire_type = PROPERTY_TYPES.get(field)
+        if wire_type is None:
+            continue
+        if wire_type == "table":
+            values[field] = table_of(value)
+        elif wire_type == "shortstr":
+            if not isinstance(value, str):
+                raise bad_request(["not_string", name])
+            values[field] = value
+        elif isinstance(value, bool) or not isinstance(value, int):
+            raise bad_request(["not_int", name])
+        else:
+            values[field] = value
+    return BasicProperties(**values)
+
+
+ROUTES = [
+    Route("exchanges", access.vhost, {"GET": list_exchanges}),
+    Route("exchanges/{vhost}", access.vhost, {"GET": list_exchanges}),
+    Route("exchanges/{vhost}/{name}", access.vhost, {"GET": show, "PUT": declare, "DELETE": delete}),
+    Route("exchanges/{vhost}/{name}/bindings/source", access.vhost, {"GET": from_it}),
+    Route("exchanges/{vhost}/{name}/bindings/destination", access.vhost, {"GET": to_it}),
+    Route("exchanges/{vhost}/{name}/publish", access.vhost, {"POST": publish}),
+]

@@ -1,0 +1,114 @@
+"""Health checks: 200 and "ok", or 503 and what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirrormq.errors import AmqpError
+from mirrormq.management import access
+from mirrormq.management.answers import bad_request, encode, not_found
+from mirrormq.management.call import Call, Raw, spoken
+from mirrormq.management.resources.nodes import listeners
+from mirrormq.management.routing import Route
+
+UNAVAILABLE = 503
+TIME_UNITS = ("days", "weeks", "months", "years")
+ALIVENESS_QUEUE = "aliveness-test"
+PROTOCOLS = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqps": "amqp/ssl"}
+"""Names under which RabbitMQ knows a protocol as well."""
+
+
+def ok(call: Call) -> dict[str, Any]:
+    return {"status": "ok"}
+
+
+def _failed(reason: str, **more: Any) -> Raw:
+    return Raw(encode({"status": "failed", "reason": reason, **more}), UNAVAILABLE)
+
+
+def alarms(call: Call) -> dict[str, Any] | Raw:
+    raised = sorted(call.node.broker.alarms.raised)
+    if not raised:
+        return {"status": "ok"}
+    node = call.node.settings.name
+    return _failed(
+        "There are alarms in effect in the cluster",
+        alarms=[{"node": node, "resource": each} for each in raised],
+    )
+
+
+def local_alarms(call: Call) -> dict[str, Any] | Raw:
+    raised = sorted(call.node.broker.alarms.raised)
+    if not raised:
+        return {"status": "ok"}
+    node = call.node.settings.name
+    return _failed(
+        "There are alarms in effect on the node", alarms=[{"node": node, "resource": each} for each in raised]
+    )
+
+
+def certificates(call: Call) -> dict[str, Any] | Raw:
+    if not call.parts["within"].isdigit():
+        raise bad_request("Invalid expiration value.")
+    if call.parts["unit"] not in TIME_UNITS:
+        raise bad_request(f"Time unit not recognised. Supported units: {', '.join(TIME_UNITS)}.")
+    if call.node.settings.tls_listeners:
+        return _failed("The expiry of certificates is not checked by this node")
+    return {"status": "ok"}
+
+
+def port(call: Call) -> dict[str, Any] | Raw:
+    if not call.parts["port"].isdigit():
+        raise bad_request("Invalid port")
+    wanted = int(call.parts["port"])
+    ports = [found["port"] for found in listeners(call)]
+    if wanted in ports:
+        return {"status": "ok", "port": wanted}
+    return _failed("No active listener", missing=wanted, ports=ports)
+
+
+def protocol(call: Call) -> dict[str, Any] | Raw:
+    wanted = PROTOCOLS.get(call.parts["protocol"].lower(), call.parts["protocol"].lower())
+    protocols = sorted({found["protocol"] for found in listeners(call)})
+    if wanted in protocols:
+        return {"status": "ok", "protocol": wanted}
+    return _failed("No active listener", missing=wanted, protocols=protocols)
+
+
+def single_node(call: Call) -> dict[str, Any]:
+    return {"status": "ok", "reason": "single node cluster"}
+
+
+def node(call: Call) -> dict[str, Any]:
+    if call.parts.get("name", call.node.settings.name) != call.node.settings.name:
+        raise not_found()
+    return {"status": "ok"}
+
+
+async def aliveness(call: Call) -> dict[str, Any]:
+    """Declares a queue, sends a message through it, and leaves the queue for the next time."""
+    channel = call.direct()
+    try:
+        await channel.declare_queue(ALIVENESS_QUEUE, durable=False, auto_delete=False, arguments={})
+        await channel.publish("", ALIVENESS_QUEUE, b"\0\0", b"test_message")
+        channel.get(ALIVENESS_QUEUE, 1, "ack_requeue_false", 1)
+    except AmqpError as error:
+        raise spoken(error) from None
+    finally:
+        call.node.changed()
+    return {"status": "ok"}
+
+
+ROUTES = [
+    Route("aliveness-test/{vhost}", access.vhost, {"GET": aliveness}),
+    Route("health/checks/alarms", access.management, {"GET": alarms}),
+    Route("health/checks/local-alarms", access.management, {"GET": local_alarms}),
+    Route("health/checks/certificate-expiration/{within}/{unit}", access.management, {"GET": certificates}),
+    Route("health/checks/port-listener/{port}", access.management, {"GET": port}),
+    Route("health/checks/protocol-listener/{protocol}", access.management, {"GET": protocol}),
+    Route("health/checks/virtual-hosts", access.management, {"GET": ok}),
+    Route("health/checks/node-is-mirror-sync-critical", access.management, {"GET": single_node}),
+    Route("health/checks/node-is-quorum-critical", access.management, {"GET": single_node}),
+    Route("healthchecks/node", access.management, {"GET": node}),
+    Route("healthchecks/node/{name}", access.management, {"GET": node}),
+]

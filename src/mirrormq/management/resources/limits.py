@@ -1,0 +1,105 @@
+"""Limits of vhosts and of users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mirrormq.auth.limits import USER_LIMITS, VHOST_LIMITS
+from mirrormq.management import access
+from mirrormq.management.answers import Silent, bad_request, missing, not_found
+from mirrormq.management.call import Call, Done, Listing
+from mirrormq.management.routing import Route
+from mirrormq.metadata import commands, records
+from mirrormq.metadata.erlang import term
+
+
+def _vhost_row(vhost: records.Vhost) -> dict[str, Any]:
+    return {"vhost": vhost.name, "value": vhost.limits}
+
+
+def list_of_vhosts(call: Call) -> Listing:
+    if "vhost" in call.parts:
+        names = [call.vhost]
+    else:
+        names = sorted(call.state.vhosts) if call.is_monitor else call.vhosts()
+    found = [call.state.vhosts[name] for name in names]
+    return Listing([vhost for vhost in found if vhost.limits], _vhost_row)
+
+
+def _value(call: Call) -> Any:
+    return call.body("value")["value"]
+
+
+def set_of_vhost(call: Call) -> Done:
+    value, vhost = _value(call), call.state.vhosts.get(call.vhost)
+    if vhost is None:
+        raise missing("vhost_not_found")
+    if call.name not in VHOST_LIMITS:
+        unknown = f"[{{{term(call.name)},{term(value)}}}]"
+        raise bad_request(f"Validation failed\n\nUnrecognised terms {unknown} in limits\n")
+    if isinstance(value, bool) or not isinstance(value, int):
+        text = f"{call.name} should be a number, actually was {term(value)}"
+        raise bad_request(f"Validation failed\n\n{text}\n")
+    limits = {**vhost.limits, call.name: value}
+    call.write(commands.PutVhost(msgspec.structs.replace(vhost, limits=limits)))
+    return Done()
+
+
+def clear_of_vhost(call: Call) -> Done:
+    vhost = call.state.vhosts.get(call.vhost)
+    if vhost is None:
+        raise not_found()
+    limits = {name: value for name, value in vhost.limits.items() if name != call.name}
+    call.write(commands.PutVhost(msgspec.structs.replace(vhost, limits=limits)))
+    return Done()
+
+
+def _user_row(user: records.User) -> dict[str, Any]:
+    return {"user": user.name, "value": user.limits}
+
+
+def list_of_users(call: Call) -> Listing:
+    users = call.state.users
+    if "name" in call.parts and call.name not in users:
+        raise not_found()
+    names = [call.name] if "name" in call.parts else sorted(users)
+    return Listing([users[name] for name in names if users[name].limits], _user_row)
+
+
+def set_of_user(call: Call) -> Done:
+    value, kind = _value(call), call.parts["limit"]
+    user = call.state.users.get(call.name)
+    if user is None:
+        raise bad_request(["no_such_user", call.name])
+    if kind not in USER_LIMITS:
+        raise bad_request(f"Unrecognised terms [{{{term(kind)},{term(value)}}}] in user-limits")
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise bad_request(f"{kind} should be a number, actually was {term(value)}")
+    call.write(commands.PutUser(msgspec.structs.replace(user, limits={**user.limits, kind: value})))
+    return Done()
+
+
+def clear_of_user(call: Call) -> Done:
+    """RabbitMQ's handler crashes for a user that is not there."""
+    user = call.state.users.get(call.name)
+    if user is None:
+        raise Silent
+    limits = {name: value for name, value in user.limits.items() if name != call.parts["limit"]}
+    call.write(commands.PutUser(msgspec.structs.replace(user, limits=limits)))
+    return Done()
+
+
+_OF_USER = {"PUT": set_of_user, "DELETE": clear_of_user}
+
+ROUTES = [
+    Route("vhost-limits", access.management, {"GET": list_of_vhosts}),
+    Route("vhost-limits/{vhost}", access.visible_vhost, {"GET": list_of_vhosts}),
+    Route(
+        "vhost-limits/{vhost}/{name}", access.administrator, {"PUT": set_of_vhost, "DELETE": clear_of_vhost}
+    ),
+    Route("user-limits", access.management, {"GET": list_of_users}),
+    Route("user-limits/{name}", access.management, {"GET": list_of_users}),
+    Route("user-limits/{name}/{limit}", access.administrator, _OF_USER),
+]

@@ -1,0 +1,115 @@
+"""The node: what it is, what it uses, where it listens."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from mirrormq.management import access
+from mirrormq.management.answers import Silent, not_found
+from mirrormq.management.call import Call, Listing
+from mirrormq.management.routing import Route
+
+EXCHANGE_TYPES = {
+    "direct": "AMQP direct exchange, as per the AMQP specification",
+    "fanout": "AMQP fanout exchange, as per the AMQP specification",
+    "headers": "AMQP headers exchange, as per the AMQP specification",
+    "topic": "AMQP topic exchange, as per the AMQP specification",
+    "x-consistent-hash": "Consistent Hashing Exchange",
+    "x-modulus-hash": "Modulus Hashing Exchange",
+    "x-random": "Randomly picks a binding (queue) to route via (to).",
+    "x-recent-history": "Recent History Exchange.",
+}
+"""RabbitMQ's names and descriptions, which tools match."""
+
+
+def exchange_types() -> list[dict[str, Any]]:
+    return [{"name": name, "description": text, "enabled": True} for name, text in EXCHANGE_TYPES.items()]
+
+
+def listeners(call: Call) -> list[dict[str, Any]]:
+    settings = call.node.settings
+    opened = [("amqp", address) for address in settings.amqp_listeners]
+    opened += [("amqp/ssl", address) for address in settings.tls_listeners]
+    if settings.management_listener is not None:
+        opened.append(("http", settings.management_listener))
+    return [
+        {
+            "node": settings.name,
+            "protocol": protocol,
+            "ip_address": address.host or "::",
+            "port": address.port,
+            "socket_opts": {"backlog": settings.tcp.backlog, "nodelay": settings.tcp.nodelay},
+        }
+        for protocol, address in opened
+    ]
+
+
+def contexts(call: Call) -> list[dict[str, Any]]:
+    address = call.node.settings.management_listener
+    if address is None:
+        return []
+    description = "RabbitMQ Management"
+    return [{"description": description, "path": "/", "ip": address.host, "port": str(address.port)}]
+
+
+def row(call: Call) -> dict[str, Any]:
+    settings, status, broker = call.node.settings, call.node.status(), call.node.broker
+    return {
+        "name": settings.name,
+        "type": "disc",
+        "running": True,
+        "partitions": [],
+        "cluster_links": [],
+        "os_pid": str(status["pid"]),
+        "uptime": status["uptime"] * 1000,
+        "processors": os.cpu_count(),
+        "mem_used": status["memory"]["total"],
+        "mem_limit": status["vm_memory_limit"],
+        "mem_alarm": "memory" in broker.alarms.raised,
+        "mem_calculation_strategy": "rss",
+        "disk_free": status["disk_free"],
+        "disk_free_limit": status["disk_free_limit"],
+        "disk_free_alarm": "disk" in broker.alarms.raised,
+        "sockets_used": len(broker.connections),
+        "rates_mode": "basic",
+        "exchange_types": exchange_types(),
+        "auth_mechanisms": [
+            {"name": name, "description": "", "enabled": True} for name in settings.auth_mechanisms
+        ],
+        "applications": [
+            {"name": "rabbit", "description": settings.product, "version": settings.product_version}
+        ],
+        "contexts": contexts(call),
+        "db_dir": status["data_directory"],
+        "config_files": [],
+        "log_files": [],
+        "enabled_plugins": [],
+        "queue_created": call.statistics.queues_created,
+        "queue_deleted": call.statistics.queues_deleted,
+    }
+
+
+def list_nodes(call: Call) -> Listing:
+    return Listing([call.node], lambda _: row(call))
+
+
+def show(call: Call) -> dict[str, Any]:
+    """RabbitMQ's handler crashes for a node that nobody knows."""
+    if call.name != call.node.settings.name:
+        raise Silent
+    return row(call)
+
+
+def memory(call: Call) -> dict[str, Any]:
+    if call.name != call.node.settings.name:
+        raise not_found()
+    used = call.node.status()["memory"]["total"]
+    return {"memory": {"strategy": "rss", "total": {"rss": used}}}
+
+
+ROUTES = [
+    Route("nodes", access.monitor, {"GET": list_nodes}),
+    Route("nodes/{name}", access.monitor, {"GET": show}),
+    Route("nodes/{name}/memory", access.monitor, {"GET": memory}),
+]

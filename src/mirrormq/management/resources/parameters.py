@@ -1,0 +1,103 @@
+"""Parameters of vhosts, and global ones. Operator policies and vhost limits are shown among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mirrormq.control.protocol import ControlError
+from mirrormq.control.verbs.parameters import (
+    OPERATOR_POLICY_COMPONENT,
+    VHOST_LIMITS_COMPONENT,
+    parameter_command,
+    parameter_rows,
+)
+from mirrormq.management import access
+from mirrormq.management.answers import bad_request, html_escaped, not_found
+from mirrormq.management.call import CREATED, Call, Done, Listing
+from mirrormq.management.routing import Route
+from mirrormq.metadata import commands, records
+
+
+def _rows(call: Call) -> list[dict[str, Any]]:
+    vhosts = set(call.chosen_vhosts())
+    component = call.parts.get("component")
+    found = [
+        row
+        for row in parameter_rows(call.state)
+        if row["vhost"] in vhosts and component in (None, row["component"])
+    ]
+    return sorted(found, key=lambda row: (row["vhost"], row["component"], row["name"]))
+
+
+def list_parameters(call: Call) -> Listing:
+    return Listing(_rows(call), dict)
+
+
+def show(call: Call) -> dict[str, Any]:
+    for row in _rows(call):
+        if row["name"] == call.name:
+            return row
+    raise not_found()
+
+
+def put(call: Call) -> Done:
+    value = call.body("value")["value"]
+    existed = any(row["name"] == call.name for row in _rows(call))
+    try:
+        command = parameter_command(call.state, call.vhost, call.parts["component"], call.name, value)
+    except ControlError as error:
+        raise bad_request(html_escaped(error.text)) from None
+    call.write(command)
+    return Done() if existed else Done(CREATED)
+
+
+def delete(call: Call) -> Done:
+    show(call)
+    component = call.parts["component"]
+    if component == VHOST_LIMITS_COMPONENT:
+        call.write(commands.PutVhost(msgspec.structs.replace(call.state.vhosts[call.vhost], limits={})))
+    elif component == OPERATOR_POLICY_COMPONENT:
+        call.write(commands.DeleteOperatorPolicy(call.vhost, call.name))
+    else:
+        call.write(commands.DeleteParameter(call.vhost, component, call.name))
+    return Done()
+
+
+def list_global(call: Call) -> Listing:
+    kept = call.state.global_parameters
+    return Listing([kept[name] for name in sorted(kept)], msgspec.structs.asdict)
+
+
+def show_global(call: Call) -> dict[str, Any]:
+    found = call.state.global_parameters.get(call.name)
+    if found is None:
+        raise not_found()
+    return msgspec.structs.asdict(found)
+
+
+def put_global(call: Call) -> Done:
+    value = call.body("value")["value"]
+    existed = call.name in call.state.global_parameters
+    call.write(commands.PutGlobalParameter(records.GlobalParameter(call.name, value)))
+    return Done() if existed else Done(CREATED)
+
+
+def delete_global(call: Call) -> Done:
+    show_global(call)
+    call.write(commands.DeleteGlobalParameter(call.name))
+    return Done()
+
+
+_ONE = {"GET": show, "PUT": put, "DELETE": delete}
+_GLOBAL = {"GET": show_global, "PUT": put_global, "DELETE": delete_global}
+
+ROUTES = [
+    Route("parameters", access.policymaker, {"GET": list_parameters}),
+    Route("parameters/{component}", access.policymaker, {"GET": list_parameters}),
+    Route("parameters/{component}/{vhost}", access.policymaker, {"GET": list_parameters}),
+    Route("parameters/{component}/{vhost}/{name}", access.policymaker, _ONE),
+    Route("global-parameters", access.policymaker, {"GET": list_global}),
+    Route("global-parameters/{name}", access.policymaker, _GLOBAL),
+]

@@ -1,0 +1,79 @@
+"""Permissions: what a user may configure, write and read in a vhost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from mirrormq.auth import patterns
+from mirrormq.management import access
+from mirrormq.management.answers import Refusal, bad_request, not_found
+from mirrormq.management.call import CREATED, Call, Done, Listing
+from mirrormq.management.routing import Route
+from mirrormq.metadata import commands, records
+
+
+def listing(call: Call, wanted: Callable[[records.Permission], bool]) -> Listing:
+    found = [each for each in call.state.permissions.values() if wanted(each)]
+    return Listing(sorted(found, key=lambda each: (each.vhost, each.user)), msgspec.structs.asdict)
+
+
+def list_permissions(call: Call) -> Listing:
+    return listing(call, lambda found: True)
+
+
+def _record(call: Call) -> records.Permission:
+    record = call.state.permissions.get((call.name, call.vhost))
+    if record is None:
+        raise not_found()
+    return record
+
+
+def show(call: Call) -> dict[str, Any]:
+    return msgspec.structs.asdict(_record(call))
+
+
+def check_ends(call: Call) -> None:
+    """Both the user and the vhost must be there."""
+    if call.vhost not in call.state.vhosts or call.name not in call.state.users:
+        raise bad_request("vhost_or_user_not_found")
+
+
+def check_pattern(pattern: Any, shown: Callable[[str], Any]) -> str:
+    """A pattern that can be used; RabbitMQ's reason spells texts as lists of characters."""
+    if not isinstance(pattern, str):
+        raise bad_request(["not_string", pattern])
+    try:
+        patterns.check(pattern)
+    except patterns.PatternInvalid as error:
+        raise _invalid(shown(pattern), error) from None
+    return pattern
+
+
+def _invalid(pattern: Any, error: patterns.PatternInvalid) -> Refusal:
+    return bad_request(["invalid_regexp", pattern, [list(error.text.encode()), error.position]])
+
+
+def put(call: Call) -> Done:
+    body = call.body("configure", "write", "read")
+    check_ends(call)
+    rights = [
+        check_pattern(body[name], lambda text: list(text.encode())) for name in ("configure", "write", "read")
+    ]
+    existed = (call.name, call.vhost) in call.state.permissions
+    call.write(commands.PutPermission(records.Permission(call.name, call.vhost, *rights)))
+    return Done() if existed else Done(CREATED)
+
+
+def delete(call: Call) -> Done:
+    _record(call)
+    call.write(commands.DeletePermission(call.name, call.vhost))
+    return Done()
+
+
+ROUTES = [
+    Route("permissions", access.administrator, {"GET": list_permissions}),
+    Route("permissions/{vhost}/{name}", access.administrator, {"GET": show, "PUT": put, "DELETE": delete}),
+]

@@ -1,0 +1,102 @@
+"""Policies and operator policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mirrormq.control.protocol import ControlError
+from mirrormq.control.verbs.policies import checked_operator_policy, checked_policy
+from mirrormq.management import access
+from mirrormq.management.answers import bad_request, html_escaped, not_found
+from mirrormq.management.call import CREATED, Call, Done, Listing
+from mirrormq.management.routing import Route
+from mirrormq.metadata import commands, records
+
+Kept = Mapping[tuple[str, str], records.Policy | records.OperatorPolicy]
+
+
+def row(policy: records.Policy | records.OperatorPolicy) -> dict[str, Any]:
+    return {
+        "vhost": policy.vhost,
+        "name": policy.name,
+        "pattern": policy.pattern,
+        "apply-to": policy.apply_to,
+        "definition": policy.definition,
+        "priority": policy.priority,
+    }
+
+
+def _listed(call: Call, kept: Kept) -> Listing:
+    vhosts = set(call.chosen_vhosts())
+    return Listing([kept[key] for key in sorted(kept) if key[0] in vhosts], row)
+
+
+def _one(call: Call, kept: Kept) -> dict[str, Any]:
+    policy = kept.get((call.vhost, call.name))
+    if policy is None:
+        raise not_found()
+    return row(policy)
+
+
+def _fields(call: Call) -> tuple[Any, ...]:
+    body = call.body("pattern", "definition")
+    apply_to, priority = body.get("apply-to", "all"), body.get("priority", 0)
+    return call.vhost, call.name, body["pattern"], apply_to, body["definition"], priority
+
+
+def list_policies(call: Call) -> Listing:
+    return _listed(call, call.state.policies)
+
+
+def show_policy(call: Call) -> dict[str, Any]:
+    return _one(call, call.state.policies)
+
+
+def put_policy(call: Call) -> Done:
+    existed = (call.vhost, call.name) in call.state.policies
+    try:
+        policy = checked_policy(*_fields(call))
+    except ControlError as error:
+        raise bad_request(html_escaped(error.text)) from None
+    call.write(commands.PutPolicy(policy))
+    return Done() if existed else Done(CREATED)
+
+
+def delete_policy(call: Call) -> Done:
+    show_policy(call)
+    call.write(commands.DeletePolicy(call.vhost, call.name))
+    return Done()
+
+
+def list_operator_policies(call: Call) -> Listing:
+    return _listed(call, call.state.operator_policies)
+
+
+def show_operator_policy(call: Call) -> dict[str, Any]:
+    return _one(call, call.state.operator_policies)
+
+
+def put_operator_policy(call: Call) -> Done:
+    existed = (call.vhost, call.name) in call.state.operator_policies
+    call.write(commands.PutOperatorPolicy(checked_operator_policy(*_fields(call))))
+    return Done() if existed else Done(CREATED)
+
+
+def delete_operator_policy(call: Call) -> Done:
+    show_operator_policy(call)
+    call.write(commands.DeleteOperatorPolicy(call.vhost, call.name))
+    return Done()
+
+
+_POLICY = {"GET": show_policy, "PUT": put_policy, "DELETE": delete_policy}
+_OPERATOR = {"GET": show_operator_policy, "PUT": put_operator_policy, "DELETE": delete_operator_policy}
+
+ROUTES = [
+    Route("policies", access.policies, {"GET": list_policies}),
+    Route("policies/{vhost}", access.policies, {"GET": list_policies}),
+    Route("policies/{vhost}/{name}", access.policies, _POLICY),
+    Route("operator-policies", access.operator_policies, {"GET": list_operator_policies}),
+    Route("operator-policies/{vhost}", access.operator_policies, {"GET": list_operator_policies}),
+    Route("operator-policies/{vhost}/{name}", access.operator_policies, _OPERATOR),
+]

@@ -1,0 +1,55 @@
+"""Topic permissions: which routing keys a user may publish to and bind by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from mirrormq.management import access
+from mirrormq.management.answers import not_found
+from mirrormq.management.call import CREATED, Call, Done, Listing
+from mirrormq.management.resources.permissions import check_ends, check_pattern
+from mirrormq.management.routing import Route
+from mirrormq.metadata import commands, records
+
+
+def listing(call: Call, wanted: Callable[[records.TopicPermission], bool]) -> Listing:
+    found = [each for each in call.state.topic_permissions.values() if wanted(each)]
+    return Listing(sorted(found, key=lambda each: (each.vhost, each.user)), msgspec.structs.asdict)
+
+
+def list_permissions(call: Call) -> Listing:
+    return listing(call, lambda found: True)
+
+
+def show(call: Call) -> Listing:
+    found = listing(call, lambda each: (each.user, each.vhost) == (call.name, call.vhost))
+    if not found.items:
+        raise not_found()
+    return found
+
+
+def put(call: Call) -> Done:
+    body = call.body("exchange", "write", "read")
+    check_ends(call)
+    rights = [check_pattern(body[name], str) for name in ("write", "read")]
+    record = records.TopicPermission(call.name, call.vhost, str(body["exchange"]), *rights)
+    of_user = {key[:2] for key in call.state.topic_permissions}
+    existed = (call.name, call.vhost) in of_user
+    call.write(commands.PutTopicPermission(record))
+    return Done() if existed else Done(CREATED)
+
+
+def delete(call: Call) -> Done:
+    show(call)
+    call.write(commands.DeleteTopicPermission(call.name, call.vhost))
+    return Done()
+
+
+_ONE = {"GET": show, "PUT": put, "DELETE": delete}
+
+ROUTES = [
+    Route("topic-permissions", access.administrator, {"GET": list_permissions}),
+    Route("topic-permissions/{vhost}/{name}", access.administrator, _ONE),
+]

@@ -1,0 +1,116 @@
+"""Users."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from typing import Any
+
+from mirrormq.auth import passwords
+from mirrormq.control.verbs.users import hashed
+from mirrormq.management import access
+from mirrormq.management.answers import bad_request, not_found
+from mirrormq.management.call import CREATED, Call, Done, Listing
+from mirrormq.management.resources import permissions, topic_permissions
+from mirrormq.management.resources.vhosts import tag_list
+from mirrormq.management.routing import Route
+from mirrormq.metadata import commands, records
+
+
+def row(user: records.User) -> dict[str, Any]:
+    return {
+        "name": user.name,
+        "password_hash": user.password_hash,
+        "hashing_algorithm": user.hashing_algorithm,
+        "tags": user.tags,
+        "limits": user.limits,
+    }
+
+
+def list_users(call: Call) -> Listing:
+    return Listing([call.state.users[name] for name in sorted(call.state.users)], row)
+
+
+def without_permissions(call: Call) -> Listing:
+    known = {user for user, _ in call.state.permissions}
+    return Listing([call.state.users[name] for name in sorted(call.state.users) if name not in known], row)
+
+
+def _record(call: Call) -> records.User:
+    user = call.state.users.get(call.name)
+    if user is None:
+        raise not_found()
+    return user
+
+
+def show(call: Call) -> dict[str, Any]:
+    return row(_record(call))
+
+
+async def put(call: Call) -> Done:
+    body = call.body()
+    if "tags" not in body:
+        raise bad_request("tags_not_present")
+    if "password" in body and "password_hash" in body:
+        raise bad_request("both_password_and_password_hash_are_provided")
+    tags = tag_list(body["tags"])
+    password_hash, algorithm = await _password(body)
+    before = call.state.users.get(call.name)
+    limits = {} if before is None else before.limits
+    call.write(commands.PutUser(records.User(call.name, password_hash, algorithm, tags, limits)))
+    return Done(CREATED) if before is None else Done()
+
+
+async def _password(body: dict[str, Any]) -> tuple[str, str]:
+    """Hashing takes its time by design, so it is done off the loop; no password: nobody can log in."""
+    if body.get("password"):
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(None, hashed, str(body["password"]))
+        return found, passwords.DEFAULT_ALGORITHM
+    given = body.get("password_hash", "")
+    algorithm = body.get("hashing_algorithm", passwords.SHA256)
+    if algorithm not in passwords.ALGORITHMS:
+        raise bad_request(f"hashing algorithm {algorithm} is not known")
+    try:
+        base64.b64decode(str(given), validate=True)
+    except binascii.Error:
+        raise bad_request(["not_base64", given]) from None
+    return str(given), algorithm
+
+
+def delete(call: Call) -> Done:
+    _record(call)
+    call.write(commands.DeleteUser(call.name))
+    return Done()
+
+
+def bulk_delete(call: Call) -> Done:
+    names = call.body("users")["users"]
+    if not isinstance(names, list):
+        raise bad_request(["not_list", names])
+    for name in names:
+        if name not in call.state.users:
+            raise bad_request(["no_such_user", name])
+        call.write(commands.DeleteUser(name))
+    return Done()
+
+
+def permissions_of(call: Call) -> Listing:
+    _record(call)
+    return permissions.listing(call, lambda found: found.user == call.name)
+
+
+def topic_permissions_of(call: Call) -> Listing:
+    _record(call)
+    return topic_permissions.listing(call, lambda found: found.user == call.name)
+
+
+ROUTES = [
+    Route("users", access.administrator, {"GET": list_users}),
+    Route("users/without-permissions", access.administrator, {"GET": without_permissions}),
+    Route("users/bulk-delete", access.administrator, {"POST": bulk_delete}),
+    Route("users/{name}", access.administrator, {"GET": show, "PUT": put, "DELETE": delete}),
+    Route("users/{name}/permissions", access.administrator, {"GET": permissions_of}),
+    Route("users/{name}/topic-permissions", access.administrator, {"GET": topic_permissions_of}),
+]

@@ -1,0 +1,61 @@
+"""What the management API needs of a node beyond what `mirrormqctl` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mirrormq.control.node import Node
+from mirrormq.metadata.records import User
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+    from mirrormq.queues.message import Message
+
+
+class DirectChannel(Protocol):
+    """A channel without a socket, with one user's rights in one vhost; raises AmqpError like a real one."""
+
+    async def declare_queue(
+        self, name: str, *, durable: bool, auto_delete: bool, arguments: Mapping[str, Any]
+    ) -> None: ...
+    async def delete_queue(self, name: str, *, if_unused: bool, if_empty: bool) -> None: ...
+    async def purge_queue(self, name: str) -> None: ...
+    async def declare_exchange(
+        self,
+        name: str,
+        kind: str,
+        *,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Mapping[str, Any],
+    ) -> None: ...
+    async def delete_exchange(self, name: str, *, if_unused: bool) -> None: ...
+    async def bind(
+        self, source: str, kind: str, destination: str, key: str, arguments: Mapping[str, Any]
+    ) -> None: ...
+    async def unbind(self, source: str, kind: str, destination: str, key: str, arguments: bytes) -> None: ...
+    async def publish(self, exchange: str, key: str, properties: bytes, body: bytes) -> bool:
+        """Publish with a confirm; was it routed?"""
+
+    def get(self, queue: str, count: int, mode: str, most_bytes: int) -> list[tuple[Message, int]]:
+        """Messages, each with the number that was ready behind it; `mode` says what becomes of them."""
+
+
+class ManagedNode(Node, Protocol):
+    """A node as the API sees it."""
+
+    @property
+    def broker(self) -> Broker: ...
+    @property
+    def started_at_s(self) -> float: ...
+
+    def direct(self, user: User, vhost: str) -> DirectChannel:
+        """A channel for one request."""
+
+    async def authenticate(self, name: str, password: bytes, host: str) -> User | None:
+        """The user, if this is the password and the address one they may come from."""
+
+    def changed(self) -> None:
+        """Something was done that the end of a turn must finish."""

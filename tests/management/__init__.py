@@ -1,0 +1,1 @@
+"""The HTTP management API, beside RabbitMQ's and with the clients people use."""
