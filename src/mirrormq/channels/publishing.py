@@ -94,7 +94,8 @@ class Publishing:
         self._transaction_bytes += sum(map(len, contents)) + len(contents) * limits.MESSAGE_OVERHEAD_BYTES
         if self._transaction_bytes > limits.TRANSACTION_BYTES_MAX:
             self.transaction.clear()
-            raise PreconditionFailed(f"a transaction may hold {limits.TRANSACTION_BYTES_MAX} bytes before its commit")
+            most = limits.TRANSACTION_BYTES_MAX
+            raise PreconditionFailed(f"a transaction may hold {most} bytes before its commit")
         self.transaction.append((envelope, queues, contents))
 
     def hand_over(
