@@ -36,6 +36,7 @@ class End:
         quiet = structlog.wrap_logger(structlog.PrintLogger(sys.stderr), processors=[lambda *_: _drop()])
         self.links = Interlink(InterlinkOptions(Identity(name), COOKIE), self, quiet)
         self.up = asyncio.Event()
+        self.down = asyncio.Event()
         self.relief = asyncio.Event()
         self.answered = asyncio.Event()
         self.answer = b""
@@ -45,8 +46,7 @@ class End:
         self.up.set()
 
     def on_down(self, peer: str, reason: str) -> None:
-        if self._counts:
-            asyncio.get_running_loop().stop()
+        self.down.set()
 
     def on_relief(self, peer: str) -> None:
         self.relief.set()
@@ -123,7 +123,7 @@ async def measure(port: int, seconds: float) -> None:
 async def receive() -> None:
     end = End("receiver@b", counts=True)
     print(await end.links.start("127.0.0.1", 0), flush=True)
-    await asyncio.Event().wait()
+    await end.down.wait()
 
 
 def main() -> None:

@@ -216,7 +216,7 @@ def _read_hello(body: bytes) -> _Hello:
         raise RefusedError(f"this node speaks version {limits.PROTOCOL_VERSION} of the link protocol")
     try:
         hello = _decode_hello(body[len(_MAGIC) + 1 :])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, ValueError):
         raise RefusedError("a hello that cannot be read") from None
     texts = (hello.name, hello.wanted, hello.cluster_id)
     too_long = any(len(text.encode()) > limits.NAME_BYTES_MAX for text in texts)

@@ -29,6 +29,13 @@ def monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def _bound_kernel_buffers(connection: socket.socket) -> None:
+    """Keep the kernel from holding so much that urgent messages cannot overtake."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.KERNEL_READ_BYTES_MAX)
+    if (lowat := getattr(socket, "TCP_NOTSENT_LOWAT", None)) is not None:
+        connection.setsockopt(socket.IPPROTO_TCP, lowat, limits.UNSENT_BYTES_MAX)
+
+
 class Link(asyncio.BufferedProtocol):
     """One connection, dialled or accepted. `peer` and `session` are set when the handshake is done."""
 
@@ -66,9 +73,7 @@ class Link(asyncio.BufferedProtocol):
         self._transport = transport  # type: ignore[assignment]
         assert self._transport is not None
         self._transport.set_write_buffer_limits(high=limits.WRITE_BYTES_PER_TURN)
-        if (lowat := getattr(socket, "TCP_NOTSENT_LOWAT", None)) is not None:
-            connection = transport.get_extra_info("socket")
-            connection.setsockopt(socket.IPPROTO_TCP, lowat, limits.UNSENT_BYTES_MAX)
+        _bound_kernel_buffers(transport.get_extra_info("socket"))
         self.address = "{}:{}".format(*(transport.get_extra_info("peername") or ("?", "?"))[:2])
         objection = self._interlink.admit_socket(self)
         if self._ended or objection is not None:
