@@ -1,6 +1,6 @@
 """The broker without sockets: CPU time per message through connections, channels, queues and journal.
 
-    python benchmarks/core_micro.py [--persistent] [--profile]
+    python benchmarks/core_micro.py [--persistent] [--vary] [--ids] [--single] [--profile]
 
 A publisher with a confirm window of 1000 and a consumer with prefetch 500 that acknowledges every
 100th message talk to one broker in this process; what they would send is prepared beforehand. Says
@@ -69,28 +69,40 @@ def connect(broker: Broker) -> Connection:
     return connection
 
 
-def run(broker: Broker, rounds: int, persistent: bool) -> float:
+def prepared(options: argparse.Namespace) -> bytes:
+    """A window of publishes, as a client sends them."""
+    method = method_frame(1, methods.encode_basic_publish("", "q"))
+    window = []
+    for number in range(WINDOW):
+        properties = BasicProperties(
+            delivery_mode=2 if options.persistent else 1, message_id=f"id-{number}" if options.ids else None
+        )
+        body = BODY[: 50 + number % 50] if options.vary else BODY
+        window.append(method + build_frames(1, encode_properties(properties), body, 0))
+    return b"".join(window)
+
+
+def run(broker: Broker, rounds: int, options: argparse.Namespace) -> float:
     """Microseconds of CPU per message published and consumed."""
+    persistent, ack_every = options.persistent, 1 if options.single else ACK_EVERY
     publisher, consumer = connect(broker), connect(broker)
     declare = methods.encode_queue_declare("q", durable=persistent)
     publisher.receive(method_frame(1, declare) + method_frame(1, methods.encode_confirm_select()))
     consumer.receive(method_frame(1, methods.encode_basic_qos(0, PREFETCH)))
     consumer.receive(method_frame(1, methods.encode_basic_consume("q", "c")))
-    properties = encode_properties(BasicProperties(delivery_mode=2 if persistent else 1))
-    one = method_frame(1, methods.encode_basic_publish("", "q")) + build_frames(1, properties, BODY, 0)
-    batch = one * WINDOW
+    batch = prepared(options)
     channel = consumer.channels[1]
     acked = 0
     started = time.process_time()
     for _ in range(rounds):
         publisher.receive(batch)
         end_turn(broker)
-        while channel.last_tag - acked >= ACK_EVERY:
-            acks = b""
-            while channel.last_tag - acked >= ACK_EVERY:
-                acked += ACK_EVERY
-                acks += method_frame(1, methods.encode_basic_ack(acked, True))
-            consumer.receive(acks)
+        while channel.last_tag - acked >= ack_every:
+            acks = []
+            while channel.last_tag - acked >= ack_every:
+                acked += ack_every
+                acks.append(method_frame(1, methods.encode_basic_ack(acked, not options.single)))
+            consumer.receive(b"".join(acks))
             end_turn(broker)
     spent = time.process_time() - started
     assert channel.last_tag == rounds * WINDOW, channel.last_tag
@@ -111,6 +123,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--persistent", action="store_true")
+    parser.add_argument("--vary", action="store_true", help="bodies of 50 to 100 octets")
+    parser.add_argument("--ids", action="store_true", help="a message id of its own for each message")
+    parser.add_argument("--single", action="store_true", help="acknowledge one by one")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--rounds", type=int, default=300)
     options = parser.parse_args()
@@ -118,10 +133,10 @@ def main() -> None:
         broker = make_broker(directory)
         if options.profile:
             profile = cProfile.Profile()
-            profile.runcall(run, broker, options.rounds, options.persistent)
+            profile.runcall(run, broker, options.rounds, options)
             pstats.Stats(profile).sort_stats("tottime").print_stats(25)
         else:
-            print(f"{run(broker, options.rounds, options.persistent):.2f} µs of CPU per message")
+            print(f"{run(broker, options.rounds, options):.2f} µs of CPU per message")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from mirrormq.broker.broker import Broker
 from mirrormq.wire.content import method_frame
-from mirrormq.wire.scanner import METHOD, Scanner
+from mirrormq.wire.frames import METHOD
+from mirrormq.wire.methods import encode_basic_ack
+from mirrormq.wire.scanner import Scanner
 from tests.hostile.in_process import Wire, make_broker
 from tests.hostile.raw import publish_bytes
 from tests.hostile.streams import SENSIBLE, mutated
@@ -56,6 +58,7 @@ class Recorder:
         self.frames: list[tuple[int, int, bytes]] = []
         self.runs: list[int] = []
         self.whole = 0
+        self.acked: list[int] = []
         self.patience = patience
 
     @property
@@ -74,10 +77,17 @@ class Recorder:
         self.runs.append(len(contents))
         self.whole += len(contents)
 
+    def acknowledges(self, channel: int, tags: list[int]) -> None:
+        self.patience -= 1
+        self.acked += tags
+
+    def publishes_mixed(self, channel: int, publish: bytes, contents: list[bytes]) -> None:
+        self.publishes(channel, publish, b"", contents)
+
 
 def scanner(sink: Recorder, max_run: int = 2048) -> Scanner:
     made = Scanner(sink, 131072, max_run)
-    made.publishing = True
+    made.open(131072, 0)
     return made
 
 
@@ -86,6 +96,14 @@ def test_equal_publishes_come_as_one_run() -> None:
     scanner(sink).feed(publish_bytes("k", b"abc") * 10 + publish_bytes("other", b"abc") * 5)
     assert sink.runs == [10, 5]
     assert sink.frames == []
+
+
+def test_acknowledgements_come_as_one_run_up_to_one_that_is_not_single() -> None:
+    sink = Recorder()
+    acks = [method_frame(1, encode_basic_ack(tag, tag == 4)) for tag in range(1, 7)]
+    scanner(sink).feed(b"".join(acks))
+    assert sink.acked == [1, 2, 3, 5, 6]
+    assert [payload[11] for _, _, payload in sink.frames] == [4]
 
 
 def test_a_run_is_cut_at_its_limit() -> None:

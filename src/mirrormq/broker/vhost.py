@@ -119,6 +119,11 @@ class Vhost:
             repeats = known[exchange] = self.router.routes_repeat(exchange)
         return repeats
 
+    def queues_for(self, exchange: str, routing_key: str) -> tuple[Queue, ...]:
+        """Where a message without further ado goes; only if the router may remember routes from there."""
+        queues = self.queues
+        return tuple([queues[name] for name in self.router.route(exchange, (routing_key,)) if name in queues])
+
     def route(
         self, envelope: Envelope, headers: Table, contents: list[bytes]
     ) -> tuple[Envelope, tuple[Queue, ...], list[bytes]]:

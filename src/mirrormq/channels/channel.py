@@ -17,9 +17,17 @@ from mirrormq.broker.reply_to import ReplyConsumer
 from mirrormq.channels import consuming, declaring, settling, transacting
 from mirrormq.channels.assembly import ContentAssembly
 from mirrormq.channels.consumer import Consumer
+from mirrormq.channels.mixed_runs import publish_mixed
 from mirrormq.channels.publishing import Publishing
 from mirrormq.channels.unacked import Delivery, Unacked
-from mirrormq.errors import AccessRefused, AmqpError, ChannelErrorHard, CommandInvalid, NotFound, PreconditionFailed
+from mirrormq.errors import (
+    AccessRefused,
+    AmqpError,
+    ChannelErrorHard,
+    CommandInvalid,
+    NotFound,
+    PreconditionFailed,
+)
 from mirrormq.metadata.commands import Command
 from mirrormq.metadata.store import INTERNAL_USER
 from mirrormq.queues.message import Envelope, Message
@@ -85,6 +93,24 @@ class Channel:
             self.publishing.publish(publish, properties, contents)
         except AmqpError as error:
             raise error.at(methods.BASIC_PUBLISH) from None
+
+    def publishes_mixed(self, publish: bytes, contents: list[bytes]) -> None:
+        """A run of publishes whose properties differ, complete."""
+        if self._assembly.expecting_content:
+            self._assembly.frame(1, publish)
+        try:
+            publish_mixed(self.publishing, publish, contents)
+        except AmqpError as error:
+            raise error.at(methods.BASIC_PUBLISH) from None
+
+    def acknowledges(self, tags: list[int]) -> None:
+        """A run of acknowledgements, each of one delivery."""
+        if self._assembly.expecting_content:
+            self._assembly.frame(1, b"")
+        try:
+            settling.acknowledge_each(self, tags)
+        except AmqpError as error:
+            raise error.at(methods.BASIC_ACK) from None
 
     def method(self, method_id: int, payload: bytes) -> None:
         """A method without content."""

@@ -16,8 +16,8 @@ from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
 from mirrormq.wire.content import rechannel, reframe
 from mirrormq.wire.fields import Table, encode_short_string
+from mirrormq.wire.frames import METHOD
 from mirrormq.wire.methods import encode_basic_cancel
-from mirrormq.wire.scanner import METHOD
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel

@@ -40,7 +40,7 @@ class Publishing:
     """What a channel knows of its own publishes."""
 
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+        self.channel = channel
         self.confirms: ConfirmLedger | None = None
         self.transaction: list[tuple[Envelope, tuple[Queue, ...], list[bytes]]] | None = None
         self._transaction_bytes = 0
@@ -56,16 +56,14 @@ class Publishing:
 
     def publish(self, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
         """Messages that share a publish payload and properties; each content is `frames`."""
-        channel = self._channel
+        channel = self.channel
         versions = channel.vhost.versions()
         if (
             publish != self._last_publish
             or properties != self._last_properties
             or versions != self._last_versions
         ):
-            target = self._targets.get(publish)
-            if target is None or target.versions != versions:
-                target = self._check_target(publish, versions)
+            target = self.target(publish, versions)
             if len(contents) > 1 and not channel.vhost.routes_repeat(target.exchange):
                 for content in contents:
                     self.publish(publish, properties, [content])
@@ -104,13 +102,13 @@ class Publishing:
     ) -> None:  # fmt: skip
         """Append the messages to their queues, or return them."""
         if not queues and not envelope.exchange:
-            waiting = self._channel.broker.reply_consumers.get(envelope.routing_key)
+            waiting = self.channel.broker.reply_consumers.get(envelope.routing_key)
             if waiting is not None:
                 waiting.deliver(envelope, contents)
         if not queues and envelope.mandatory:
             self._return(envelope, contents)
         if len(queues) > 1:
-            with self._channel.vhost.dead_letters_later():
+            with self.channel.vhost.dead_letters_later():
                 self._append(envelope, queues, contents, publisher, first)
         else:
             self._append(envelope, queues, contents, publisher, first)
@@ -121,23 +119,26 @@ class Publishing:
     ) -> None:  # fmt: skip
         overhead = len(contents[0]) - int.from_bytes(contents[0][11:19], "big")
         for queue in queues:
-            queue.publish(
-                [Message(envelope, content, NEVER, len(content) - overhead) for content in contents], publisher, first
-            )
-            if queue.congested:
-                size_bytes = sum(map(len, contents))
-                self._channel.connection.congested_by(queue, len(contents), size_bytes)
+            messages = [Message(envelope, content, NEVER, len(content) - overhead) for content in contents]
+            self.append(queue, messages, publisher, first)
+
+    def append(self, queue: Queue, messages: list[Message], publisher: Publisher | None, first: int) -> None:
+        """Append messages to a queue, and rest a while if it has enough of them."""
+        queue.publish(messages, publisher, first)
+        if queue.congested:
+            size_bytes = sum([message.body_size for message in messages])
+            self.channel.connection.congested_by(queue, len(messages), size_bytes)
 
     def _return(self, envelope: Envelope, contents: list[bytes]) -> None:
         method = encode_basic_return(NO_ROUTE, "NO_ROUTE", envelope.exchange, envelope.routing_key)
         for content in contents:
-            self._channel.send_content(method, content)
+            self.channel.send_content(method, content)
 
     def _look_up(
         self, target: Target, publish: bytes, properties: bytes, contents: list[bytes]
     ) -> list[bytes]:
         """Find envelope and queues, and remember them if the next message may use them too."""
-        channel = self._channel
+        channel = self.channel
         _, _, _, headers_at, user_id = scan_properties(properties)
         if user_id is not None:
             channel.check_user_id(user_id.decode("utf-8", "surrogateescape"))
@@ -159,9 +160,16 @@ class Publishing:
         self._last_versions = target.versions
         return contents
 
+    def target(self, publish: bytes, versions: tuple[int, int]) -> Target:
+        """Where a basic.publish payload leads; checked when it is new or something has changed."""
+        target = self._targets.get(publish)
+        if target is None or target.versions != versions:
+            target = self._check_target(publish, versions)
+        return target
+
     def _check_target(self, publish: bytes, versions: tuple[int, int]) -> Target:
         method = decode_basic_publish(publish)
-        channel = self._channel
+        channel = self.channel
         if method.immediate:
             raise NotImplemented_("immediate=true")
         channel.check_permission("exchange", method.exchange, "write")

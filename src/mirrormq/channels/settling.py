@@ -21,6 +21,21 @@ def acknowledge(channel: Channel, tag: int, multiple: bool) -> None:
     settle(channel, "ack", _take(channel, tag, multiple))
 
 
+def acknowledge_each(channel: Channel, tags: list[int]) -> None:
+    """Several basic.ack in a row, each of one delivery."""
+    pop = channel.unacked.by_tag.pop
+    deliveries: list[Delivery] = []
+    for tag in tags:
+        delivery = pop(tag, None)
+        if delivery is None:
+            settle(channel, "ack", deliveries)
+            acknowledge(channel, tag, False)
+            deliveries = []
+        else:
+            deliveries.append(delivery)
+    settle(channel, "ack", deliveries)
+
+
 def nack(channel: Channel, method: methods.BasicNack) -> None:
     """basic.nack: the client will not have them; back into the queue, or away."""
     action = "requeue" if method.requeue else "reject"

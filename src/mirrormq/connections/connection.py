@@ -30,8 +30,9 @@ from mirrormq.metadata import records
 from mirrormq.queues.queue import Queue
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Table
+from mirrormq.wire.frames import BODY, HEADER, HEARTBEAT, METHOD
 from mirrormq.wire.refusals import cut_reply_text, unreadable_frame
-from mirrormq.wire.scanner import BODY, HEADER, HEARTBEAT, METHOD, Scanner
+from mirrormq.wire.scanner import Scanner
 
 CLOSE_TIMEOUT_MS = 30_000
 """How long a client may take to answer connection.close: RabbitMQ's limit."""
@@ -187,21 +188,42 @@ class Connection(Outbox):
 
     def publishes(self, channel: int, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
         """A run of publishes from the scanner."""
-        open_channel = self.channels.get(channel)
-        if open_channel is None:
-            raise ChannelErrorHard("expected 'channel.open'").at(methods.BASIC_PUBLISH)
-        if open_channel.closing or self.state is not State.OPEN:
-            return
-        limit = self.broker.settings.max_message_size
-        if limit and int.from_bytes(contents[0][11:19], "big") > limit:
-            open_channel.frame(METHOD, publish)
-            open_channel.frame(HEADER, contents[0][7 : 19 + len(properties)])
-            return
         self.effort -= 1 + len(properties) // limits.HEADER_BYTES_PER_EFFORT
-        try:
-            open_channel.publishes(publish, properties, contents)
-        except ChannelError as error:
-            self.close_channel(open_channel, error)
+        open_channel = self._publishing_channel(channel)
+        if open_channel is not None:
+            try:
+                open_channel.publishes(publish, properties, contents)
+            except ChannelError as error:
+                self.close_channel(open_channel, error)
+
+    def publishes_mixed(self, channel: int, publish: bytes, contents: list[bytes]) -> None:
+        """A run of publishes whose properties differ."""
+        self.effort -= len(contents)
+        open_channel = self._publishing_channel(channel)
+        if open_channel is not None:
+            try:
+                open_channel.publishes_mixed(publish, contents)
+            except ChannelError as error:
+                self.close_channel(open_channel, error)
+
+    def acknowledges(self, channel: int, tags: list[int]) -> None:
+        """A run of acknowledgements."""
+        self.effort -= 1
+        acknowledging = self.channels.get(channel)
+        if acknowledging is None:
+            raise ChannelErrorHard("expected 'channel.open'").at(methods.BASIC_ACK)
+        if not acknowledging.closing and self.state is State.OPEN:
+            try:
+                acknowledging.acknowledges(tags)
+            except ChannelError as error:
+                self.close_channel(acknowledging, error)
+
+    def _publishing_channel(self, number: int) -> Channel | None:
+        """The channel of a publish; None if it is closing and publishes are dropped."""
+        channel = self.channels.get(number)
+        if channel is None:
+            raise ChannelErrorHard("expected 'channel.open'").at(methods.BASIC_PUBLISH)
+        return None if channel.closing or self.state is not State.OPEN else channel
 
     def may_publish(self) -> bool:
         """The first publish under an alarm blocks its connection, and waits; who only consumes goes on."""
@@ -261,8 +283,7 @@ class Connection(Outbox):
 
     def set_frame_max(self, frame_max: int) -> None:
         """From now on frames may be this large."""
-        self._scanner.frame_max = frame_max
-        self._scanner.publishing = True
+        self._scanner.open(frame_max, self.broker.settings.max_message_size)
 
     def congested_by(self, queue: Queue, count: int, size_bytes: int) -> None:
         """It has published to a queue that has enough."""

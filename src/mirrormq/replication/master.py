@@ -41,15 +41,20 @@ class MirroredMaster:
     # -- what it tells --------------------------------------------------------------------------
 
     def publish(self, messages: Sequence[Message]) -> None:
-        """Append messages that share an envelope and a lifetime."""
+        """Append messages; those that share an envelope travel together."""
         frames = [message.frames for message in messages]
         self._inner.publish(messages)
-        first, envelope = messages[0], messages[0].envelope
-        self.held.add(first.sequence, len(messages))
+        self.held.add(messages[0].sequence, len(messages))
         self._unstored.update((message.sequence, message) for message in messages if not message.position)
-        self.last_number = self._tell(
-            Append(first.sequence, envelope.publish, envelope.properties, frames, first.expires_at)
-        )
+        start = 0
+        for end in range(1, len(messages) + 1):
+            if end == len(messages) or messages[end].envelope is not messages[start].envelope:
+                first, envelope = messages[start], messages[start].envelope
+                together = Append(
+                    first.sequence, envelope.publish, envelope.properties, frames[start:end], first.expires_at
+                )
+                self.last_number = self._tell(together)
+                start = end
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Messages leave the queue."""

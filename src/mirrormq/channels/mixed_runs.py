@@ -1,0 +1,97 @@
+"""Publishes that differ in their properties: one envelope each, but one way for all of them.
+
+Most clients give every message an id of its own. Such a run cannot share an envelope; it can share
+everything else: the rights, the route, the queue's and the journal's attention. A message that needs
+more thought (somebody's user id, copies to other keys, a direct reply, a lifetime) takes the ordinary
+road by itself, in its turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrormq.broker import reply_to
+from mirrormq.queues.message import NEVER, Envelope, Message
+from mirrormq.wire.properties import decode_properties, scan_properties
+
+if TYPE_CHECKING:
+    from mirrormq.channels.publishing import Publishing, Target
+    from mirrormq.queues.queue import Queue
+
+PROPERTIES_AT = 19
+"""Where the property flags start in content frames: frame head, class, weight, body size."""
+
+
+def publish_mixed(publishing: Publishing, publish: bytes, contents: list[bytes]) -> None:
+    """Publish messages that have the same basic.publish payload."""
+    channel = publishing.channel
+    vhost = channel.vhost
+    target = publishing.target(publish, vhost.versions())
+    queues: tuple[Queue, ...] = ()
+    if publishing.transaction is None and not channel.traced and vhost.router.may_remember(target.exchange):
+        channel.check_topic(target.exchange, target.routing_key, "write")
+        queues = vhost.queues_for(target.exchange, target.routing_key)
+    if not queues:
+        for content in contents:
+            publishing.publish(publish, _properties(content), [content])
+        return
+    batch: list[Message] = []
+    try:
+        _collect(publishing, target, publish, queues, contents, batch)
+    finally:
+        _append(publishing, queues, batch)
+
+
+def _collect(
+    publishing: Publishing, target: Target, publish: bytes, queues: tuple[Queue, ...], contents: list[bytes],
+    batch: list[Message],
+) -> None:  # fmt: skip
+    """Fill `batch`; it is appended whenever a message needs the ordinary road, or another treatment."""
+    exchange, routing_key, mandatory = target.exchange, target.routing_key, target.mandatory
+    suffix = b"\x00" + publish[6:-1] + b"\xce"
+    kind = False
+    for content in contents:
+        properties = _properties(content)
+        persistent, priority, expiration, headers_at, user_id = scan_properties(properties)
+        if headers_at >= 0:
+            headers = decode_properties(properties, 0).headers or {}
+            special = "CC" in headers or "BCC" in headers
+        else:
+            special = False
+        if (
+            special
+            or expiration is not None
+            or user_id is not None
+            or reply_to.QUEUE_NAME_BYTES in properties
+        ):
+            _append(publishing, queues, batch)
+            publishing.publish(publish, properties, [content])
+            continue
+        if persistent is not kind:
+            _append(publishing, queues, batch)
+            kind = persistent
+        envelope = Envelope(
+            publish, exchange, routing_key, mandatory, properties, persistent, priority, None, suffix
+        )
+        batch.append(Message(envelope, content, NEVER, int.from_bytes(content[11:19], "big")))
+
+
+def _properties(content: bytes) -> bytes:
+    return content[PROPERTIES_AT : 7 + int.from_bytes(content[3:7], "big")]
+
+
+def _append(publishing: Publishing, queues: tuple[Queue, ...], batch: list[Message]) -> None:
+    """Append what has been collected, and start anew."""
+    if not batch:
+        return
+    count = len(batch)
+    publishing.published += count
+    first, publisher = 0, None
+    if publishing.confirms is not None:
+        first, publisher = publishing.confirms.take_numbers(count, len(queues)), publishing.channel
+    with publishing.channel.vhost.dead_letters_later():
+        for queue in queues[1:]:
+            copies = [Message(m.envelope, m.frames, NEVER, m.body_size) for m in batch]
+            publishing.append(queue, copies, publisher, first)
+        publishing.append(queues[0], list(batch), publisher, first)
+    batch.clear()
