@@ -106,9 +106,19 @@ MISTAKES: list[Case] = [
     ("guest", "POST", "exchanges/%2F/amq.default/publish", {"payload": "x"}),
     ("guest", "POST", "exchanges/%2F/amq.default/publish", {**_PUBLISH, "payload_encoding": "base32"}),
     ("guest", "POST", "exchanges/%2F/amq.default/publish", {**_PUBLISH, "payload_encoding": "base64"}),
-    ("guest", "POST", "exchanges/%2F/amq.default/publish", {**_PUBLISH, "properties": {"delivery_mode": "x"}}),
+    (
+        "guest",
+        "POST",
+        "exchanges/%2F/amq.default/publish",
+        {**_PUBLISH, "properties": {"delivery_mode": "x"}},
+    ),
     ("guest", "POST", "exchanges/%2F/amq.default/publish", {**_PUBLISH, "payload": 5}),
-    ("guest", "POST", "exchanges/%2F/amq.default/publish", {**_PUBLISH, "properties": {"expiration": "soon"}}),
+    (
+        "guest",
+        "POST",
+        "exchanges/%2F/amq.default/publish",
+        {**_PUBLISH, "properties": {"expiration": "soon"}},
+    ),
     ("guest", "POST", "exchanges/%2F/amq.default/publish", {**_PUBLISH, "routing_key": "k" * 300}),
     ("guest", "POST", "exchanges/%2F/amq.default/publish", _PUBLISH),
     ("guest", "POST", "queues/%2F/missing/get", _GET),
@@ -241,7 +251,12 @@ CHANGES: list[Case] = [
     ("guest", "GET", "permissions/made/guest", None),
     ("guest", "PUT", "users/made", {"password": "x", "tags": ["management", "own"]}),
     ("guest", "PUT", "users/made", {"password": "y", "tags": "monitoring"}),
-    ("guest", "PUT", "users/hashed", {"password_hash": "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR", "tags": ""}),
+    (
+        "guest",
+        "PUT",
+        "users/hashed",
+        {"password_hash": "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR", "tags": ""},
+    ),
     ("guest", "GET", "users/hashed", None),
     ("guest", "PUT", "users/unhashed", {"password_hash": "", "tags": ""}),
     ("guest", "GET", "users/unhashed", None),
@@ -298,7 +313,12 @@ CHANGES: list[Case] = [
     ),
     ("guest", "POST", "exchanges/made/way/publish", {**_PUBLISH, "routing_key": "nowhere"}),
     ("guest", "POST", "queues/made/one/get", {**_GET, "count": 5, "truncate": 2}),
-    ("guest", "POST", "queues/made/one/get", {**_GET, "ackmode": "reject_requeue_true", "encoding": "base64"}),
+    (
+        "guest",
+        "POST",
+        "queues/made/one/get",
+        {**_GET, "ackmode": "reject_requeue_true", "encoding": "base64"},
+    ),
     ("guest", "POST", "queues/made/one/get", {**_GET, "count": 1, "ackmode": "ack_requeue_false"}),
     ("guest", "POST", "queues/made/one/get", {**_GET, "count": "1", "ackmode": "reject_requeue_false"}),
     ("guest", "POST", "queues/made/one/get", _GET),
@@ -314,10 +334,23 @@ CHANGES: list[Case] = [
         {
             "queues": [{"name": "imported", "durable": True, "auto_delete": False, "arguments": {}}],
             "exchanges": [
-                {"name": "im", "type": "direct", "durable": True, "auto_delete": False, "internal": False, "arguments": {}}
+                {
+                    "name": "im",
+                    "type": "direct",
+                    "durable": True,
+                    "auto_delete": False,
+                    "internal": False,
+                    "arguments": {},
+                }
             ],
             "bindings": [
-                {"source": "im", "destination": "imported", "destination_type": "queue", "routing_key": "k", "arguments": {}}
+                {
+                    "source": "im",
+                    "destination": "imported",
+                    "destination_type": "queue",
+                    "routing_key": "k",
+                    "arguments": {},
+                }
             ],
         },
     ),

@@ -73,11 +73,20 @@ class Scene:
         put("topic-permissions/%2F/manager", {"exchange": "amq.topic", "write": "^a", "read": ".*"})
         put("vhost-limits/other/max-connections", {"value": 100})
         put("user-limits/maker/max-channels", {"value": 50})
-        policy = {"pattern": "^scene", "definition": {"max-length": 1000}, "priority": 2, "apply-to": "queues"}
+        policy = {
+            "pattern": "^scene",
+            "definition": {"max-length": 1000},
+            "priority": 2,
+            "apply-to": "queues",
+        }
         put("policies/%2F/bounded", policy)
         put("operator-policies/%2F/capped", {"pattern": "^scene", "definition": {"expires": 3600000}})
         put("global-parameters/colour", {"value": {"name": "blue"}})
-        put("exchanges/%2F/scene.direct", {"type": "direct", "arguments": {"alternate-exchange": "amq.fanout"}})
+        put("global-parameters/word", {"value": "text"})
+        put(
+            "exchanges/%2F/scene.direct",
+            {"type": "direct", "arguments": {"alternate-exchange": "amq.fanout"}},
+        )
         put("exchanges/%2F/scene.fanout", {"type": "fanout", "durable": False, "auto_delete": True})
         put("queues/%2F/scene.full", {"durable": True, "arguments": {"x-max-length": 100}})
         put("queues/%2F/scene.busy", {"durable": True})

@@ -147,11 +147,15 @@ class Statistics:
     def vhosts(self, names: list[str]) -> dict[str, Any]:
         """The same for whole vhosts, as last sampled."""
         found = [self._vhosts[name] for name in names if name in self._vhosts]
-        if not found:
-            return _shown((0,) * 7, (0.0,) * 7)
+        if not found or not any(self._has_had_queues(name) for name in names):
+            return {}
         numbers = tuple(map(sum, zip(*(sample.numbers for sample in found), strict=True)))
         rates = tuple(map(sum, zip(*(sample.rates for sample in found), strict=True)))
         return _shown(numbers, rates)
+
+    def _has_had_queues(self, vhost: str) -> bool:
+        live = self._broker.vhosts.get(vhost)
+        return vhost in self._past or (live is not None and bool(live.queues))
 
     # -- following ------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ def list_consumers(call: Call) -> Listing:
     found = [
         consumer
         for connection in call.node.broker.connections
-        if connection.vhost_name in vhosts
+        if connection.vhost_name in vhosts and (call.is_monitor or connection.user.name == call.user.name)
         for channel in connection.channels.values()
         for consumer in channel.consumers.values()
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirrormq.auth.limits import MAX_QUEUES, UNLIMITED
 from mirrormq.control.definitions import export_definitions, import_definitions
 from mirrormq.control.tables import plain_arguments
 from mirrormq.management import access
@@ -108,9 +109,42 @@ def export_vhost(call: Call) -> Raw:
 
 
 def _import(call: Call, document: dict[str, Any]) -> Done:
+    _check_vhosts(call, document)
+    _check_limits(call, document)
     with call.node.metadata.acting_as(call.user.name):
         import_definitions(call.node.metadata, document, call.node.settings.name)
     return Done()
+
+
+def _entries(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    found = document.get(name)
+    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+
+
+def _check_vhosts(call: Call, document: dict[str, Any]) -> None:
+    """What is declared must lie in a vhost that is there or comes with it."""
+    known = set(call.state.vhosts) | {entry.get("name") for entry in _entries(document, "vhosts")}
+    for name in NAMELESS:
+        for entry in _entries(document, name):
+            if "vhost" in entry and entry["vhost"] not in known:
+                raise bad_request(["no_such_vhost", entry["vhost"]])
+
+
+def _check_limits(call: Call, document: dict[str, Any]) -> None:
+    """All or nothing: not a queue too many."""
+    for vhost in call.state.vhosts.values():
+        limit = vhost.limits.get(MAX_QUEUES, UNLIMITED)
+        have = call.state.queues_of(vhost.name)
+        wanted = {
+            entry.get("name") for entry in _entries(document, "queues") if entry.get("vhost") == vhost.name
+        }
+        new = len(wanted - have.keys())
+        if 0 <= limit < len(have) + new:
+            raise bad_request(
+                f'Adding {new} queue(s) to virtual host "{vhost.name}" would exceed the limit of '
+                f"{limit} queue(s).\n\nThis virtual host currently has {len(have)} queue(s) defined.\n\n"
+                "Import aborted!"
+            )
 
 
 def import_all(call: Call) -> Done:

@@ -50,10 +50,9 @@ def row(call: Call, record: records.Queue) -> dict[str, Any]:
 
 def _state(call: Call, queue: Queue) -> dict[str, Any]:
     backing, turns = queue.backing, queue.consumers
-    owner: Connection | None = queue.owner  # type: ignore[assignment]
     exclusive = queue.exclusive_consumer
     active = turns.active if turns.single_active else None
-    shown = {
+    return {
         "consumers": len(turns.all),
         "exclusive_consumer_tag": getattr(exclusive, "tag", None),
         "message_bytes": backing.ready_bytes + backing.unacked_bytes,
@@ -64,26 +63,36 @@ def _state(call: Call, queue: Queue) -> dict[str, Any]:
         "state": "running",
         **call.statistics.queue(queue),
     }
-    if owner is not None:
-        shown["owner_pid_details"] = shapes.connection_details(owner)
-    return shown
+
+
+def short_row(call: Call, record: records.Queue) -> dict[str, Any]:
+    """A queue in a list without statistics."""
+    names = ["arguments", "auto_delete", "durable", "exclusive", "name", "node", "type", "vhost"]
+    if call.flag("enable_queue_totals"):
+        names += ["messages", "messages_ready", "messages_unacknowledged", "state"]
+    whole = row(call, record)
+    policy = {"policy": whole["policy"]} if whole["policy"] is not None else {}
+    return {name: whole[name] for name in names if name in whole} | policy
 
 
 def list_queues(call: Call) -> Listing:
     state = call.state
+    shown = short_row if call.flag("disable_stats") else row
     found = [record for vhost in call.chosen_vhosts() for _, record in sorted(state.queues_of(vhost).items())]
-    return Listing(found, lambda record: row(call, record), lambda record: str(record.name))
+    return Listing(found, lambda record: shown(call, record), lambda record: str(record.name))
 
 
 def show(call: Call) -> dict[str, Any]:
     record = _record(call)
     queue = call.node.broker.vhosts[call.vhost].queues.get(call.name)
     consumers = [] if queue is None else list(queue.consumers.all)
+    owner: Connection | None = None if queue is None else queue.owner  # type: ignore[assignment]
     return {
         "consumer_details": [shapes.consumer(call, found) for found in consumers],  # type: ignore[arg-type]
         **row(call, record),
         "deliveries": [],
         "incoming": [],
+        **({} if owner is None else {"owner_pid_details": shapes.connection_details(owner)}),
     }
 
 

@@ -1,0 +1,37 @@
+"""A MirrorMQ node whose management API answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.brokers.mirrormq import START_DEADLINE_S, MirrorMQ
+from tests.brokers.ports import accepts
+from tests.management.http import Client
+
+
+@contextmanager
+def managed() -> Iterator[MirrorMQ]:
+    """A node of its own; its API opens a moment after its AMQP port."""
+    with MirrorMQ() as broker:
+        deadline = time.monotonic() + START_DEADLINE_S
+        while not accepts(broker.management_port):
+            assert time.monotonic() < deadline, broker.output
+            time.sleep(0.02)
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[MirrorMQ]:
+    """One node for a file of tests."""
+    with managed() as broker:
+        yield broker
+
+
+@pytest.fixture
+def client(node: MirrorMQ) -> Client:
+    """guest's view of it."""
+    return Client(node.management_port)
