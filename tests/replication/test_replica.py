@@ -7,13 +7,15 @@ import os
 
 import pytest
 
+from mirrormq.replication.promotion import Rules
+from mirrormq.replication.replica import Replica
 from tests.replication.world import World
 
 SEEDS = int(os.environ.get("SEEDS", "200"))
 
 
-def run(seed: int, steps: int = 400) -> World:
-    world = World(seed)
+def run(seed: int, steps: int = 400, kind: type[World] = World) -> World:
+    world = kind(seed)
     for _ in range(steps):
         world.step()
     world.settle()
@@ -32,3 +34,43 @@ def test_nothing_confirmed_is_lost_and_every_mirror_equals_its_master(block: int
         epochs += world.view.epoch
     assert confirmed > 0
     assert epochs > SEEDS // 10, "masters must have changed"
+
+
+class SkipsTheDisk(World):
+    """Nodes say that they have written what they have not."""
+
+    syncs = False
+
+
+class PromotesWithHoles(World):
+    """A mirror that is not synchronised may become master."""
+
+    rules = Rules(on_failure_always=True)
+
+
+class NeverAsks(Replica):
+    """A mirror that comes back is taken for synchronised without being sent anything."""
+
+    def _serve_mirrors(self) -> None:
+        for session in self.sessions.values():
+            session.missing.remove(0, 1 << 62)
+        super()._serve_mirrors()
+
+
+class TakesMirrorsAtTheirWord(World):
+    """Mirrors join without their older messages."""
+
+    replica_class = NeverAsks
+
+
+@pytest.mark.parametrize("mutant", [SkipsTheDisk, PromotesWithHoles, TakesMirrorsAtTheirWord])
+def test_the_checkers_catch_a_world_that_breaks_a_rule(mutant: type[World]) -> None:
+    with pytest.raises((AssertionError, KeyError)):
+        for seed in range(200):
+            run(seed, kind=mutant)
+
+
+@pytest.mark.parametrize("seed", [1, 18, 26, 322, 332, 728, 898, 1803, 7931])
+def test_seeds_that_once_failed(seed: int) -> None:
+    """Each found a hole: stale batches, early joins, a base not heard, a standing that was lost."""
+    run(seed)

@@ -89,7 +89,7 @@ class World:
 
     def collect(self, ring: Ring) -> None:
         work = ring.take()
-        assert not work.diverged or ring.me not in self.view.in_sync
+        assert not work.diverged or not self.view.counts(ring.me)
         if work.diverged and ring.me in self.rings:
             self.restart(ring)
             return

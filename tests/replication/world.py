@@ -74,6 +74,8 @@ class World:
     """All of it."""
 
     replica_class: type[Replica] = Replica
+    rules = Rules(on_failure_always=False)
+    syncs = True
 
     def __init__(self, seed: int) -> None:
         self.choice = random.Random(seed)
@@ -93,8 +95,8 @@ class World:
 
     def step(self) -> None:
         actions = [
-            (20, self.publish), (10, self.consume), (50, self.deliver), (15, self.flush), (15, self.hear_view),
-            (2, self.crash), (2, self.cut_off), (4, self.come_back), (4, self.notice),
+            (20, self.publish), (10, self.consume), (50, self.deliver), (15, self.flush),
+            (15, self.hear_view), (2, self.crash), (2, self.cut_off), (4, self.come_back), (4, self.notice),
         ]  # fmt: skip
         total = sum(weight for weight, _ in actions)
         at = self.choice.randrange(total)
@@ -108,8 +110,11 @@ class World:
         return [node for node in self.nodes.values() if node.replica is not None]
 
     def masters_now(self) -> list[Node]:
-        return [node for node in self.running() if node.replica is not None and node.replica.backing is not None
-                and node.replica.ring.is_master]  # fmt: skip
+        return [
+            node
+            for node in self.running()
+            if node.replica and node.replica.backing and node.replica.ring.is_master
+        ]
 
     def publish(self) -> None:
         for node in self.masters_now():
@@ -145,7 +150,7 @@ class World:
         nodes = self.running()
         if nodes:
             node = self.choice.choice(nodes)
-            node.journal.flush(sync=True)
+            node.journal.flush(sync=self.syncs)
             assert node.replica is not None
             node.replica.flushed()
             self.collect(node)
@@ -208,7 +213,7 @@ class World:
         reachable = [node.name for node in self.running() if node.name not in self.cut]
         for name in self.view.members:
             if name not in reachable:
-                after = without(self.view, name, reachable, Rules(on_failure_always=False), shutdown=False)
+                after = without(self.view, name, reachable, self.rules, shutdown=False)
                 if isinstance(after, Down):
                     self.down = after
                 else:

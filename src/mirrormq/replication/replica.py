@@ -205,6 +205,8 @@ class Replica:
     def _start_afresh(self) -> None:
         """It has heard what the master has not: begin again, and let numbers tell what is to be kept."""
         self.ring = Ring(self.queue_id, self.me, self.view)
+        self._attempt += 1
+        self.ring.attempt = self._attempt
         self._asked = None
         self._asked_again = 0
 
@@ -215,13 +217,15 @@ class Replica:
         if self.ring.fresh and self._asked_again < view.version:
             self._asked_again = view.version
             self._sends.append((self.ring.left_neighbour, Again(self.queue_id, view.epoch)))
-        if self.me in view.in_sync or not self.ring.established:
+        standing = view.counts(self.me) and view.standing(self.me) == self.ring.attempt
+        if standing or not self.ring.established:
             return
         if self._asked is not None and self._asked.epoch == view.epoch:
             return
         assert self.copy is not None
         self._asked = view
         self._attempt += 1
+        self.ring.attempt = self._attempt
         have = self.copy.begin_synchronisation()
         self._sends.append((view.master, Join(self.queue_id, view.epoch, view.version, self._attempt, have)))
 
@@ -270,22 +274,29 @@ class Replica:
         self._propose()
 
     def _propose(self) -> None:
-        """Take mirrors that have caught up one step further."""
-        view = self.view
-        caught_up = {
+        """Take mirrors that have caught up one step further, and back those that have begun again."""
+        view, sessions = self.view, self.sessions
+        joining = {name: view.standing(name) for name in view.joining}
+        fallen = {
             name
-            for name, session in self.sessions.items()
-            if session.done and name not in view.in_sync and name not in view.joining
+            for name, session in sessions.items()
+            if view.counts(name) and session.attempt != view.standing(name)
         }
-        safe = {
-            name for name in view.joining if self.ring.completed.durable >= self._counts_from.get(name, 0)
-        }
-        if safe and self.ring.heard_all_round:
-            in_sync, joining = view.in_sync | safe, view.joining - safe
-            self._proposals.append(view._replace(version=view.version + 1, in_sync=in_sync, joining=joining))
+        caught_up = {name for name, session in sessions.items() if session.done and not view.counts(name)}
+        safe = {name for name in joining if self.ring.completed.durable >= self._counts_from.get(name, 0)}
+        if fallen:
+            self._proposals.append(
+                view.with_standing(
+                    view.in_sync - fallen, {n: at for n, at in joining.items() if n not in fallen}
+                )
+            )
+        elif safe and self.ring.heard_all_round:
+            arrived = {name: at for name, at in joining.items() if name not in safe}
+            after = view.with_standing(view.in_sync | safe, arrived)
+            self._proposals.append(after)
         elif caught_up:
-            joining = view.joining | caught_up
-            self._proposals.append(view._replace(version=view.version + 1, joining=joining))
+            attempts = {name: sessions[name].attempt for name in caught_up}
+            self._proposals.append(view.with_standing(view.in_sync, joining | attempts))
 
 
 def _stored(message: Message) -> Stored:

@@ -90,10 +90,22 @@ class View(NamedTuple):
     joined: frozenset[tuple[str, int]] = frozenset()
     """(member, the version that it joined with): one that died and came back is another member."""
 
+    attempts: frozenset[tuple[str, int]] = frozenset()
+    """(member, attempt): which synchronisation its standing rests on; 0 for those who were born with
+    the queue. A member that has begun again since has lost it, whatever the view says."""
+
     @property
     def master(self) -> str:
         """The member that orders operations."""
         return self.members[0]
+
+    def counts(self, name: str) -> bool:
+        """Do confirms wait for this member?"""
+        return name in self.in_sync or name in self.joining
+
+    def standing(self, name: str) -> int:
+        """The attempt that a member's standing rests on."""
+        return dict(self.attempts).get(name, 0)
 
     def with_members(self, members: tuple[str, ...], *, epoch: int = 0) -> View:
         """The next view, with these members; whoever is new joins with it, whoever left is forgotten."""
@@ -103,7 +115,19 @@ class View(NamedTuple):
         joined = frozenset(
             (name, known.get(name, 0) if name in self.members else version) for name in members
         )
-        return View(epoch or self.epoch, version, members, self.in_sync & there, self.joining & there, joined)
+        attempts = frozenset((name, attempt) for name, attempt in self.attempts if name in there)
+        in_sync, joining = self.in_sync & there, self.joining & there
+        return View(epoch or self.epoch, version, members, in_sync, joining, joined, attempts)
+
+    def with_standing(self, in_sync: frozenset[str], joining: dict[str, int]) -> View:
+        """The next view, with these synchronised and these joining, each by its attempt."""
+        attempts = {name: self.standing(name) for name in in_sync} | joining
+        return self._replace(
+            version=self.version + 1,
+            in_sync=in_sync,
+            joining=frozenset(joining),
+            attempts=frozenset(attempts.items()),
+        )
 
     def rejoined(self, name: str) -> View:
         """The next view, in which a member that came back is the youngest, and is not synchronised."""
@@ -152,6 +176,9 @@ class Ring:
         """Master only."""
         self.start = received
         """It has the operations behind this one; what came before is for synchronisation to bring."""
+        self.attempt = 0
+        """The synchronisation that this member's copy rests on. While a view counts on an earlier one, it
+        holds the marks back: it has begun again and lacks what it once had."""
         self.fresh = True
         """It has not heard a lap yet, and takes the first one's start as its own."""
         self._log: deque[Operation] = deque()
@@ -317,7 +344,9 @@ class Ring:
             return UNKNOWN, UNKNOWN, UNKNOWN
         everyone, received, durable = self._left
         everyone = min(everyone, self.received)
-        if self.me in self.view.in_sync or self.me in self.view.joining:
+        if self.view.counts(self.me):
+            if self.view.standing(self.me) != self.attempt:
+                return everyone, 0, 0
             received, durable = min(received, self.received), min(durable, self.durable)
         return everyone, received, durable
 
