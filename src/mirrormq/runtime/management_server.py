@@ -19,7 +19,7 @@ from mirrormq.channels.channel import METHODS, Channel
 from mirrormq.config.settings import Address, Settings
 from mirrormq.connections.peer import Peer, is_loopback
 from mirrormq.control.node import LiveObjects
-from mirrormq.errors import ConfigurationError, ResourceError
+from mirrormq.errors import ConfigurationError, InternalError
 from mirrormq.management.application import Application
 from mirrormq.management.seam import DirectChannel
 from mirrormq.management.statistics import Statistics
@@ -118,7 +118,7 @@ class SocketlessChannel:
         try:
             await asyncio.wait_for(self._answer, ANSWER_TIMEOUT_S)
         except TimeoutError:
-            raise ResourceError("no answer in time") from None
+            raise InternalError("no answer in time") from None
 
     async def declare_queue(
         self, name: str, *, durable: bool, auto_delete: bool, arguments: Mapping[str, Any]

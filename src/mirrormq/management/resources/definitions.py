@@ -6,80 +6,99 @@ RabbitMQ's: what does not survive a restart is in it too, except exclusive queue
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
 
 from mirrormq.auth.limits import MAX_QUEUES, UNLIMITED
-from mirrormq.control.definitions import export_definitions, import_definitions
+from mirrormq.control.definitions import import_definitions
 from mirrormq.control.tables import plain_arguments
+from mirrormq.control.verbs.parameters import parameter_rows
 from mirrormq.management import access
 from mirrormq.management.answers import bad_request, encode, missing
 from mirrormq.management.call import Call, Done, Raw
-from mirrormq.management.listing import only_columns
+from mirrormq.management.listing import SLICE_ROWS, only_columns
+from mirrormq.management.resources import policies, users
 from mirrormq.management.routing import Route
+from mirrormq.metadata import records
 from mirrormq.metadata.state import State
+
+T = TypeVar("T")
 
 OF_A_VHOST = ("parameters", "policies", "queues", "exchanges", "bindings")
 NAMELESS = ("queues", "exchanges", "bindings")
 """In the definitions of one vhost these do not say which."""
 
 
-def _document(call: Call) -> dict[str, Any]:
-    settings = call.node.settings
-    found = export_definitions(call.state, settings.product_version)
+async def _document(call: Call) -> dict[str, Any]:
+    settings, state = call.node.settings, call.state
     return {
         "rabbit_version": settings.product_version,
         "rabbitmq_version": settings.product_version,
         "product_name": settings.product,
         "product_version": settings.product_version,
-        **{name: found[name] for name in ("users",)},
-        "vhosts": [{"name": vhost["name"]} for vhost in found["vhosts"]],
-        **{
-            name: found[name]
-            for name in ("permissions", "topic_permissions", "parameters", "global_parameters", "policies")
-        },
-        **_declared(call.state),
+        "users": await _rows(state.users, users.row),
+        "vhosts": await _rows(state.vhosts, lambda vhost: {"name": vhost.name}),
+        "permissions": await _rows(state.permissions, msgspec.structs.asdict),
+        "topic_permissions": await _rows(state.topic_permissions, msgspec.structs.asdict),
+        "parameters": parameter_rows(state),
+        "global_parameters": await _rows(state.global_parameters, msgspec.structs.asdict),
+        "policies": await _rows(state.policies, policies.row),
+        "queues": await _rows(state.queues, _queue),
+        "exchanges": await _rows(state.exchanges, _exchange),
+        "bindings": await _rows(state.bindings, lambda binding: _binding(state, binding)),
     }
 
 
-def _declared(state: State) -> dict[str, Any]:
-    exclusive = {key for key, queue in state.queues.items() if queue.exclusive}
+async def _rows(kept: Mapping[Any, T], row: Callable[[T], dict[str, Any] | None]) -> list[dict[str, Any]]:
+    """In slices, so that everybody else goes on; None is left out."""
+    records_, rows = list(kept.values()), []
+    for start in range(0, len(records_), SLICE_ROWS):
+        made = [row(record) for record in records_[start : start + SLICE_ROWS]]
+        rows += [each for each in made if each is not None]
+        await asyncio.sleep(0)
+    return rows
+
+
+def _queue(queue: records.Queue) -> dict[str, Any] | None:
+    if queue.exclusive:
+        return None
     return {
-        "queues": [
-            {
-                "name": queue.name,
-                "vhost": queue.vhost,
-                "durable": queue.durable,
-                "auto_delete": queue.auto_delete,
-                "arguments": plain_arguments(queue.arguments),
-            }
-            for queue in state.queues.values()
-            if not queue.exclusive
-        ],
-        "exchanges": [
-            {
-                "name": exchange.name,
-                "vhost": exchange.vhost,
-                "type": exchange.kind,
-                "durable": exchange.durable,
-                "auto_delete": exchange.auto_delete,
-                "internal": exchange.internal,
-                "arguments": plain_arguments(exchange.arguments),
-            }
-            for exchange in state.exchanges.values()
-            if exchange.name and not exchange.name.startswith("amq.")
-        ],
-        "bindings": [
-            {
-                "source": binding.source,
-                "vhost": binding.vhost,
-                "destination": binding.destination,
-                "destination_type": binding.destination_kind,
-                "routing_key": binding.routing_key,
-                "arguments": plain_arguments(binding.arguments),
-            }
-            for binding in state.bindings.values()
-            if binding.destination_kind != "queue" or (binding.vhost, binding.destination) not in exclusive
-        ],
+        "name": queue.name,
+        "vhost": queue.vhost,
+        "durable": queue.durable,
+        "auto_delete": queue.auto_delete,
+        "arguments": plain_arguments(queue.arguments),
+    }
+
+
+def _exchange(exchange: records.Exchange) -> dict[str, Any] | None:
+    if not exchange.name or exchange.name.startswith("amq."):
+        return None
+    return {
+        "name": exchange.name,
+        "vhost": exchange.vhost,
+        "type": exchange.kind,
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": plain_arguments(exchange.arguments),
+    }
+
+
+def _binding(state: State, binding: records.Binding) -> dict[str, Any] | None:
+    queue = state.queues.get((binding.vhost, binding.destination))
+    if binding.destination_kind == "queue" and queue is not None and queue.exclusive:
+        return None
+    return {
+        "source": binding.source,
+        "vhost": binding.vhost,
+        "destination": binding.destination,
+        "destination_type": binding.destination_kind,
+        "routing_key": binding.routing_key,
+        "arguments": plain_arguments(binding.arguments),
     }
 
 
@@ -91,14 +110,14 @@ def _answer(call: Call, document: dict[str, Any]) -> Raw:
     return Raw(encode(only_columns(document, call.query)), headers=headers)
 
 
-def export_all(call: Call) -> Raw:
-    return _answer(call, _document(call))
+async def export_all(call: Call) -> Raw:
+    return _answer(call, await _document(call))
 
 
-def export_vhost(call: Call) -> Raw:
+async def export_vhost(call: Call) -> Raw:
     if call.vhost not in call.state.vhosts:
         raise bad_request("vhost_not_found")
-    document = _document(call)
+    document = await _document(call)
     found: dict[str, Any] = {"rabbit_version": document["rabbit_version"]}
     for name in OF_A_VHOST:
         rows = [row for row in document[name] if row["vhost"] == call.vhost]
