@@ -68,24 +68,12 @@ class PreconditionFailed(ChannelError):
     code, name = 406, "PRECONDITION_FAILED"
 
 
-class ContentTooLarge(ChannelError):
-    code, name = 311, "CONTENT_TOO_LARGE"
-
-
 class ConnectionForced(ConnectionError_):
     code, name = 320, "CONNECTION_FORCED"
 
 
-class InvalidPath(ConnectionError_):
-    code, name = 402, "INVALID_PATH"
-
-
 class AccessRefusedConnection(ConnectionError_):
     code, name = 403, "ACCESS_REFUSED"
-
-
-class NotFoundConnection(ConnectionError_):
-    code, name = 404, "NOT_FOUND"
 
 
 class FrameError(ConnectionError_):

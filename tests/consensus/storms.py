@@ -6,6 +6,7 @@ Used by the soak, and by the mutations that show what the soak can see.
 from __future__ import annotations
 
 from mirrormq.consensus import Consensus, ConsensusError, Majority, Reachable
+from mirrormq.consensus.history import Verdict, compare
 from tests.consensus.world import Weather, World
 
 STORM_ROUNDS = 150
@@ -77,24 +78,23 @@ class Storm:
             if node.core is None:
                 world.restart(name)
         world.heal()
-        for _ in range(4 * len(world.names)):
+        for _ in world.names:
             world.run(60)
-            if not self._reset_one():
-                break
+            self._reset_losers()
         self._bring_back_members()
         world.settle()
         for node in world.nodes.values():
             world.kept.caught_up(node)
 
-    def _reset_one(self) -> bool:
-        """Of two that know that they are forked, the later in the alphabet loses."""
+    def _reset_losers(self) -> None:
+        """The node that did most wins every fork. Two sides may have expelled each other, so that neither
+        would ever learn of the other: the operator compares the histories themselves."""
         world = self.world
+        winner = max(world.names, key=lambda name: world[name].state.log.worth)
         for name in world.names:
-            for peer in world[name].forks:
-                if name in world[peer].forks:
-                    world.reset(max(name, peer), min(name, peer))
-                    return True
-        return False
+            mine, theirs = (world[each].state.log.history() for each in (winner, name))
+            if compare(mine, theirs).verdict is Verdict.FORK:
+                world.reset(name, winner)
 
     def _bring_back_members(self) -> None:
         """Nodes that were made to leave may come back."""

@@ -256,7 +256,9 @@ class World:
         return core
 
     def leaders(self) -> list[str]:
-        return [n for n, node in self.nodes.items() if node.core is not None and node.core.role is Role.LEADER]
+        return [
+            n for n, node in self.nodes.items() if node.core is not None and node.core.role is Role.LEADER
+        ]
 
     def leader(self) -> str:
         """The one leader that everyone who is up knows; waits for it."""

@@ -32,7 +32,7 @@ REPLY_DEADLINE_S = 15.0
 FRAME_MAX = 131072
 
 
-class Stopped(Exception):  # noqa: N818 - it stops a script, it is not always an error
+class Stopped(Exception):
     """The script cannot go on: what it waits for will not come."""
 
 

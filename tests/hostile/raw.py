@@ -17,7 +17,7 @@ READ_TIMEOUT_S = 20.0
 PLAIN_PROPERTIES = encode_properties(BasicProperties())
 
 
-class Ended(Exception):  # noqa: N818 - says what happened
+class Ended(Exception):
     """The broker has closed the socket."""
 
 

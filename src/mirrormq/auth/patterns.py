@@ -43,7 +43,7 @@ _PERL_TEXTS = {
 """What `regex` calls an error, and what PCRE does."""
 
 
-class PatternInvalid(Exception):  # noqa: N818 - it says what is wrong
+class PatternInvalid(Exception):
     """The pattern is not a regular expression. PCRE's text, and the octet where it gave up."""
 
     def __init__(self, text: str, position: int) -> None:

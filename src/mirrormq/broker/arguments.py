@@ -62,7 +62,7 @@ def _dead_letter_key(field: Field, arguments: Table) -> None:
 def _max_priority(field: Field, arguments: Table) -> None:
     _non_negative(field, arguments)
     if isinstance(field.value, int) and field.value > PRIORITY_MAX:
-        raise Refused("{max_value_exceeded,%d}" % field.value)
+        raise Refused(f"{{max_value_exceeded,{field.value}}}")
 
 
 def _one_of(*allowed: str, refusal: str) -> Callable[[Field, Table], None]:
@@ -150,14 +150,17 @@ def _check_type(vhost: str, name: str, arguments: Table) -> None:
     if field.kind == "S":
         reason = f"\"unsupported queue type '{_shown(field)}'\""
     if field.kind != "S" or field.value != b"classic":
-        raise PreconditionFailed(f"invalid arg 'x-queue-type' for queue '{name}' in vhost '{vhost}': {reason}")
+        raise PreconditionFailed(
+            f"invalid arg 'x-queue-type' for queue '{name}' in vhost '{vhost}': {reason}"
+        )
 
 
 def _check_dead_letter_exchange(vhost: str, name: str, arguments: Table) -> None:
     field = arguments.get("x-dead-letter-exchange")
     if field is not None and field.kind != "S":
         raise PreconditionFailed(
-            f"invalid type '{type_name(field)}' for arg 'x-dead-letter-exchange' in queue '{name}' in vhost '{vhost}'"
+            f"invalid type '{type_name(field)}' for arg 'x-dead-letter-exchange' "
+            f"in queue '{name}' in vhost '{vhost}'"
         )
 
 

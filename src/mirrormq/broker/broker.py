@@ -154,7 +154,10 @@ class Broker:
         return tuple(sorted(m for m in self.settings.auth_mechanisms if m != sasl.EXTERNAL or peer.tls))
 
     def authenticate(
-        self, credentials: sasl.Credentials, is_loopback: bool, decided: Callable[[records.User | None, str], None]
+        self,
+        credentials: sasl.Credentials,
+        is_loopback: bool,
+        decided: Callable[[records.User | None, str], None],
     ) -> None:
         """Find out whether the client is who it says; `decided` gets the user, or None and the reason."""
         refusal = f"user '{credentials.user}' - invalid credentials"
@@ -192,7 +195,9 @@ class Broker:
 
     def log_error(self, connection: Connection, error: AmqpError, channel: int = 0) -> None:
         """A client's mistake is worth a line."""
-        self.warnings.append(f"error on AMQP connection ({connection.name}), channel {channel}: {error.code} {error.text}")
+        self.warnings.append(
+            f"error on AMQP connection ({connection.name}), channel {channel}: {error.code} {error.text}"
+        )
 
     def alarms_changed(self) -> None:
         """Let publishers go on when no alarm is left; a raised one blocks each when it next publishes."""
@@ -204,13 +209,14 @@ class Broker:
         """Close channels that have kept a delivery for longer than `consumer_timeout`."""
         timeout = self.settings.consumer_timeout_ms
         assert timeout is not None
+        advice = "This timeout value can be configured, see consumers doc guide to learn more"
         for connection in list(self.connections):
             for channel in list(connection.channels.values()):
                 oldest = channel.unacked.oldest_ms
                 if oldest is not None and not channel.closing and self.clock.now_ms - oldest > timeout:
                     late = PreconditionFailed(
-                        f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: "
-                        f"{timeout} ms. This timeout value can be configured, see consumers doc guide to learn more",
+                        f"delivery acknowledgement on channel {channel.number} timed out. "
+                        f"Timeout value used: {timeout} ms. {advice}",
                         class_id=0,
                     )
                     connection.close_channel(channel, late)
@@ -234,7 +240,9 @@ class Broker:
     def connection_refusal(self, user: records.User, vhost: str) -> str | None:
         """Why this user may not have one more connection to this vhost, if so."""
         in_vhost = sum(connection.vhost_name == vhost for connection in self.connections)
-        refusal = access_limits.vhost_connection_refusal(self.metadata.state.vhosts[vhost], user.name, in_vhost)
+        refusal = access_limits.vhost_connection_refusal(
+            self.metadata.state.vhosts[vhost], user.name, in_vhost
+        )
         if refusal is None:
             of_user = sum(connection.user.name == user.name for connection in self.connections)
             refusal = access_limits.user_connection_refusal(user, of_user)
@@ -257,7 +265,8 @@ class Broker:
         elif isinstance(record, records.User):
             self._follow_user(change, record)
         elif isinstance(
-            record, records.Exchange | records.Queue | records.Binding | records.Policy | records.OperatorPolicy
+            record,
+            records.Exchange | records.Queue | records.Binding | records.Policy | records.OperatorPolicy,
         ):
             vhost = self.vhosts.get(record.vhost)
             if vhost is not None:

@@ -13,7 +13,9 @@ from mirrormq.wire.fields import TYPE_NAMES, Table
 from mirrormq.wire.properties import decode_properties, encode_properties
 
 
-def apply(envelope: Envelope, headers: Table, contents: list[bytes]) -> tuple[Envelope, list[str], list[bytes]]:
+def apply(
+    envelope: Envelope, headers: Table, contents: list[bytes]
+) -> tuple[Envelope, list[str], list[bytes]]:
     """All routing keys, and the message as its receivers may see it."""
     hidden = [*envelope.hidden_keys, *header_keys(headers, "BCC")]
     keys = [envelope.routing_key, *header_keys(headers, "CC"), *hidden]
@@ -34,6 +36,10 @@ def header_keys(headers: Table, name: str) -> list[str]:
         return []
     if field.kind != "A" or not isinstance(field.value, list):
         raise PreconditionFailed(
-            f"invalid message: {{unacceptable_type_in_header,\"{name}\",{TYPE_NAMES[field.kind]}}}"
+            f'invalid message: {{unacceptable_type_in_header,"{name}",{TYPE_NAMES[field.kind]}}}'
         )
-    return [entry.value.decode("utf-8", "surrogateescape") for entry in field.value if isinstance(entry.value, bytes)]
+    return [
+        entry.value.decode("utf-8", "surrogateescape")
+        for entry in field.value
+        if isinstance(entry.value, bytes)
+    ]

@@ -48,7 +48,8 @@ def _table(encoded: bytes) -> Table:
 def _check(what: str, where: str, received: str | bool, current: str | bool, *, always: bool = False) -> None:
     if received != current or always:
         raise PreconditionFailed(
-            f"inequivalent arg '{what}' for {where}: received '{_shown(received)}' but current is '{_shown(current)}'"
+            f"inequivalent arg '{what}' for {where}: "
+            f"received '{_shown(received)}' but current is '{_shown(current)}'"
         )
 
 
@@ -63,7 +64,8 @@ def _check_arguments(where: str, received: Table, current: Table, names: tuple[s
             if new is not None and old is not None:
                 _check(name, where, _value(new), _value(old), always=True)
             raise PreconditionFailed(
-                f"inequivalent arg '{name}' for {where}: received {_described(new)} but current is {_described(old)}"
+                f"inequivalent arg '{name}' for {where}: "
+                f"received {_described(new)} but current is {_described(old)}"
             )
 
 
@@ -81,4 +83,8 @@ def _described(field: Field | None) -> str:
 
 
 def _value(field: Field) -> str:
-    return field.value.decode("utf-8", "surrogateescape") if isinstance(field.value, bytes) else value_text(field)
+    return (
+        field.value.decode("utf-8", "surrogateescape")
+        if isinstance(field.value, bytes)
+        else value_text(field)
+    )

@@ -46,7 +46,7 @@ _PLACES_OF_A_VHOST: dict[type, int] = {
     r.Permission: 0, r.TopicPermission: 1, r.Binding: 2, r.Queue: 3, r.Exchange: 4, r.Vhost: 5,
     r.OperatorPolicy: 6, r.Parameter: 7, r.Policy: 8,
 }  # fmt: skip
-"""In which order the records that one command changed are told of; a vhost that goes takes many kinds along."""
+"""In which order the records that one command changed are told of; a vhost takes many kinds along."""
 
 
 def events_of(broker: Broker, written: Written) -> Iterator[Event]:

@@ -76,4 +76,6 @@ def expand(channel: Channel, envelope: Envelope, contents: list[bytes]) -> tuple
     if channel.reply_consumer is None:
         raise PreconditionFailed("fast reply consumer does not exist")
     payload = encode_properties(properties._replace(reply_to=channel.reply_consumer.name))
-    return make_envelope(envelope.publish, payload), [with_properties(content, payload) for content in contents]
+    return make_envelope(envelope.publish, payload), [
+        with_properties(content, payload) for content in contents
+    ]

@@ -261,7 +261,9 @@ class Vhost:
 
 def _live(record: records.Binding) -> Binding:
     return Binding(
-        Destination(record.destination_kind, record.destination), record.routing_key, with_length(record.arguments)
+        Destination(record.destination_kind, record.destination),
+        record.routing_key,
+        with_length(record.arguments),
     )
 
 

@@ -75,11 +75,15 @@ class ContentAssembly:
         if self._publish is None or self._header is not None or weight:
             raise self._unexpected()
         if class_id != BASIC_CLASS:
-            raise self._unexpected(f"expected content header for class 60, got one for class {class_id} instead")
+            raise self._unexpected(
+                f"expected content header for class 60, got one for class {class_id} instead"
+            )
         self._size = self._missing = int.from_bytes(payload[4:12], "big")
         limit = self._channel.broker.settings.max_message_size
         if limit and self._size > limit:
-            too_large = PreconditionFailed(f"message size {self._size} is larger than configured max size {limit}")
+            too_large = PreconditionFailed(
+                f"message size {self._size} is larger than configured max size {limit}"
+            )
             too_large.class_id, too_large.method_id = BASIC_CLASS, methods.BASIC_PUBLISH & 0xFFFF
             self._reset()
             raise too_large

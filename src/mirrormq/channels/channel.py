@@ -188,7 +188,9 @@ class Channel:
             self.user.name, self.vhost.name, exchange, routing_key, access, self.connection.variables
         )
         if not allowed:
-            raise AccessRefused(refusals.topic_refused(routing_key, exchange, self.vhost.name, self.user.name))
+            raise AccessRefused(
+                refusals.topic_refused(routing_key, exchange, self.vhost.name, self.user.name)
+            )
 
     def check_user_id(self, claimed: str) -> None:
         """The user_id property must be the user's own name, unless it may impersonate."""

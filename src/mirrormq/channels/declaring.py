@@ -90,7 +90,9 @@ def exchange_delete(channel: Channel, method: methods.ExchangeDelete) -> None:
     name = strip(method.exchange)
     refuse_default(name)
     if name.startswith("amq."):
-        raise AccessRefused(f"deletion of system exchange '{name}' in vhost '{channel.vhost.name}' not allowed")
+        raise AccessRefused(
+            f"deletion of system exchange '{name}' in vhost '{channel.vhost.name}' not allowed"
+        )
     channel.check_permission("exchange", name, "configure")
     if channel.vhost.find_exchange(name) is None:
         answer(channel, method.nowait, methods.encode_exchange_delete_ok())

@@ -29,7 +29,7 @@ class Ends(NamedTuple):
     server_port: int
 
 
-class Incomplete(Exception):  # noqa: N818 - says what happened
+class Incomplete(Exception):
     """More bytes are needed: at least `missing`, and never more than belong to the header."""
 
     def __init__(self, missing: int) -> None:
@@ -37,7 +37,7 @@ class Incomplete(Exception):  # noqa: N818 - says what happened
         self.missing = missing
 
 
-class ProxyHeaderInvalid(Exception):  # noqa: N818 - says what happened
+class ProxyHeaderInvalid(Exception):
     """The connection does not start with a PROXY header."""
 
 

@@ -7,8 +7,6 @@ ConsensusError
 └── UnsafeTruncation   a bug or a damaged disk: the node stops rather than forget what it applied
 """
 
-# ruff: noqa: N818 - the names say what is wrong; the base class says that it is an error
-
 from __future__ import annotations
 
 

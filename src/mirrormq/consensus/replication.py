@@ -117,6 +117,8 @@ class Replication:
     def flush(self) -> None:
         """Make the messages that are due."""
         for peer, progress in self.followers.items():
+            if peer in self._state.forks.known and progress.mode is not Mode.PROBE:
+                progress.probe(self._state.log.last)
             if progress.mode is Mode.STREAM:
                 self._stream(peer, progress)
             elif not progress.asked:
@@ -145,10 +147,10 @@ class Replication:
         state, log = self._state, self._state.log
         previous = progress.next - 1
         writer = log.writer(previous)
-        if writer is None or previous < log.offset:
-            return False
         probing = progress.mode is Mode.PROBE
         empty = empty or peer in state.forks.known
+        if writer is None or (previous < log.offset and not empty):
+            return False
         entries = () if empty else log.batch(previous, state.settings.append_bytes_max)
         history = log.history() if probing else None
         state.send(peer, Append(state.term, previous, *writer, entries, log.commit, history))
@@ -166,7 +168,7 @@ class Replication:
             judged = state.forks.judge(sender, reply.history)
             common = judged.common
             if judged.verdict is Verdict.FORK:
-                return self._reprobe(sender)
+                return None  # it is shown our history with each heartbeat, and nothing else
             if state.leading and judged.verdict is Verdict.FOLLOW and common < state.log.last:
                 return state.follow(max(state.term, reply.term), None)
         if reply.term > state.term:
@@ -183,13 +185,6 @@ class Replication:
         if not progress.stale_refusal(reply.index):
             progress.probe(max(common, progress.match) + 1)
         return None
-
-    def _reprobe(self, sender: str) -> None:
-        """A forked peer is shown our history with each heartbeat, and nothing else."""
-        progress = self.followers.get(sender)
-        if progress is not None and progress.mode is not Mode.PROBE:
-            progress.probe(self._state.log.last)
-            progress.asked = True
 
     def chunk_wanted(self, sender: str, reply: ChunkReply) -> None:
         state, progress = self._state, self.followers.get(sender)

@@ -18,7 +18,7 @@ from mirrormq.control.protocol import (
 )
 
 
-class NodeUnreachable(ControlError):  # noqa: N818 - it says what is wrong
+class NodeUnreachable(ControlError):
     """Nobody answers at the control socket."""
 
 

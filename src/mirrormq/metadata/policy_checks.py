@@ -33,7 +33,7 @@ OPERATOR_KEYS = frozenset(
 _MAX_AGE = regex.compile(r"[0-9]+[YMDhms]")
 
 
-class PolicyInvalid(Exception):  # noqa: N818 - it says what is wrong
+class PolicyInvalid(Exception):
     """The text behind RabbitMQ's "Validation failed"; one line for each complaint."""
 
 

@@ -71,7 +71,9 @@ class Message:
 
     __slots__ = ("body_size", "envelope", "expires_at", "frames", "position", "redelivered", "sequence")
 
-    def __init__(self, envelope: Envelope, frames: bytes, expires_at: int = NEVER, body_size: int = -1) -> None:
+    def __init__(
+        self, envelope: Envelope, frames: bytes, expires_at: int = NEVER, body_size: int = -1
+    ) -> None:
         self.envelope = envelope
         self.frames = frames
         self.body_size = body_size if body_size >= 0 else int.from_bytes(frames[11:19], "big")

@@ -62,7 +62,12 @@ class Queue:
     """One live queue."""
 
     def __init__(
-        self, vhost: str, name: str, settings: QueueSettings, backing: BackingQueue, surroundings: Surroundings
+        self,
+        vhost: str,
+        name: str,
+        settings: QueueSettings,
+        backing: BackingQueue,
+        surroundings: Surroundings,
     ) -> None:
         self.vhost = vhost
         self.name = name
@@ -155,7 +160,9 @@ class Queue:
     def congested(self) -> bool:
         """Consumers are at work and have more waiting for them than they need: publishers may rest."""
         backing = self.backing
-        plenty = backing.ready_count > limits.CONGESTED_MESSAGES or backing.ready_bytes > limits.CONGESTED_BYTES
+        plenty = (
+            backing.ready_count > limits.CONGESTED_MESSAGES or backing.ready_bytes > limits.CONGESTED_BYTES
+        )
         return plenty and bool(self.consumers.all)
 
     def flushed(self) -> None:

@@ -3,8 +3,8 @@
 **One connection per pair.** Both nodes of a pair dial, since either may have started first. When two
 connections cross, the one dialled by the node with the smaller name stays, by three rules:
 
-1. A dialler that has got a link meanwhile gives up before it proves anything. So a proof from a dialler
-   says: when I sent this I had no link to you.
+1. When a link opens, an own dial that is still shaking hands is given up. So a proof from a dialler says:
+   when I sent this I had no link to you.
 2. A node with the smaller name that is shaking hands as dialler refuses the other's proof as *crossing*.
 3. A node that has a link and gets a good proof on another connection replaces the link, because by rule 1 the
    peer has lost it; unless the peer's hello was read before the link opened and the link is its own
@@ -207,9 +207,9 @@ class Interlink:
 
     def _objection(self, link: Link, peer: Identity) -> str | None:
         """May this link become the one link with its peer? See the rules on top."""
-        existing = self._links.get(peer.name)
         if link.dialled:
-            return None if existing is None else CROSSING
+            return None
+        existing = self._links.get(peer.name)
         if self.options.identity.name < peer.name:
             dialler = self._diallers.get(peer.name)
             if dialler is not None and dialler.attempt is not None and existing is None:

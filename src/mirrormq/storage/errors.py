@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from mirrormq.errors import DamageError
 
 
-class JournalFailed(Exception):  # noqa: N818 - says what happened
+class JournalFailed(Exception):
     """The disk refused a write or a sync. The journal stays failed; the node must stop."""
 
 
-class DamagedMessages(DamageError):  # noqa: N818 - says what happened
+class DamagedMessages(DamageError):
     """`load` met records that cannot be trusted; `sequences` names them, the others are fine."""
 
     def __init__(self, queue_id: int, sequences: Sequence[int]) -> None:

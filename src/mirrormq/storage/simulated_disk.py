@@ -21,7 +21,7 @@ NameChange = tuple[str | None, str | None, "Content | None"]
 """(name that goes, name that comes, what it names)."""
 
 
-class SimulatedCrash(Exception):  # noqa: N818 - not an error of the code under test
+class SimulatedCrash(Exception):
     """The machine stopped; call `SimulatedDisk.crash` and start again."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from mirrormq.wire.frames import BODY, FRAME_END, FRAME_OVERHEAD, HEAD_SIZE, HEADER
+from mirrormq.wire.frames import FRAME_END, FRAME_OVERHEAD, HEAD_SIZE, HEADER
 
 CONTENT_HEAD = Struct(">BHIHHQ").unpack_from
 BASIC_CLASS = 60

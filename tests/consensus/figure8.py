@@ -1,0 +1,85 @@
+"""Figure 8 of the Raft paper: why a leader must not count copies of an older term's entries.
+
+A writes x, which only B gets. E, elected without them, writes something else in its place. A leads again
+and spreads x to C, so that a majority has it, but nothing of A's new term. Whoever counted x as
+committed now is wrong: E may still be elected by C and D, and overwrite it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mirrormq.consensus import Consensus, Message, Role, Settings
+from mirrormq.consensus.messages import Append, Nothing, PreVote, Vote
+from tests.consensus.world import World
+
+Drop = Callable[[str, str, Message], bool]
+SETTINGS = Settings(append_bytes_max=1, inflight_max=4)
+"""One entry a message, so that an old one can pass without the new one."""
+
+
+def figure_8(node_type: type[Consensus]) -> None:
+    """Play it; the world's checkers object if x was committed."""
+    world = World("ABCDE", settings=SETTINGS, node_type=node_type)
+    elect(world, "A")
+    world.settle()
+    world.drop = only_entries_to("B")
+    world.propose("A")
+    index = world["A"].state.log.last
+    world.until(lambda: world["B"].state.log.last == index, 5)
+    world.crash("A")
+    world.crash("B")
+    elect(world, "E", entries_to="")
+    world.propose("E")
+    world.crash("E")
+    world.restart("A")
+    world.restart("B")
+    elect(world, "A", entries_to="")
+    world.drop = without_the_new_term(world, "C")
+    world.until(lambda: world["C"].state.log.last == index, 20)
+    world.run(3)
+    world.crash("A")
+    world.crash("B")
+    world.restart("E")
+    world.drop = lambda sender, to, message: sender in "AB"
+    world.until(lambda: world["E"].role is Role.LEADER)
+    world.drop = lambda sender, to, message: False
+    for name in "AB":
+        world.restart(name)
+    world.settle()
+
+
+def elect(world: World, name: str, entries_to: str | None = None) -> None:
+    """Make a node lead, and nobody else, while entries reach only some."""
+    if entries_to is not None:
+        withheld = only_entries_to(entries_to)
+        world.drop = lambda sender, to, message: (
+            withheld(sender, to, message) or (isinstance(message, PreVote | Vote) and sender != name)
+        )
+
+    def leads() -> bool:
+        if world[name].role is Role.FOLLOWER:
+            world[name].campaign()
+            world.pump(world.nodes[name])
+        return world.leaders() == [name]
+
+    world.until(leads)
+
+
+def only_entries_to(names: str) -> Drop:
+    def drop(sender: str, to: str, message: Message) -> bool:
+        return isinstance(message, Append) and bool(message.entries) and to not in names
+
+    return drop
+
+
+def without_the_new_term(world: World, names: str) -> Drop:
+    """Old entries pass to some; the new leader's first one is dropped wherever it would be accepted."""
+
+    def drop(sender: str, to: str, message: Message) -> bool:
+        if not isinstance(message, Append) or not message.entries:
+            return False
+        fresh = any(isinstance(e.payload, Nothing) and e.term == message.term for e in message.entries)
+        return to not in names or (fresh and world[to].state.log.last >= message.previous)
+
+    return drop

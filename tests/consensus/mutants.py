@@ -1,0 +1,102 @@
+"""The core with one thing broken at a time, to show that somebody would notice."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mirrormq.consensus import Consensus, Ready
+from mirrormq.consensus.elections import Elections
+from mirrormq.consensus.forks import Forks
+from mirrormq.consensus.history import Comparison, History, Verdict, common_index
+from mirrormq.consensus.messages import Command, PreVote, Vote, VoteReply
+from mirrormq.consensus.proposals import AppliedOnce, Proposals
+from mirrormq.consensus.replication import Replication
+
+
+class ForgetsVotes(Consensus):
+    """The vote is not persisted."""
+
+    def ready(self) -> Ready:
+        ready = super().ready()
+        if ready.hard_state is not None:
+            ready.hard_state = msgspec.structs.replace(ready.hard_state, vote=None)
+        return ready
+
+
+class CountsAnything(Replication):
+    def countable(self, index: int) -> bool:
+        return True
+
+
+class CountsOldTerms(Consensus):
+    """Entries of earlier terms are committed by counting."""
+
+    replication_type = CountsAnything
+
+
+class PlainOrder(Forks):
+    def judge(self, peer: str, theirs: History) -> Comparison:
+        mine = self._state.log.history()
+        verdict = Verdict.FOLLOW if theirs.rank >= mine.rank else Verdict.LEAD
+        return Comparison(verdict, common_index(mine, theirs))
+
+
+class IgnoresBranches(Consensus):
+    """Logs are compared as in plain Raft; the last guard still stands."""
+
+    forks_type = PlainOrder
+
+
+class MergesSilently(IgnoresBranches):
+    """And without the last guard."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self.state.log.guard = lambda index: None  # type: ignore[method-assign]
+
+
+class NeverSyncs(Consensus):
+    """Entries are acknowledged before they are safe."""
+
+    def ready(self) -> Ready:
+        ready = super().ready()
+        ready.must_sync = False
+        return ready
+
+
+class Forgetful(AppliedOnce):
+    def has(self, origin: str, number: int) -> bool:
+        return False
+
+    def add(self, command: Command, index: int) -> bool:
+        super().add(command, index)
+        return True
+
+
+class ForgetfulProposals(Proposals):
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self.applied = Forgetful(self.applied.rows())
+
+
+class AppliesTwice(Consensus):
+    """Duplicates are not recognised."""
+
+    proposals_type = ForgetfulProposals
+
+
+class Gullible(Elections):
+    def asked_early(self, sender: str, question: PreVote) -> None:
+        state = self._state
+        granted = question.term > state.term and not self._content(sender)
+        term = question.term if granted else state.term
+        state.send(sender, VoteReply(term, granted, True, state.log.history()))
+
+    def _may_vote(self, sender: str, request: Vote, verdict: Verdict) -> bool:
+        return self._state.vote in (None, sender) and request.term == self._state.term
+
+
+class VotesForAnyone(Consensus):
+    """The candidate's log is not looked at."""
+
+    elections_type = Gullible
