@@ -1,7 +1,7 @@
 """Figure 8 of the Raft paper: why a leader must not count copies of an older term's entries.
 
 A writes x, which only B gets. E, elected without them, writes something else in its place. A leads again
-and spreads x to C, so that a majority has it, but nothing of A's new term. Whoever counted x as
+and spreads x to C and D, so that a majority has it, but nothing of A's new term. Whoever counted x as
 committed now is wrong: E may still be elected by C and D, and overwrite it.
 """
 
@@ -35,8 +35,8 @@ def figure_8(node_type: type[Consensus]) -> None:
     world.restart("A")
     world.restart("B")
     elect(world, "A", entries_to="")
-    world.drop = without_the_new_term(world, "C")
-    world.until(lambda: world["C"].state.log.last == index, 20)
+    world.drop = without_the_new_term(world, "CD")
+    world.until(lambda: world["C"].state.log.last == world["D"].state.log.last == index, 20)
     world.run(3)
     world.crash("A")
     world.crash("B")

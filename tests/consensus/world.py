@@ -67,10 +67,11 @@ class World:
         seed: int = 0,
         node_type: type[Consensus] = Consensus,
         settings: Settings = SMALL,
-        weather: Weather = Weather(),
+        weather: Weather | None = None,
     ) -> None:
         self.random = random.Random(seed)
-        self.rule, self.node_type, self.settings, self.weather = rule, node_type, settings, weather
+        self.rule, self.node_type, self.settings = rule, node_type, settings
+        self.weather = weather or Weather()
         self.names = list(names)
         self.now = 0
         self.group: dict[str, int] = {}
@@ -261,13 +262,16 @@ class World:
         ]
 
     def leader(self) -> str:
-        """The one leader that everyone who is up knows; waits for it."""
+        """The one leader that everyone who is up knows, and that has committed something; waits for it."""
         self.until(self._agreed)
         return self.leaders()[0]
 
     def _agreed(self) -> bool:
         known = {node.core.leader for node in self.nodes.values() if node.core is not None}
-        return len(known) == 1 and known == set(self.leaders())
+        if len(known) != 1 or known != set(self.leaders()):
+            return False
+        core = self[self.leaders()[0]]
+        return core.state.log.writer(core.commit_index) == core.state.run.writer
 
     def settle(self, *names: str) -> None:
         """Wait until the nodes (all, if none is named) have applied the same and know it."""

@@ -1,0 +1,217 @@
+"""Two sides of a partition that both go on: found out, kept apart, healed only by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrormq.consensus import Forked, Majority, Reachable, Role
+from mirrormq.consensus.history import NOTHING, History, Run, Verdict, common_index, compare
+from tests.consensus.test_beyond_the_paper import others
+from tests.consensus.world import World
+
+
+def cluster(names: str, seed: int = 0) -> World:
+    """Nodes that have agreed on one entry."""
+    world = World(names, rule=Reachable, seed=seed)
+    world.write(world.leader())
+    world.settle()
+    return world
+
+
+def forks(world: World, name: str) -> list[Forked]:
+    return [fork for ready in world.nodes[name].ready_log for fork in ready.forks]
+
+
+def test_of_two_nodes_one_goes_on_alone_and_the_other_catches_up() -> None:
+    world = cluster("AB")
+    world.crash("B")
+    world.tell_reachable()
+    for _ in range(5):
+        world.write("A")
+    assert not world["A"].whole
+    world.restart("B")
+    world.tell_reachable()
+    world.until(lambda: world.equal() and world["A"].whole)
+    assert not forks(world, "A") + forks(world, "B")
+
+
+def test_without_a_word_from_the_detector_nobody_goes_on_alone() -> None:
+    world = cluster("AB")
+    world.crash("B")
+    world.run(100)
+    assert not world.leaders()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_nodes_that_both_did_something_are_forked_until_one_is_reset(seed: int) -> None:
+    world = cluster("AB", seed)
+    common = world["A"].commit_index
+    world.partition()
+    mine, theirs = world.write("A"), world.write("B")
+    world.heal()
+    world.run(60)
+    for name, peer in ("AB", "BA"):
+        [fork] = forks(world, name)
+        assert (fork.peer, fork.common) == (peer, common)
+        assert fork.branch != fork.peer_branch
+        assert world[name].role is Role.LEADER
+    assert theirs not in world.nodes["A"].machine
+    assert mine not in world.nodes["B"].machine
+    world.write("A")
+    world.reset("B", "A")
+    world.settle()
+    assert mine in world.nodes["B"].machine
+    assert theirs not in world.nodes["B"].machine
+    world.until(lambda: not world["A"].forks)
+    assert any("B" in ready.healed for ready in world.nodes["A"].ready_log)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_three_nodes_the_lonely_one_is_forked_from_the_majority(seed: int) -> None:
+    world = cluster("ABC", seed)
+    lonely = "ABC"[seed % 3]
+    rest = others(world, lonely)
+    world.partition("".join(rest))
+    mine, theirs = world.write(lonely), world.write(rest[0])
+    world.heal()
+    world.run(60)
+    assert set(world[lonely].forks) == set(rest)
+    assert set(world.leaders()) & set(rest)
+    world.write(lonely)
+    world.write(rest[1])
+    world.reset(lonely, rest[0])
+    world.settle()
+    assert all(theirs in node.machine and mine not in node.machine for node in world.nodes.values())
+
+
+def test_a_side_that_did_nothing_follows_the_other_by_itself() -> None:
+    """Both elect a leader and open a branch; only one writes."""
+    for writer, idle in ("AB", "BA"):
+        world = cluster("AB")
+        world.partition()
+        world.until(lambda world=world: len(world.leaders()) == 2)
+        key = world.write(writer)
+        world.heal()
+        world.settle()
+        assert key in world.nodes[idle].machine
+        assert not forks(world, "A") + forks(world, "B")
+
+
+def test_the_idle_side_follows_even_if_its_term_ran_ahead() -> None:
+    world = cluster("AB")
+    world.partition()
+    world.write("A")
+    for _ in range(4):
+        world["B"].state.elections.campaign()
+        world.pump(world.nodes["B"])
+    assert world["B"].term > world["A"].term + 2
+    world.heal()
+    world.settle()
+    assert not forks(world, "A") + forks(world, "B")
+
+
+def test_two_sides_that_both_did_nothing_become_one() -> None:
+    world = cluster("ABCD")
+    world.partition("AB", "CD")
+    world.until(lambda: len(world.leaders()) == 2)
+    world.heal()
+    world.until(lambda: world.equal() and world[world.leader()].whole)
+
+
+def test_a_fork_survives_restarts_of_both_sides() -> None:
+    world = cluster("AB")
+    world.partition()
+    world.write("A")
+    world.write("B")
+    for name in "AB":
+        world.crash(name)
+    for name in "AB":
+        world.restart(name)
+    world.heal()
+    world.until(lambda: world["A"].forks and world["B"].forks)
+
+
+def test_an_unwritten_majority_is_not_forked_by_an_uncommitted_tail() -> None:
+    """Plain Raft under the other rule: an old leader's tail is dropped, nobody is told of a fork."""
+    world = cluster("ABC")
+    old = world.leader()
+    rest = others(world, old)
+    world.partition(old, "".join(rest), tell=False)
+    world.propose(old)
+    world.until(lambda: set(world.leaders()) & set(rest))
+    world.write(rest[0])
+    world.group = {}
+    world.settle()
+    assert not any(forks(world, name) for name in world.names)
+
+
+def test_a_leader_needs_a_new_election_to_need_fewer() -> None:
+    world = cluster("ABC")
+    leader = world.leader()
+    term, commit = world[leader].term, world[leader].commit_index
+    world.partition(leader, tell=False)
+    world.propose(leader)
+    world.run(3)
+    assert (world[leader].term, world[leader].commit_index) == (term, commit)
+    world.tell(leader)
+    assert world[leader].term > term
+    assert world[leader].commit_index > commit
+    assert not world[leader].whole
+
+
+def test_two_clusters_never_take_each_other_for_a_part() -> None:
+    ours, theirs = Run(0, 1, 0, True), Run(0, 2, 0, True)
+    judged = compare(History((ours,), 3, 3), History((theirs,), 5, 5))
+    assert (judged.verdict, judged.common) == (Verdict.FORK, NOTHING)
+
+
+def test_a_joining_node_lacks_everything_and_follows_anyone() -> None:
+    empty = History((), NOTHING, NOTHING)
+    assert compare(empty, History((Run(0, 1, 0, True),), 3, 3)).verdict is Verdict.FOLLOW
+    assert compare(History((Run(0, 1, 0, True),), 0, 0), empty).verdict is Verdict.LEAD
+
+
+def test_reachable_names_everyone_while_a_majority_is_there() -> None:
+    voters = frozenset("ABCDE")
+    assert Reachable().electorate(voters, frozenset("ABC"), "A") == voters
+    assert Reachable().electorate(voters, frozenset("B"), "A") == frozenset("AB")
+    assert Reachable().electorate(voters, frozenset(), "A") == frozenset("A")
+    assert Majority().electorate(voters, frozenset(), "A") == voters
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """A log built run by run, out of few writers, so that two of them often share some."""
+    runs, first = [Run(0, 0, 0, True)], 0
+    for _ in range(draw(st.integers(0, 4))):
+        first += draw(st.integers(1, 3))
+        term = runs[-1].term + draw(st.integers(1, 2))
+        partial = draw(st.booleans())
+        branch = draw(st.integers(1, 3)) * 100 + first if partial or not runs[-1].whole else runs[-1].branch
+        runs.append(Run(term, branch, first, not partial))
+    last = first + draw(st.integers(0, 3))
+    return History(tuple(runs), last, draw(st.integers(0, last)))
+
+
+def writers(history: History) -> list[tuple[int, int]]:
+    """The log itself, spelled out entry by entry."""
+    ends = [run.first for run in history.runs[1:]] + [history.last + 1]
+    return [run.writer for run, end in zip(history.runs, ends, strict=True) for _ in range(run.first, end)]
+
+
+@given(histories(), histories())
+def test_the_common_index_is_the_last_place_where_the_writers_agree(one: History, other: History) -> None:
+    pairs = list(zip(writers(one), writers(other), strict=False))
+    agreeing = [index for index, (here, there) in enumerate(pairs) if here == there]
+    assert common_index(one, other) == common_index(other, one) == max(agreeing, default=NOTHING)
+
+
+@given(histories(), histories())
+def test_both_sides_come_to_one_verdict(one: History, other: History) -> None:
+    here, there = compare(one, other).verdict, compare(other, one).verdict
+    if Verdict.FORK in (here, there):
+        assert here is there
+    elif one.rank != other.rank:
+        assert {here, there} == {Verdict.FOLLOW, Verdict.LEAD}

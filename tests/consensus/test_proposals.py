@@ -1,0 +1,132 @@
+"""Proposals may be made anywhere, are sent again to every new leader, and are applied once."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrormq.consensus import Busy, Message, NotLeader, Settings
+from mirrormq.consensus.messages import Command, Forward
+from mirrormq.consensus.proposals import AppliedOnce
+from mirrormq.consensus.settings import ORIGINS_MAX
+from tests.consensus.test_beyond_the_paper import others
+from tests.consensus.world import World
+
+
+def test_a_follower_recognises_its_own_proposal_when_it_is_applied() -> None:
+    world = World("ABC")
+    follower = others(world, world.leader())[0]
+    key = world.propose(follower)
+    world.settle()
+    assert world.nodes[follower].machine == [key]
+    assert not world[follower].state.proposals.outstanding
+
+
+def test_without_a_leader_a_proposal_is_refused() -> None:
+    with pytest.raises(NotLeader) as refusal:
+        World("ABC")["A"].propose(b"")
+    assert refusal.value.leader is None
+
+
+def test_a_forwarded_proposal_survives_its_leader_and_is_applied_once() -> None:
+    """The old leader wrote it and spread it, and died before its origin knew: it is sent again."""
+    world = World("ABC")
+    leader = world.leader()
+    origin = others(world, leader)[0]
+    world.settle()
+    world.drop = lambda sender, to, message: to == origin
+    key = world.propose(origin)
+    world.until(lambda: key in world.nodes[leader].machine, 20)
+    world.crash(leader)
+    world.drop = lambda sender, to, message: False
+    world.until(lambda: key in world.nodes[origin].machine)
+    for _ in range(3):
+        world.write(origin)
+    world.restart(leader)
+    world.settle()
+    assert all(node.machine.count(key) == 1 for node in world.nodes.values())
+
+
+def test_two_copies_in_the_log_are_applied_once() -> None:
+    world = World("A")
+    world.leader()
+    key = world.write("A")
+    log, state = world["A"].state.log, world["A"].state
+    log.write(state.term, state.run.branch, Command("A", key[1], 0, b"again"))
+    world.pump(world.nodes["A"])
+    assert log.applied == log.last
+    assert world.nodes["A"].machine == [key]
+
+
+def test_a_lost_proposal_is_sent_again() -> None:
+    world = World("ABC")
+    follower = others(world, world.leader())[0]
+    lost: list[Message] = []
+
+    def lose_the_first(sender: str, to: str, message: Message) -> bool:
+        if isinstance(message, Forward) and not lost:
+            lost.append(message)
+            return True
+        return False
+
+    world.drop = lose_the_first
+    key = world.propose(follower)
+    world.until(lambda: key in world.nodes[follower].machine, 30)
+    assert lost
+
+
+def test_a_proposal_of_a_former_life_is_never_confused_with_one_of_this() -> None:
+    world = World("ABC")
+    leader = world.leader()
+    follower = others(world, leader)[0]
+    before = world.write(follower)
+    world.crash(follower)
+    world.restart(follower)
+    after = world.write(follower)
+    assert after[1] >> 32 == (before[1] >> 32) + 1
+    world.settle()
+
+
+def test_a_proposal_that_is_in_a_snapshot_is_reported_as_settled() -> None:
+    world = World("ABC")
+    leader = world.leader()
+    origin = others(world, leader)[0]
+    world.settle()
+    world.drop = lambda sender, to, message: to == origin
+    key = world.propose(origin)
+    assert key is not None
+    world.until(lambda: key in world.nodes[leader].machine, 20)
+    for _ in range(10):
+        world.write(leader)
+    world[leader].compact(world[leader].applied_index, world.nodes[leader].state())
+    world.pump(world.nodes[leader])
+    world.drop = lambda sender, to, message: False
+    world.settle()
+    assert [number for ready in world.nodes[origin].ready_log for number in ready.settled] == [key[1]]
+    assert not world[origin].state.proposals.outstanding
+
+
+def test_the_window_of_proposals_is_bounded_and_can_be_freed() -> None:
+    world = World("ABC", settings=Settings(proposals_max=3))
+    follower = others(world, world.leader())[0]
+    numbers = [world[follower].propose(b"") for _ in range(3)]
+    with pytest.raises(Busy):
+        world[follower].propose(b"")
+    world[follower].withdraw(numbers[0])
+    world[follower].propose(b"")
+    with pytest.raises(ValueError, match="too large"):
+        world[follower].propose(bytes(9 * 1024 * 1024))
+
+
+def test_the_table_of_applied_proposals_is_bounded() -> None:
+    table = AppliedOnce(())
+    for number in range(5000):
+        assert table.add(Command("A", number, max(0, number - 10), b""), number)
+        assert not table.add(Command("A", number, 0, b""), number)
+    [row] = table.rows()
+    assert len(row.numbers) == 11
+    for number in range(200):
+        table.add(Command(f"gone-{number}", 1, 0, b""), 5000 + number)
+    table.forget_strangers(("A",))
+    origins = {row.origin for row in table.rows()}
+    assert len(origins) == ORIGINS_MAX + 1
+    assert {"A", "gone-199"} <= origins
