@@ -14,9 +14,9 @@ from tests.management.http import Client
 
 
 @contextmanager
-def managed() -> Iterator[MirrorMQ]:
+def managed(configuration: str = "") -> Iterator[MirrorMQ]:
     """A node of its own; its API opens a moment after its AMQP port."""
-    with MirrorMQ() as broker:
+    with MirrorMQ(configuration=configuration) as broker:
         deadline = time.monotonic() + START_DEADLINE_S
         while not accepts(broker.management_port):
             assert time.monotonic() < deadline, broker.output

@@ -20,7 +20,7 @@ METHOD_NOT_ALLOWED = 405
 INTERNAL_ERROR = 500
 
 
-class Refusal(Exception):  # noqa: N818 - it says what is wrong
+class Refusal(Exception):
     """The request is answered with an error."""
 
     def __init__(

@@ -20,6 +20,7 @@ from mirrormq.management import access
 from mirrormq.management.answers import METHOD_NOT_ALLOWED, Refusal, Silent, bad_request, encode, not_found
 from mirrormq.management.call import Call, Done, Listing, Raw
 from mirrormq.management.listing import chunks, only_columns
+from mirrormq.management.metrics import CONTENT_TYPE, render
 from mirrormq.management.resources import ROUTES
 from mirrormq.management.routing import Route, Router
 from mirrormq.management.seam import ManagedNode
@@ -55,6 +56,9 @@ class Application:
 
     async def _respond(self, request: Request) -> Response:
         raw_path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
+        if raw_path == "/metrics" and request.method in ("GET", "HEAD"):
+            text = render(self._node, self._statistics)
+            return Response(text, headers={**POLICY, "content-type": CONTENT_TYPE})
         if not raw_path.startswith("/api/"):
             raise not_found()
         found = self._router.find(raw_path[len("/api/") :])

@@ -1,0 +1,196 @@
+"""The server itself: logging in, odd names, rates, metrics, long lists under load, stopping."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pika
+import pytest
+
+from mirrormq.management.answers import encode
+from tests.brokers.mirrormq import MirrorMQ
+from tests.management.conftest import managed
+from tests.management.http import Client, part
+
+STALL_MS_MAX = 50.0
+"""What a delivery may wait for somebody's listing."""
+QUEUES = 10_000
+DEADLINE_S = 30.0
+
+
+@pytest.fixture
+def channel(node: MirrorMQ) -> Iterator[pika.adapters.blocking_connection.BlockingChannel]:
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", node.amqp_port))
+    yield connection.channel()
+    connection.close()
+
+
+def test_without_a_login_there_is_a_challenge_and_nothing_else(node: MirrorMQ) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", node.management_port, timeout=30)
+    connection.request("GET", "/api/overview")
+    answer = connection.getresponse()
+    assert (answer.status, answer.read()) == (401, b"")
+    assert answer.headers["www-authenticate"] == 'Basic realm="RabbitMQ Management"'
+
+
+@pytest.mark.parametrize(
+    "header", ["Basic", "Basic !!!", "Basic Z3Vlc3Q=", "Bearer Z3Vlc3Q6Z3Vlc3Q=", "Basic Z3Vlc3Q6"]
+)
+def test_a_login_that_cannot_be_read_or_is_wrong_is_refused(client: Client, header: str) -> None:
+    answer = client.request("GET", "overview", headers={"Authorization": header})
+    assert (answer.status, answer.json["reason"]) == (401, "Login failed")
+
+
+def test_head_and_options_are_answered(client: Client) -> None:
+    head = client.request("HEAD", "whoami")
+    assert (head.status, head.body) == (200, b"")
+    options = client.request("OPTIONS", "queues/%2F/q")
+    assert options.headers["allow"] == "HEAD, GET, PUT, DELETE, OPTIONS"
+
+
+def test_what_is_outside_the_api_is_not_there(client: Client) -> None:
+    assert client.request("GET", "//").status == 404
+    assert client.request("GET", "//apiqueues").status == 404
+
+
+@pytest.mark.parametrize("name", ["a/b", "ü ?#%&+", "<script>", "..", "~"])
+def test_names_may_hold_anything(client: Client, name: str) -> None:
+    path = f"queues/%2F/{part(name)}"
+    assert client.put(path, {}).status == 201
+    assert client.get(path)["name"] == name
+    assert name in [row["name"] for row in client.get("queues?columns=name")]
+    assert client.post(f"bindings/%2F/e/amq.topic/q/{part(name)}", {"routing_key": name}).status == 201
+    (key,) = [row["properties_key"] for row in client.get(f"{path}/bindings") if row["source"] == "amq.topic"]
+    assert client.delete(f"bindings/%2F/e/amq.topic/q/{part(name)}/{key}").status == 204
+    assert client.delete(path).status == 204
+
+
+def test_what_is_not_text_is_shown_with_replacements() -> None:
+    assert (
+        encode({"a\udcff": ["\udcfe", {"deep": "ü\udcfd"}]}).decode()
+        == '{"a\ufffd":["\ufffd",{"deep":"ü\ufffd"}]}'
+    )
+
+
+def test_a_body_without_end_is_refused(client: Client) -> None:
+    answer = client.request("POST", "definitions", raw=b" " * (33 * 1024 * 1024))
+    assert (answer.status, answer.json["error"]) == (400, "bad_request")
+
+
+def test_a_changed_password_counts_at_once(node: MirrorMQ, client: Client) -> None:
+    for password in ("first", "second"):
+        assert client.put("users/moody", {"password": password, "tags": "management"}).status in (201, 204)
+        assert Client(node.management_port, "moody", password).get("whoami")["name"] == "moody"
+    assert Client(node.management_port, "moody", "first").request("GET", "whoami").status == 401
+    assert client.delete("users/moody").status == 204
+    assert Client(node.management_port, "moody", "second").request("GET", "whoami").status == 401
+
+
+def test_a_closed_connection_is_told_the_reason(node: MirrorMQ, client: Client) -> None:
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", node.amqp_port))
+    (row,) = client.get("connections")
+    answer = client.request("DELETE", f"connections/{part(row['name'])}", headers={"X-Reason": "too loud"})
+    assert answer.status == 204
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+        connection.process_data_events(DEADLINE_S)
+    assert "too loud" in closed.value.reply_text
+
+
+def test_rates_follow_what_happens_and_come_to_rest() -> None:
+    with managed("collect_statistics_interval = 200\n") as node:
+        client = Client(node.management_port)
+        connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", node.amqp_port))
+        channel = connection.channel()
+        channel.queue_declare("rated")
+        deadline = time.monotonic() + DEADLINE_S
+        rate = 0.0
+        while rate <= 0:
+            assert time.monotonic() < deadline
+            channel.basic_publish("", "rated", b"x")
+            rate = (
+                client.get("queues/%2F/rated")
+                .get("message_stats", {})
+                .get("publish_details", {"rate": 0})["rate"]
+            )
+        while client.get("queues/%2F/rated")["message_stats"]["publish_details"]["rate"] != 0:
+            assert time.monotonic() < deadline
+        seen = client.get("queues/%2F/rated")
+        assert seen["message_stats"]["publish"] == seen["messages"] > 0
+        published = seen["messages"]
+        assert client.delete("queues/%2F/rated").status == 204
+        while client.get("overview")["queue_totals"].get("messages") != 0:
+            assert time.monotonic() < deadline
+        assert client.get("overview")["message_stats"]["publish"] == published, "what was counted stays"
+        connection.close()
+
+
+def test_metrics_have_rabbitmqs_names_and_no_password(
+    node: MirrorMQ, channel: pika.adapters.blocking_connection.BlockingChannel
+) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", node.management_port, timeout=30)
+    connection.request("GET", "/metrics")
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    assert answer.status == 200 and answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    values = dict(re.findall(r"^(\w+(?:\{.*\})?) (\S+)$", text, re.MULTILINE))
+    assert values["rabbitmq_connections"] == "1" and values["rabbitmq_channels"] == "1"
+    assert values["rabbitmq_alarms_memory_used_watermark"] == "0"
+    assert int(values["rabbitmq_process_resident_memory_bytes"]) > 1_000_000
+    names = re.findall(r"^# TYPE (\w+)", text, re.MULTILINE)
+    assert len(names) == len(set(names)), "a name is declared once"
+
+
+def round_trip_ms(channel: pika.adapters.blocking_connection.BlockingChannel) -> float:
+    start = time.perf_counter()
+    channel.basic_publish("", "ping", b"x")
+    while channel.basic_get("ping", auto_ack=True)[0] is None:
+        continue
+    return (time.perf_counter() - start) * 1000
+
+
+LIST = (
+    "import urllib.request, sys\n"
+    "asked = urllib.request.Request(sys.argv[1], headers={'Authorization': 'Basic Z3Vlc3Q6Z3Vlc3Q='})\n"
+    "print(len(urllib.request.urlopen(asked).read()))"
+)
+"""Another process asks, so that this one's own work does not look like the node's."""
+
+
+@pytest.mark.slow
+def test_listing_ten_thousand_queues_does_not_hold_up_deliveries() -> None:
+    with managed() as node:
+        client = Client(node.management_port)
+        queues = [{"name": f"q{number}", "vhost": "/", "durable": False} for number in range(QUEUES)]
+        assert client.post("definitions", {"queues": queues}).status == 204
+        connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", node.amqp_port))
+        channel = connection.channel()
+        channel.queue_declare("ping")
+        for path in ("queues", "queues?sort=messages", "bindings", "definitions"):
+            address = f"http://127.0.0.1:{node.management_port}/api/{path}"
+            worst = []
+            for _ in range(3):  # the machine may be busy with others; a stall of ours comes every time
+                asking = subprocess.Popen([sys.executable, "-c", LIST, address], stdout=subprocess.PIPE)
+                waits = [round_trip_ms(channel)]
+                while asking.poll() is None:
+                    waits.append(round_trip_ms(channel))
+                assert int(asking.communicate()[0]) > QUEUES * 50
+                worst.append(max(waits))
+            assert min(worst) < STALL_MS_MAX, (path, worst)
+        connection.close()
+
+
+def test_a_node_stops_on_sigterm_while_clients_keep_their_connections() -> None:
+    with managed() as node:
+        kept = http.client.HTTPConnection("127.0.0.1", node.management_port, timeout=30)
+        kept.request("GET", "/api/auth")
+        assert kept.getresponse().read()
+        assert node._process is not None
+        node._process.send_signal(signal.SIGTERM)
+        assert node._process.wait(timeout=DEADLINE_S) == 0
+        assert "has stopped" in node.output
