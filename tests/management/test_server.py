@@ -72,10 +72,8 @@ def test_names_may_hold_anything(client: Client, name: str) -> None:
 
 
 def test_what_is_not_text_is_shown_with_replacements() -> None:
-    assert (
-        encode({"a\udcff": ["\udcfe", {"deep": "ü\udcfd"}]}).decode()
-        == '{"a\ufffd":["\ufffd",{"deep":"ü\ufffd"}]}'
-    )
+    shown = encode({"a\udcff": ["\udcfe", {"deep": "ü\udcfd"}]}).decode()
+    assert shown == '{"a\ufffd":["\ufffd",{"deep":"ü\ufffd"}]}'
 
 
 def test_a_body_without_end_is_refused(client: Client) -> None:
