@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from mirrormq.queues.backing import BackingQueue, QueueStore
+from mirrormq.queues.backing import ANY_BYTES, BackingQueue, QueueStore
 from mirrormq.queues.message import Message
 from mirrormq.replication.operations import Append, Delivered, Operation, Remove
 from mirrormq.replication.ranges import Range, RangeSet, ranges_of
@@ -82,9 +82,17 @@ class MirroredMaster:
 
     # -- what it passes on ----------------------------------------------------------------------
 
-    def fetch(self, limit: int) -> list[Message]:
+    def fetch(self, limit: int, limit_bytes: int = ANY_BYTES) -> list[Message]:
         """Take from the head."""
-        return self._inner.fetch(limit)
+        return self._inner.fetch(limit, limit_bytes)
+
+    def sent(self, messages: Sequence[Message]) -> None:
+        """Contents that the journal has may leave memory."""
+        self._inner.sent(messages)
+
+    def recall(self, messages: Sequence[Message]) -> list[Message]:
+        """The same messages with their contents."""
+        return self._inner.recall(messages)
 
     def peek(self) -> Message | None:
         """The next message."""
