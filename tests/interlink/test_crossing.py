@@ -5,9 +5,14 @@ b dials a through a gate that holds back one of its messages; a dials b directly
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import random
+
 import pytest
 
-from mirrormq.runtime.interlink_dialler import PeerAddress
+from mirrormq.runtime.interlink_dialler import CROSSING, PeerAddress
+from mirrormq.runtime.interlink_link import Link
 from tests.interlink.ends import End, Ping, linked, started, until
 from tests.interlink.gate import Gate
 
@@ -81,3 +86,42 @@ async def test_when_b_alone_has_lost_a_s_connection_it_gets_a_new_one_at_once() 
         b.dial(a)
         assert await until(lambda: len(a.of("up", "b@x")) == 2) < 2
         assert a.of("down", "b@x") == ["replaced by a newer connection"]
+
+
+async def test_a_dial_that_connects_when_there_is_a_link_already_says_nothing() -> None:
+    a, b = End("a@x"), End("b@x")
+    async with started(a, b):
+        b.dial(a)
+        a.dial(b)
+        await until(lambda: linked(a, b))
+        late = Link(b.links, "a@x")
+        await asyncio.get_running_loop().create_connection(lambda: late, "127.0.0.1", a.port)
+        assert await late.settled == CROSSING
+        assert b.of("up", "a@x") == [1] and b.of("down", "a@x") == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_however_connections_break_each_pair_ends_with_one_link_and_a_true_story(seed: int) -> None:
+    chance = random.Random(seed)
+    ends = [End(f"{name}@x") for name in "abc"]
+    async with started(*ends):
+        for one, other in itertools.permutations(ends, 2):
+            one.dial(other)
+        for _ in range(60):
+            end = chance.choice(ends)
+            if end.links.peers:
+                end.links._links[chance.choice(end.links.peers)].end("broken")
+            await asyncio.sleep(chance.choice([0, 0.001, 0.01, 0.1]))
+        pairs = list(itertools.combinations(ends, 2))
+
+        def agreed() -> bool:
+            return linked(*ends) and all(
+                one.links._links[other.name].session_id == other.links._links[one.name].session_id
+                for one, other in pairs
+            )
+
+        await until(agreed)
+        for one, other in itertools.permutations(ends, 2):
+            story = [kind for kind, peer, _ in one.events if peer == other.name and kind in ("up", "down")]
+            assert story == ["up", "down"] * (len(story) // 2) + ["up"]
+            assert one.of("up", other.name) == sorted(set(one.of("up", other.name)))

@@ -7,7 +7,9 @@ take soon (`WRITE_BYTES_PER_TURN`); the rest waits in the lanes, where urgent me
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import struct
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,16 @@ def _bound_kernel_buffers(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.KERNEL_READ_BYTES_MAX)
     if (lowat := getattr(socket, "TCP_NOTSENT_LOWAT", None)) is not None:
         connection.setsockopt(socket.IPPROTO_TCP, lowat, limits.UNSENT_BYTES_MAX)
+
+
+def _reset(transport: asyncio.Transport) -> None:
+    """Close with a RST. A FIN would wait behind what the peer has not acknowledged, and where only one way
+    of the network is cut, that is for ever; a RST goes at once, and both sides know."""
+    connection = transport.get_extra_info("socket")
+    with contextlib.suppress(OSError):
+        if connection is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
 
 
 class Link(asyncio.BufferedProtocol):
@@ -150,7 +162,7 @@ class Link(asyncio.BufferedProtocol):
         self._ended = True
         self._cancel_timeout()
         if self._transport is not None:
-            self._transport.abort()
+            _reset(self._transport)
         self._lanes = Lanes()
         self._interlink.ended(self, reason)
         if not self.settled.done():
