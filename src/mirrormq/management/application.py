@@ -7,6 +7,7 @@ may you, and only then what the handler says.
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import parse_qsl
@@ -49,10 +50,17 @@ class Application:
         request = Request(scope, receive)
         try:
             response = await self._respond(request)
-        except Refusal as refusal:
+        except Exception as error:
+            refusal = error if isinstance(error, Refusal) else self._fault(request, error)
             headers = JSON if refusal.body else POLICY
             response = Response(refusal.body, refusal.status, {**headers, **refusal.headers})
         await response(scope, receive, send)
+
+    def _fault(self, request: Request, error: Exception) -> Refusal:
+        """A mistake of ours costs one request, and is written down."""
+        text = "".join(traceback.format_exception(error))
+        self._node.warn(f"an unexpected error in {request.method} {request.url.path!r}:\n{text}")
+        return Silent()
 
     async def _respond(self, request: Request) -> Response:
         raw_path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
@@ -86,6 +94,8 @@ class Application:
                 answer = await answer
         except ControlError as error:
             raise bad_request(error.text) from None
+        except (ValueError, OverflowError, RecursionError) as error:
+            raise bad_request(str(error)) from None
         finally:
             if method != "GET":
                 self._node.changed()

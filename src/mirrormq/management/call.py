@@ -91,7 +91,7 @@ class Call:
         """The JSON object that was sent; nothing counts as an empty one."""
         try:
             found = msgspec.json.decode(self.content) if self.content.strip() else {}
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise bad_request(unreadable) from None
         if not isinstance(found, dict):
             raise bad_request(unreadable)

@@ -57,5 +57,8 @@ class ManagedNode(Node, Protocol):
     async def authenticate(self, name: str, password: bytes, host: str) -> User | None:
         """The user, if this is the password and the address one they may come from."""
 
+    def warn(self, line: str) -> None:
+        """A line for the log."""
+
     def changed(self) -> None:
         """Something was done that the end of a turn must finish."""

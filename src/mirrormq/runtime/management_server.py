@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_S = 30.0
 """How long a declaration or a confirm may take before the client is told that it did not come."""
 
+CONNECTIONS_MAX = 500
+"""HTTP connections that are served at a time; one more is told 503. Browsers open six each."""
+
 STOP_TIMEOUT_S = 2.0
 """How long requests may go on when the node stops."""
 
@@ -231,6 +234,7 @@ class _Managed:
         self.set_memory_watermark = node.set_memory_watermark
         self.set_disk_free_limit = node.set_disk_free_limit
         self.stop = node.stop
+        self.warn = node.warn
         self.broker = node.broker
         self.started_at_s = node.started_at_s
         self.serving = True
@@ -271,6 +275,7 @@ class ManagementServer:
         config = uvicorn.Config(
             application, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False,
             proxy_headers=False,
+            limit_concurrency=CONNECTIONS_MAX,
         )  # fmt: skip
         config.load()
         self._uvicorn = server = uvicorn.Server(config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import struct
 from typing import Any
 
 from mirrormq.control.tables import plain_arguments
@@ -107,7 +108,7 @@ async def publish(call: Call) -> dict[str, bool]:
         return {"routed": False}
     try:
         properties = encode_properties(_properties(body["properties"]))
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, struct.error) as error:
         raise bad_request(f"properties cannot be used: {error}") from None
     try:
         return {"routed": await call.direct().publish(_name(call), key, properties, payload)}
@@ -139,6 +140,8 @@ def _properties(given: Any) -> BasicProperties:
         if wire_type is None:
             continue
         if wire_type == "table":
+            if not isinstance(value, dict):
+                raise bad_request(["not_object", name])
             values[field] = table_of(value)
         elif wire_type == "shortstr":
             if not isinstance(value, str):
