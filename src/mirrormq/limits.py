@@ -104,14 +104,16 @@ HOUSEKEEPING_BYTES = 4 * 1024 * 1024
 """How often the journal tidies up and how much it reads at once: at most 16 MB/s, some 2 % of a core."""
 
 CONGESTED_MESSAGES = 1024
-CONGESTED_BYTES = 8 * 1024 * 1024
+CONGESTED_BYTES = 2 * 1024 * 1024
 PUBLISHER_CREDIT = 256
-BYTES_PER_CREDIT = 4096
+BYTES_PER_CREDIT = 2 * 1024
 PUBLISHER_REST_S = 0.002
 """When a queue has consumers and more than this ready, a publisher that has added its credit to it is
 not read from until the queue is shorter, at most this long. Without it a publisher with a large
 confirm window outruns a consumer with a smaller prefetch two to one, and the surplus is paged to
-disk and back; with it a publisher of slow consumers still has 100,000 messages a second."""
+disk and back; with it a publisher of slow consumers still has 100,000 messages a second. Of large
+messages a short backlog stays in the processor's cache: 64 KiB bodies passed at 14,500 a second with
+2 MiB, 14,000 with 8 MiB, 4,700 with 32 MiB."""
 
 COLLECTOR_THRESHOLD = 200_000
 """Container objects between two looks for cycles. With Python's 700 the collector took 9 % of the
@@ -120,7 +122,7 @@ time of a busy node and found nothing."""
 COMMIT_POSTPONEMENTS = 8
 """How often a group commit waits for one more look at the sockets while they have input. A look costs
 some microseconds, an fsync 200 to 2,000: with a publisher that sends in slices of 100 messages this
-makes one fsync of five, and persistent throughput twice what it was."""
+makes one fsync of five: 234,000 persistent messages a second instead of 130,000."""
 
 UNJOINED_BYTES_MIN = 16 * 1024
 """From this size on, pieces of output go to the socket as they are: joining them costs more than

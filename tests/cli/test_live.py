@@ -125,9 +125,9 @@ def test_the_watermark_set_here_blocks_publishers_and_frees_them(
     channel.connection.add_on_connection_blocked_callback(lambda *_: blocked.append("blocked"))
     channel.connection.add_on_connection_unblocked_callback(lambda *_: blocked.append("unblocked"))
     channel.queue_declare("alarm")
-    channel.basic_publish("", "alarm", b"x")
     assert ctl("-q", "set_vm_memory_high_watermark", "absolute", "1")[0] == 0
     try:
+        channel.basic_publish("", "alarm", b"x")
         channel.connection.process_data_events(5)
         assert blocked == ["blocked"]
     finally:
