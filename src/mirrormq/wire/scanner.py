@@ -43,6 +43,10 @@ WHOLE_BYTES_MAX = 1024 * 1024
 """The largest body that is waited for in one piece where the client may send frames of any size."""
 
 
+REST_PIECES_MAX = 64
+"""Pieces of an incomplete message; a client that sends single octets must not cost an object for each."""
+
+
 class FrameSink(Protocol):
     """Who takes what the scanner finds."""
 
@@ -69,7 +73,17 @@ class FrameSink(Protocol):
 class Scanner:
     """The read side of one connection after the protocol header."""
 
-    __slots__ = ("_needed", "_rest", "frame_max", "lost", "max_run", "publishing", "sink", "whole_max")
+    __slots__ = (
+        "_needed",
+        "_rest",
+        "_rest_size",
+        "frame_max",
+        "lost",
+        "max_run",
+        "publishing",
+        "sink",
+        "whole_max",
+    )
 
     def __init__(self, sink: FrameSink, frame_max: int, max_run: int = 2048) -> None:
         self.sink = sink
@@ -82,7 +96,9 @@ class Scanner:
         """Publishes may be handed over whole: the connection is open."""
         self.lost = False
         """A frame was too large: where the next one starts is not known, so nothing more is read."""
-        self._rest = b""
+        self._rest: list[bytes | memoryview] = []
+        """What is not complete, in the pieces it came in: copied once, together with what completes it."""
+        self._rest_size = 0
         self._needed = 0
         """How long the rest must become before it is worth looking at; 0 if that is not known."""
 
@@ -95,31 +111,47 @@ class Scanner:
     @property
     def buffered_bytes(self) -> int:
         """How much is waiting for the rest of its frame, or for the sink."""
-        return len(self._rest)
+        return self._rest_size
 
     def feed(self, data: bytes) -> None:
         """Take what the socket gave and pass on every complete frame."""
         if self.lost:
             return
-        rest = self._take_rest()
-        if not rest:
+        if not self._rest_size:
             self._scan(data, 0)
             return
-        missing = self._needed - len(rest)
-        if not 0 < missing < len(data):
-            self._scan(rest + data, 0)
-            return
-        self._scan(rest + data[:missing], 0)
+        missing = self._needed - self._rest_size
+        if missing > len(data) and not self.sink.held:
+            self._keep(data)
+        elif 0 < missing < len(data):
+            self._complete(data, missing)
+        else:
+            self._scan(self._with_rest(data), 0)
+
+    def _complete(self, data: bytes, missing: int) -> None:
+        """The rest and `missing` octets more are worth a look; what follows need not be copied for it."""
+        view = memoryview(data)
+        self._scan(self._with_rest(view[:missing]), 0)
         if self.sink.held or self.lost:
-            self._rest += data[missing:]
-        elif self._rest:
-            self._scan(self._take_rest() + data[missing:], 0)
+            self._keep(view[missing:])
+        elif self._rest_size:
+            self._scan(self._with_rest(view[missing:]), 0)
         else:
             self._scan(data, missing)
 
-    def _take_rest(self) -> bytes:
-        rest, self._rest = self._rest, b""
-        return rest
+    def _keep(self, data: bytes | memoryview) -> None:
+        if len(self._rest) >= REST_PIECES_MAX:
+            self._rest = [b"".join(self._rest)]
+        self._rest.append(data)
+        self._rest_size += len(data)
+
+    def _with_rest(self, data: bytes | memoryview) -> bytes:
+        """All that waits, and this; nothing waits any more."""
+        self._rest.append(data)
+        joined = b"".join(self._rest)
+        self._rest.clear()
+        self._rest_size = 0
+        return joined
 
     def _scan(self, buffer: bytes, position: int) -> None:
         """Pass on the frames from `position` on; what is not complete becomes the rest."""
@@ -160,7 +192,7 @@ class Scanner:
                 sink.frame(kind, channel, buffer[start:end])
         finally:
             if position < size:
-                self._rest = buffer[position:] if position else buffer
+                self._keep(memoryview(buffer)[position:])
 
     def _too_large(self, kind: int, payload_size: int) -> AmqpError:
         self.lost = True
