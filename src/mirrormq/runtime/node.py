@@ -127,7 +127,7 @@ class Node:
         return store
 
     async def start(self) -> None:
-        """Begin to serve clients."""
+        """Begin to serve clients; the plain port opens last, when nothing can fail any more."""
         problem = await self._control.start()
         if problem is not None:
             self._log.warning(problem)
@@ -135,12 +135,12 @@ class Node:
             self._log.warning(warning)
         if self.settings.load_definitions is not None:
             self._load_definitions(self.settings.load_definitions)
-        for address in self.settings.amqp_listeners:
-            self._servers += await listen(self, address, tls=False)
         for address in self.settings.tls_listeners:
             self._servers += await listen(self, address, tls=True)
         if self.settings.management_listener is not None:
             await self._management.start(self.settings.management_listener)
+        for address in self.settings.amqp_listeners:
+            self._servers += await listen(self, address, tls=False)
         self.serving = True
         self._loop.call_later(limits.HOUSEKEEPING_INTERVAL_S, self._housekeeping)
         self._watch_resources()

@@ -74,6 +74,7 @@ class Scanner:
     """The read side of one connection after the protocol header."""
 
     __slots__ = (
+        "_content_at",
         "_needed",
         "_rest",
         "_rest_size",
@@ -99,6 +100,8 @@ class Scanner:
         self._rest: list[bytes | memoryview] = []
         """What is not complete, in the pieces it came in: copied once, together with what completes it."""
         self._rest_size = 0
+        self._content_at = 0
+        """Where in the rest the content of a publish begins, if the rest is one of the simple shape."""
         self._needed = 0
         """How long the rest must become before it is worth looking at; 0 if that is not known."""
 
@@ -123,7 +126,7 @@ class Scanner:
         missing = self._needed - self._rest_size
         if missing > len(data) and not self.sink.held:
             self._keep(data)
-        elif 0 < missing < len(data):
+        elif 0 < missing <= len(data):
             self._complete(data, missing)
         else:
             self._scan(self._with_rest(data), 0)
@@ -131,13 +134,38 @@ class Scanner:
     def _complete(self, data: bytes, missing: int) -> None:
         """The rest and `missing` octets more are worth a look; what follows need not be copied for it."""
         view = memoryview(data)
-        self._scan(self._with_rest(view[:missing]), 0)
+        try:
+            if not self._take_split(view[:missing]):
+                self._scan(self._with_rest(view[:missing]), 0)
+        except AmqpError:
+            self._keep(view[missing:])
+            raise
         if self.sink.held or self.lost:
             self._keep(view[missing:])
         elif self._rest_size:
             self._scan(self._with_rest(view[missing:]), 0)
         else:
             self._scan(data, missing)
+
+    def _take_split(self, last: memoryview) -> bool:
+        """Hand over a publish of the simple shape that came in pieces, of which `last` is the last; its
+        content is put together once, where it will stay. False if it must be looked at as a whole."""
+        at = self._content_at
+        if not at or self.sink.held or not self.sink.may_publish():
+            return False
+        first = memoryview(self._rest[0])
+        content = b"".join((first[at:], *self._rest[1:], last))
+        _, channel, header_size, _, _, body_size = CONTENT_HEAD(content, 0)
+        body_at = header_size + FRAME_OVERHEAD
+        if content[body_at - 1] != FRAME_END or content[-1] != FRAME_END:
+            return False
+        if body_size and _HEAD(content, body_at) != (BODY, channel, body_size):
+            return False
+        publish = bytes(first[HEAD_SIZE : at - 1])
+        self._rest.clear()
+        self._rest_size = self._needed = self._content_at = 0
+        self.sink.publishes(channel, publish, content[HEAD_SIZE + 12 : body_at - 1], [content])
+        return True
 
     def _keep(self, data: bytes | memoryview) -> None:
         if len(self._rest) >= REST_PIECES_MAX:
@@ -157,7 +185,7 @@ class Scanner:
         """Pass on the frames from `position` on; what is not complete becomes the rest."""
         size = len(buffer)
         sink = self.sink
-        self._needed = 0
+        self._needed = self._content_at = 0
         try:
             while not sink.held and size - position >= HEAD_SIZE:
                 kind, channel, payload_size = _HEAD(buffer, position)
@@ -219,7 +247,7 @@ class Scanner:
         if after > size:
             if body_at <= size and not may_become(buffer, body_at, BODY, channel):
                 return PLAIN
-            self._needed = after - position
+            self._needed, self._content_at = after - position, header_at - position
             return INCOMPLETE
         if buffer[header_end] != FRAME_END or buffer[after - 1] != FRAME_END:
             return PLAIN
