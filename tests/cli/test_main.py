@@ -153,9 +153,11 @@ def test_a_foreground_cluster_ends_with_its_nodes_on_sigterm(tmp_path: Path) -> 
     environment = {**os.environ, "MIRRORMQ_RUNTIME_DIR": str(tmp_path / "run")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as program:
         assert program.stdout is not None
-        lines = [program.stdout.readline(), program.stdout.readline()]
-        assert f"amqp://guest:guest@127.0.0.1:{port}" in lines[0]
-        assert "Ctrl-C" in lines[1]
+        said = ""
+        while "Ctrl-C" not in said and program.poll() is None:
+            said += program.stdout.readline()
+        assert f"amqp://guest:guest@127.0.0.1:{port}" in said
+        assert "http://127.0.0.1:" in said
         assert LocalCluster.load(tmp_path).status()[0]["running"]
         program.send_signal(signal.SIGTERM)
         assert program.wait(DEADLINE_S) == 0
