@@ -40,8 +40,8 @@ memory if the journal has them. Prefetch limits are far below it, so it costs on
 anything that take a whole backlog at once: they hold 350 bytes a message instead of 600."""
 
 MESSAGE_OVERHEAD_BYTES = 400
-"""What a message in memory costs beside its body: object, frames' head, dictionary and deque
-entries. Measured with 100-byte bodies: 380 bytes each."""
+"""What a message in memory costs beside its body: measured 192 bytes (object, frames' heads, place in
+the deque) and 160 more while it is out with a consumer, rounded up."""
 
 HOT_BUDGET_WATERMARK_SHARE = 0.5
 """Share of the memory watermark that message contents may take: RabbitMQ's paging ratio."""
@@ -101,7 +101,7 @@ one socket's buffer short with large messages."""
 
 HOUSEKEEPING_INTERVAL_S = 0.25
 HOUSEKEEPING_BYTES = 4 * 1024 * 1024
-"""How often the journal tidies up and how much it reads at once: at most 16 MB/s, some 2 % of a core."""
+"""How often the journal tidies up and how much it reads at once: at most 16 MB/s."""
 
 CONGESTED_MESSAGES = 1024
 CONGESTED_BYTES = 2 * 1024 * 1024
@@ -116,8 +116,9 @@ messages a short backlog stays in the processor's cache: 64 KiB bodies passed at
 2 MiB, 14,000 with 8 MiB, 4,700 with 32 MiB."""
 
 COLLECTOR_THRESHOLD = 200_000
-"""Container objects between two looks for cycles. With Python's 700 the collector took 9 % of the
-time of a busy node and found nothing."""
+"""Container objects between two looks for cycles. A look at everything stops the loop for 225 ms when a
+million deliveries are out (measured); messages hold no cycles, so it may be rare. Throughput is the
+same with Python's 700."""
 
 COMMIT_POSTPONEMENTS = 8
 """How often a group commit waits for one more look at the sockets while they have input. A look costs
