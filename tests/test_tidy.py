@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metadata": {"wire", "auth"},
     "exchanges": {"wire"},
     "queues": {"wire"},
-    "replication": {"wire", "queues"},
+    "replication": {"wire", "queues", "metadata"},
     "consensus": set(),
     "interlink": set(),
     "config": set(),

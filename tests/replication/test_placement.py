@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirrormq.metadata.view import View
 from mirrormq.replication.placement import (
     Mirroring,
     locate_master,
@@ -15,7 +16,6 @@ from mirrormq.replication.placement import (
     wanted,
 )
 from mirrormq.replication.promotion import Down, Rules, rules, without
-from mirrormq.replication.ring import View
 
 NODES = ("a", "b", "c", "d")
 

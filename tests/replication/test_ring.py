@@ -14,8 +14,9 @@ from collections import deque
 import msgspec
 import pytest
 
+from mirrormq.metadata.view import View
 from mirrormq.replication.operations import Delivered, Lap
-from mirrormq.replication.ring import Ring, View
+from mirrormq.replication.ring import Ring
 
 SEEDS = int(os.environ.get("SEEDS", "300"))
 NAMES = ("a", "b", "c", "d", "e")

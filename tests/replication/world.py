@@ -11,13 +11,13 @@ from __future__ import annotations
 import random
 from collections import deque
 
+from mirrormq.metadata.view import View
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Message
 from mirrormq.queues.paged import HotBudget, PagedQueue
 from mirrormq.replication.promotion import Down, Rules, without
 from mirrormq.replication.ranges import ranges_of
 from mirrormq.replication.replica import Replica, ReplicaMessage
-from mirrormq.replication.ring import View
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
 from mirrormq.wire.content import build_frames

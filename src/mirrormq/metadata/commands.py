@@ -12,6 +12,7 @@ import msgspec
 
 from mirrormq.metadata import encoding, records
 from mirrormq.metadata.records import DestinationKind
+from mirrormq.metadata.view import View
 
 
 class _Command(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -140,6 +141,34 @@ class DeleteGlobalParameter(_Command, frozen=True):
     name: str
 
 
+class PutNode(_Command, frozen=True):
+    """A node joins, starts, stops or is lost. News of an earlier life than the known one change nothing."""
+
+    record: records.Node
+
+
+class DeleteNode(_Command, frozen=True):
+    """A node is no member any more."""
+
+    name: str
+
+
+class ViewChange(msgspec.Struct, frozen=True, array_like=True):
+    """The next view of one queue, if nothing has changed since it was thought of."""
+
+    queue_id: int
+    view: View
+    """Takes effect only if its version is one above the present one's."""
+    waits_for: tuple[str, ...] = ()
+    """The queue is down; the view then still names its last master first."""
+
+
+class ChangeViews(_Command, frozen=True):
+    """Rings change. Each change stands for itself."""
+
+    changes: list[ViewChange]
+
+
 class DropTransient(_Command, frozen=True):
     """Drops what does not survive a restart: of one node (its queues), or of all (None)."""
 
@@ -170,6 +199,9 @@ Command = (
     | PutGlobalParameter
     | DeleteGlobalParameter
     | DropTransient
+    | PutNode
+    | DeleteNode
+    | ChangeViews
 )
 
 _decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from mirrormq.metadata.view import View, alone
+
 DestinationKind = Literal["queue", "exchange"]
 
 VhostKey = str
@@ -121,10 +123,19 @@ class Queue(msgspec.Struct, frozen=True, tag="queue", array_like=True):
     """The encoded AMQP table without its length prefix."""
     node: str = ""
     """The node that holds it (its master)."""
+    view: View | None = None
+    """Its ring, once there was more to say of it than `node` does."""
+    waits_for: tuple[str, ...] = ()
+    """The queue is down: no node may be its master until one of these comes back."""
 
     @property
     def key(self) -> QueueKey:
         return (self.vhost, self.name)
+
+    @property
+    def ring(self) -> View:
+        """Who holds it."""
+        return self.view or alone(self.node)
 
     @property
     def survives_restart(self) -> bool:
@@ -209,6 +220,26 @@ class GlobalParameter(msgspec.Struct, frozen=True, tag="global-parameter", array
         return self.name
 
 
+class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
+    """A member of the cluster."""
+
+    name: str
+    address: str = ""
+    """Where other nodes reach it: host:port."""
+    life: int = 0
+    """Which of its lives the cluster knows of: grows each time it starts to serve."""
+    running: bool = False
+    """Does it serve clients and hold queues, as far as the cluster has agreed?"""
+    shutdown: bool = False
+    """It stopped in good order; else it was lost."""
+    maintenance: bool = False
+    """It gives its masters away and takes no clients (`drain`)."""
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+
 Record = (
     Vhost
     | User
@@ -221,4 +252,5 @@ Record = (
     | OperatorPolicy
     | Parameter
     | GlobalParameter
+    | Node
 )

@@ -9,6 +9,7 @@ from mirrormq.metadata.records import (
     Binding,
     Exchange,
     GlobalParameter,
+    Node,
     OperatorPolicy,
     Parameter,
     Permission,
@@ -38,6 +39,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     operator_policies: list[OperatorPolicy]
     parameters: list[Parameter]
     global_parameters: list[GlobalParameter]
+    nodes: list[Node] = []
 
 
 _decoder = msgspec.msgpack.Decoder(Snapshot)

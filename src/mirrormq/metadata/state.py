@@ -29,6 +29,7 @@ from mirrormq.metadata.records import (
     Exchange,
     ExchangeKey,
     GlobalParameter,
+    Node,
     OperatorPolicy,
     Parameter,
     ParameterKey,
@@ -44,6 +45,7 @@ from mirrormq.metadata.records import (
     Vhost,
 )
 from mirrormq.metadata.snapshots import Snapshot
+from mirrormq.metadata.tables import IN_VHOST, TABLE_OF, TABLES, drop_from_index
 
 R = TypeVar("R", bound=Any)
 
@@ -75,6 +77,10 @@ class State:
         self.parameters: dict[ParameterKey, Parameter] = {}
         """By (vhost, component, name)."""
         self.global_parameters: dict[str, GlobalParameter] = {}
+        self.nodes: dict[str, Node] = {}
+        """The cluster's members, by name."""
+        self.queue_keys: dict[int, QueueKey] = {}
+        """Queue id → (vhost, name)."""
         self.next_queue_id = 1
         self.version = 0
         """Grows with every change."""
@@ -118,7 +124,7 @@ class State:
 
     def snapshot(self) -> bytes:
         """Everything, as bytes that `from_snapshot` reads."""
-        tables = [list(getattr(self, name).values()) for name in _TABLES]
+        tables = [list(getattr(self, name).values()) for name in TABLES]
         versions = (self.version, self.access_version, self.policy_version)
         return snapshots.encode(Snapshot(*versions, self.next_queue_id, *tables))
 
@@ -127,7 +133,7 @@ class State:
         """The state that `snapshot` wrote down; raises msgspec.DecodeError for anything else."""
         snapshot = snapshots.decode(blob)
         state = cls()
-        for name in _TABLES:
+        for name in TABLES:
             for record in getattr(snapshot, name):
                 state._store(record)
         state._changes = []
@@ -140,13 +146,14 @@ class State:
     # One record in, one record out; indexes and versions follow.
 
     def _store(self, record: Any) -> None:
-        table = getattr(self, _TABLE_OF[type(record)])
+        table = getattr(self, TABLE_OF[type(record)])
         before = table.get(record.key)
         if before == record:
             return
         table[record.key] = record
         if isinstance(record, Queue):
             self._queues_by_vhost.setdefault(record.vhost, {})[record.name] = record
+            self.queue_keys[record.queue_id] = record.key
         elif isinstance(record, Exchange):
             self._exchanges_by_vhost.setdefault(record.vhost, {})[record.name] = record
         elif isinstance(record, Binding):
@@ -156,16 +163,17 @@ class State:
 
     def _remove(self, record: Any) -> bool:
         """False if it is not there (any more)."""
-        table = getattr(self, _TABLE_OF[type(record)])
+        table = getattr(self, TABLE_OF[type(record)])
         if table.pop(record.key, None) is None:
             return False
         if isinstance(record, Queue):
-            _drop_from_index(self._queues_by_vhost, record.vhost, record.name)
+            drop_from_index(self._queues_by_vhost, record.vhost, record.name)
+            del self.queue_keys[record.queue_id]
         elif isinstance(record, Exchange):
-            _drop_from_index(self._exchanges_by_vhost, record.vhost, record.name)
+            drop_from_index(self._exchanges_by_vhost, record.vhost, record.name)
         elif isinstance(record, Binding):
             for index, key in self._binding_indexes(record):
-                _drop_from_index(index, key, record.key)
+                drop_from_index(index, key, record.key)
         self._note(record, Deleted(record))
         return True
 
@@ -212,7 +220,7 @@ class State:
             self._remove(queue)
         for exchange in list(self.exchanges_of(vhost.name).values()):
             self._remove(exchange)
-        for name in _IN_VHOST:
+        for name in IN_VHOST:
             for record in list(getattr(self, name).values()):
                 if record.vhost == vhost.name:
                     self._remove(record)
@@ -325,6 +333,25 @@ class State:
         if parameter := self.global_parameters.get(command.name):
             self._remove(parameter)
 
+    def _put_node(self, command: c.PutNode) -> None:
+        before = self.nodes.get(command.record.name)
+        if before is None or command.record.life >= before.life:
+            self._store(command.record)
+
+    def _delete_node(self, command: c.DeleteNode) -> None:
+        if node := self.nodes.get(command.name):
+            self._remove(node)
+
+    def _change_views(self, command: c.ChangeViews) -> None:
+        for change in command.changes:
+            key = self.queue_keys.get(change.queue_id)
+            queue = None if key is None else self.queues[key]
+            if queue is not None and change.view.version == queue.ring.version + 1:
+                changed = msgspec.structs.replace(
+                    queue, node=change.view.master, view=change.view, waits_for=change.waits_for
+                )
+                self._store(changed)
+
     def _drop_transient(self, command: c.DropTransient) -> None:
         """A restart is no reason to auto-delete: a durable auto-delete exchange stays, unbound."""
         for queue in list(self.queues.values()):
@@ -341,28 +368,6 @@ class State:
                 self._remove(binding)
             self._remove(exchange)
 
-
-def _drop_from_index(index: dict[Any, Any], key: Any, member: Any) -> None:
-    del index[key][member]
-    if not index[key]:
-        del index[key]
-
-
-_TABLE_OF: dict[type, str] = {
-    Vhost: "vhosts",
-    User: "users",
-    Permission: "permissions",
-    TopicPermission: "topic_permissions",
-    Exchange: "exchanges",
-    Queue: "queues",
-    Binding: "bindings",
-    Policy: "policies",
-    OperatorPolicy: "operator_policies",
-    Parameter: "parameters",
-    GlobalParameter: "global_parameters",
-}
-_TABLES = tuple(_TABLE_OF.values())
-_IN_VHOST = ("permissions", "topic_permissions", "policies", "operator_policies", "parameters")
 
 _APPLY: dict[type, Callable[[State, Any], None]] = {
     c.PutVhost: State._put_vhost,
@@ -388,4 +393,7 @@ _APPLY: dict[type, Callable[[State, Any], None]] = {
     c.PutGlobalParameter: State._put_global_parameter,
     c.DeleteGlobalParameter: State._delete_global_parameter,
     c.DropTransient: State._drop_transient,
+    c.PutNode: State._put_node,
+    c.DeleteNode: State._delete_node,
+    c.ChangeViews: State._change_views,
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from mirrormq.replication.ring import View
+from mirrormq.metadata.view import View
 
 Choose = Callable[[int], int]
 """Given n > 0, a number from 0 to n - 1."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from mirrormq.replication.ring import View
+from mirrormq.metadata.view import View
 
 
 class Down(NamedTuple):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from mirrormq.metadata.view import View
 from mirrormq.queues.backing import BackingQueue, QueueStore
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Message
@@ -25,7 +26,7 @@ from mirrormq.replication.master import MirroredMaster
 from mirrormq.replication.mirror import MirrorCopy
 from mirrormq.replication.operations import Lap
 from mirrormq.replication.ranges import Range
-from mirrormq.replication.ring import Completed, Ring, View
+from mirrormq.replication.ring import Completed, Ring
 from mirrormq.replication.sync import Synchronisation, SyncPace, first_sequence
 
 

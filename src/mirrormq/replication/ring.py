@@ -62,6 +62,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mirrormq.metadata.view import View
 from mirrormq.replication.operations import Lap, Operation
 
 EARLY_LAPS_MAX = 1024
@@ -71,73 +72,6 @@ member that is further behind than this will be sent everything again by its nei
 
 UNKNOWN = -1
 """A mark that cannot be told yet."""
-
-
-class View(NamedTuple):
-    """Who is in the ring, as the metadata has decided."""
-
-    epoch: int
-    """Grows when the master changes."""
-    version: int
-    """Grows with every change, and never goes back."""
-    members: tuple[str, ...]
-    """In order of age, the master first."""
-    in_sync: frozenset[str]
-    """They have everything that was ever confirmed, and any of them may become master."""
-    joining: frozenset[str] = frozenset()
-    """Confirms wait for them already, but they may still lack what was confirmed before."""
-
-    joined: frozenset[tuple[str, int]] = frozenset()
-    """(member, the version that it joined with): one that died and came back is another member."""
-
-    attempts: frozenset[tuple[str, int]] = frozenset()
-    """(member, attempt): which synchronisation its standing rests on; 0 for those who were born with
-    the queue. A member that has begun again since has lost it, whatever the view says."""
-
-    @property
-    def master(self) -> str:
-        """The member that orders operations."""
-        return self.members[0]
-
-    def counts(self, name: str) -> bool:
-        """Do confirms wait for this member?"""
-        return name in self.in_sync or name in self.joining
-
-    def standing(self, name: str) -> int:
-        """The attempt that a member's standing rests on."""
-        return dict(self.attempts).get(name, 0)
-
-    def with_members(self, members: tuple[str, ...], *, epoch: int = 0) -> View:
-        """The next view, with these members; whoever is new joins with it, whoever left is forgotten."""
-        version = self.version + 1
-        known = dict(self.joined)
-        there = frozenset(members)
-        joined = frozenset(
-            (name, known.get(name, 0) if name in self.members else version) for name in members
-        )
-        attempts = frozenset((name, attempt) for name, attempt in self.attempts if name in there)
-        in_sync, joining = self.in_sync & there, self.joining & there
-        return View(epoch or self.epoch, version, members, in_sync, joining, joined, attempts)
-
-    def with_standing(self, in_sync: frozenset[str], joining: dict[str, int]) -> View:
-        """The next view, with these synchronised and these joining, each by its attempt."""
-        attempts = {name: self.standing(name) for name in in_sync} | joining
-        return self._replace(
-            version=self.version + 1,
-            in_sync=in_sync,
-            joining=frozenset(joining),
-            attempts=frozenset(attempts.items()),
-        )
-
-    def rejoined(self, name: str) -> View:
-        """The next view, in which a member that came back is the youngest, and is not synchronised."""
-        others = tuple(member for member in self.members if member != name)
-        without = self.with_members(others)
-        return without._replace(version=self.version).with_members((*others, name))
-
-    def joined_with(self, name: str) -> int:
-        """The version that a member joined with; -1 if it is none."""
-        return dict(self.joined).get(name, 0) if name in self.members else -1
 
 
 class Completed(NamedTuple):

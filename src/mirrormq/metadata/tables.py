@@ -1,0 +1,31 @@
+"""Which table of the state holds which records, in the order in which they depend on each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirrormq.metadata import records
+
+TABLE_OF: dict[type, str] = {
+    records.Vhost: "vhosts",
+    records.User: "users",
+    records.Permission: "permissions",
+    records.TopicPermission: "topic_permissions",
+    records.Exchange: "exchanges",
+    records.Queue: "queues",
+    records.Binding: "bindings",
+    records.Policy: "policies",
+    records.OperatorPolicy: "operator_policies",
+    records.Parameter: "parameters",
+    records.GlobalParameter: "global_parameters",
+    records.Node: "nodes",
+}
+TABLES = tuple(TABLE_OF.values())
+IN_VHOST = ("permissions", "topic_permissions", "policies", "operator_policies", "parameters")
+
+
+def drop_from_index(index: dict[Any, Any], key: Any, member: Any) -> None:
+    """Take a member out of an index, and its key with the last one."""
+    del index[key][member]
+    if not index[key]:
+        del index[key]
