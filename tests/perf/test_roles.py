@@ -117,7 +117,7 @@ def test_a_body_in_several_frames_is_one_delivery(vary: bool) -> None:
 def producer_on(peer: Peer, **options: int) -> Producer:
     chosen = Options(mode="publish", confirm_window=options.get("window", 100))
     run = build_run("", "perf", 20, persistent=False, frame_max=131072, batch=0)
-    return Producer(peer.link, run, chosen, options.get("limit", 0), b"")
+    return Producer(peer.link, [run], chosen, options.get("limit", 0), b"")
 
 
 def answer(method: bytes, tag: int, multiple: bool) -> bytes:

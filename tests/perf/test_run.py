@@ -55,6 +55,19 @@ def test_bodies_of_varied_sizes_all_come_back(uri: str) -> None:
     delete(uri, "perf-vary")
 
 
+def test_several_queues_are_shared_out_and_all_emptied(uri: str) -> None:
+    options = Options([uri], "publish", "perf-many", messages=3000, queues=5, producers=2, batch=100)
+    assert run(options).published == 3000
+    names = options.queue_names
+    assert sum(ready(uri, name) for name in names) == 3000
+    assert all(ready(uri, name) for name in names)
+    consumed = run(Options([uri], "consume", "perf-many", messages=3000, queues=5, consumers=3)).consumed
+    assert consumed == 3000
+    for name in names:
+        assert ready(uri, name) == 0
+        delete(uri, name)
+
+
 def test_both_ends_run_and_the_queue_is_gone_afterwards(uri: str) -> None:
     options = Options([uri], "both", "perf-both", duration=0.5, warmup=0.1, durable=True, persistent=True)
     report = run(options)

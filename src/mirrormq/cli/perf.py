@@ -26,8 +26,12 @@ Example: 200 connections with one message in flight each, latency percentiles as
 
 def perf(
     uri: Annotated[list[str] | None, typer.Option(help="Broker; repeat to spread connections.")] = None,
+    consume_uri: Annotated[
+        list[str] | None, typer.Option(help="Where consumers connect; as --uri if not given.")
+    ] = None,
     mode: Annotated[str, typer.Option(help="publish, consume, both or latency.")] = "both",
     queue: Annotated[str, typer.Option(help="Queue to use; declared when it is not there.")] = "perf",
+    queues: Annotated[int, typer.Option(help="So many queues, QUEUE-0001 and on, shared out.")] = 1,
     exchange: Annotated[str, typer.Option(help="Publish to this exchange, bound to the queue.")] = "",
     exchange_type: Annotated[str, typer.Option(help="The type it is declared with.")] = "direct",
     producers: Annotated[int, typer.Option(help="Publishing connections.")] = 1,
@@ -54,7 +58,8 @@ def perf(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     options = Options(
-        uris=uri or [DEFAULT_URI], mode=mode, queue=queue, exchange=exchange, exchange_type=exchange_type,
+        uris=uri or [DEFAULT_URI], consume_uris=consume_uri or [], mode=mode, queue=queue, queues=queues,
+        exchange=exchange, exchange_type=exchange_type,
         producers=producers, consumers=consumers, connections=connections, size=size, vary=vary,
         persistent=persistent, durable=durable, confirm_window=confirm_window, batch=batch, prefetch=prefetch,
         ack_every=ack_every, auto_ack=auto_ack, rate=rate, duration=duration, warmup=warmup,

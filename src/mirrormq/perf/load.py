@@ -38,6 +38,8 @@ class Load:
         self.options = options
         self._progress = progress
         self._addresses: cycle[Address] = cycle([parse_uri(uri) for uri in options.uris])
+        consuming = options.consume_uris or options.uris
+        self._consuming: cycle[Address] = cycle([parse_uri(uri) for uri in consuming])
         self._producers: list[Producer] = []
         self._consumers: list[Consumer] = []
         self._echoes: list[Echo] = []
@@ -56,7 +58,8 @@ class Load:
             finally:
                 self._close_roles()
                 if self.options.mode == "both" and not self.options.keep:
-                    control.call(methods.encode_queue_delete(self.options.queue), methods.QUEUE_DELETE_OK)
+                    for queue in self.options.queue_names:
+                        control.call(methods.encode_queue_delete(queue), methods.QUEUE_DELETE_OK)
         finally:
             control.close()
             self._selector.close()
@@ -74,13 +77,20 @@ class Load:
             control.call(declare, methods.EXCHANGE_DECLARE_OK)
         if options.mode == "latency":
             return
-        if options.mode == "consume":
-            control.declare_queue(options.queue, durable=options.durable, passive=True)
-        else:
-            control.declare_queue(options.queue, durable=options.durable)
-        if options.purge:
-            control.call(methods.encode_queue_purge(options.queue), methods.QUEUE_PURGE_OK)
-        self._bind(control, options.queue)
+        self._declare(control, options.share(0, len(options.uris)))
+        for index in range(1, min(len(options.uris), options.queues)):
+            dialer = Dialer(parse_uri(options.uris[index]), options.timeout)
+            self._declare(dialer, options.share(index, len(options.uris)))
+            dialer.close()
+
+    def _declare(self, dialer: Dialer, queues: list[str]) -> None:
+        """Queues, through the node that is to be their master where there are several."""
+        options = self.options
+        for queue in queues:
+            dialer.declare_queue(queue, durable=options.durable, passive=options.mode == "consume")
+            if options.purge:
+                dialer.call(methods.encode_queue_purge(queue), methods.QUEUE_PURGE_OK)
+            self._bind(dialer, queue)
 
     def _bind(self, dialer: Dialer, queue: str) -> None:
         if self.options.exchange and self.options.mode != "consume":
@@ -90,8 +100,8 @@ class Load:
     def _dial_roles(self) -> None:
         options = self.options
         if options.consumes:
-            for _ in range(options.consumers):
-                self._consumers.append(self._consumer())
+            for index in range(options.consumers):
+                self._consumers.append(self._consumer(index))
         if options.publishes:
             for index in range(options.producers):
                 self._producers.append(self._producer(index))
@@ -101,35 +111,42 @@ class Load:
         for role in self._roles():
             self._selector.register(role.link.socket, selectors.EVENT_READ, role)
 
-    def _opening(self, queue: str) -> bytes:
-        consume = methods.encode_basic_consume(queue, "perf", no_ack=self.options.auto_ack, nowait=True)
-        return frame(METHOD, 1, consume)
+    def _opening(self, *queues: str) -> bytes:
+        no_ack = self.options.auto_ack
+        return b"".join(
+            frame(METHOD, 1, methods.encode_basic_consume(queue, tag, no_ack=no_ack, nowait=True))
+            for queue, tag in zip(queues, [f"perf-{n:04}" for n in range(len(queues))], strict=True)
+        )
 
-    def _consumer(self) -> Consumer:
+    def _consumer(self, index: int) -> Consumer:
         options = self.options
-        dialer = self._dial()
+        dialer = Dialer(next(self._consuming), options.timeout)
         if options.prefetch and not options.auto_ack:
             dialer.prefetch(options.prefetch)
-        return Consumer(dialer.release(options.largest_bytes), options, self._opening(options.queue))
+        opening = self._opening(*options.share(index, options.consumers))
+        return Consumer(dialer.release(options.largest_bytes), options, opening)
 
     def _producer(self, index: int) -> Producer:
         options = self.options
         dialer = self._dial()
         if options.confirm_window:
             dialer.call(methods.encode_confirm_select(), methods.CONFIRM_SELECT_OK)
-        run = build_run(
-            options.exchange,
-            options.queue,
-            options.size,
-            persistent=options.persistent,
-            frame_max=dialer.frame_max,
-            batch=options.batch,
-            vary=options.vary,
-        )
-        barrier = frame(METHOD, 1, methods.encode_queue_declare(options.queue, passive=True))
+        runs = [
+            build_run(
+                options.exchange,
+                queue,
+                options.size,
+                persistent=options.persistent,
+                frame_max=dialer.frame_max,
+                batch=options.batch,
+                vary=options.vary,
+            )
+            for queue in options.share(index, options.producers)
+        ]
+        barrier = frame(METHOD, 1, methods.encode_queue_declare(options.queue_names[0], passive=True))
         share, extra = divmod(options.messages, options.producers)
         limit = share + (index < extra) if options.messages else 0
-        return Producer(dialer.release(options.largest_bytes), run, options, limit, barrier)
+        return Producer(dialer.release(options.largest_bytes), runs, options, limit, barrier)
 
     def _echo(self, index: int) -> Echo:
         options = self.options
@@ -163,6 +180,8 @@ class Load:
                 self._loop(roles, begin + warmup_s, begin, warmup_s + options.duration)
             before, cpu_before, started = self._counts(), time.process_time(), time.monotonic()
             self._blocked_s = 0.0
+            for producer in self._producers:
+                producer.longest_gap_ns = 0
             for histogram in (*self._deliver_latencies(), *self._confirm_latencies()):
                 histogram.clear()
             end = float("inf") if options.messages else started + options.duration
@@ -280,6 +299,9 @@ class Load:
             returned=returned,
             blocked_seconds=round(self._blocked_s, 2),
             generator_cpu_percent=round(100 * cpu_s / seconds, 1) if seconds else 0.0,
+            longest_confirm_gap_ms=round(
+                max((p.longest_gap_ns for p in self._producers), default=0) / 1e6, 1
+            ),
             confirm_latency_ms=_summary(self._confirm_latencies()),
             deliver_latency_ms=_summary(self._deliver_latencies()),
         )

@@ -13,6 +13,9 @@ STAMP_BYTES = 9
 SIZE_BYTES_MAX = 128 * 1024 * 1024
 """RabbitMQ 3.10's default `max_message_size`."""
 
+QUEUES_MAX = 9999
+"""What fits the four digits in their names."""
+
 DEFAULT_URI = "amqp://guest:guest@127.0.0.1:5672/%2F"
 
 
@@ -77,12 +80,15 @@ class Options:
     purge: bool = False
     keep: bool = False
     timeout: float = 30.0
+    queues: int = 1
+    consume_uris: list[str] = field(default_factory=list)
+    """Where consumers connect, if not where producers do."""
 
     def check(self) -> None:
         """Refuse what cannot be run, and say what to write instead."""
         if self.mode not in MODES:
             raise PerfError(f"--mode is one of {', '.join(MODES)}, not {self.mode!r}")
-        for name in ("producers", "consumers", "connections", "ack_every"):
+        for name in ("producers", "consumers", "connections", "ack_every", "queues"):
             if getattr(self, name) < 1:
                 raise PerfError(f"--{name.replace('_', '-')} must be at least 1")
         for name in ("size", "confirm_window", "prefetch", "rate", "messages", "warmup", "batch"):
@@ -100,8 +106,22 @@ class Options:
             raise PerfError("--ack-every cannot be larger than --prefetch, the broker would wait for ever")
         if self.duration <= 0 and not self.messages:
             raise PerfError("--duration must be more than 0 seconds when --messages is not given")
-        for uri in self.uris:
+        if self.queues > QUEUES_MAX:
+            raise PerfError(f"--queues can be at most {QUEUES_MAX}")
+        for uri in (*self.uris, *self.consume_uris):
             parse_uri(uri)
+
+    @property
+    def queue_names(self) -> list[str]:
+        """The queues of this run. Their names are of one length, so that their deliveries are, too."""
+        if self.queues == 1:
+            return [self.queue]
+        return [f"{self.queue}-{number:04}" for number in range(1, self.queues + 1)]
+
+    def share(self, index: int, of: int) -> list[str]:
+        """The queues that the connection `index` of so many serves; each has one at least."""
+        names = self.queue_names
+        return names[index::of] or [names[index % len(names)]]
 
     @property
     def largest_bytes(self) -> int:

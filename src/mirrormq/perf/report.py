@@ -19,6 +19,8 @@ class Report:
     blocked_seconds: float = 0.0
     generator_cpu_percent: float = 0.0
     """The generator's share of one core; near 100 means that it, not the broker, was the limit."""
+    longest_confirm_gap_ms: float = 0.0
+    """The longest that a producer with unconfirmed messages waited for the next confirm."""
     confirm_latency_ms: dict[str, float] = field(default_factory=dict)
     deliver_latency_ms: dict[str, float] = field(default_factory=dict)
 
@@ -46,6 +48,8 @@ class Report:
             if latency:
                 points = "   ".join(f"{point} {value:.2f}" for point, value in latency.items())
                 lines.append(f"{name:<11} {points}   ms")
+        if self.longest_confirm_gap_ms:
+            lines.append(f"longest gap {self.longest_confirm_gap_ms:.1f} ms between two confirms")
         if self.blocked_seconds:
             lines.append(f"blocked     {self.blocked_seconds:.2f} s by the broker's memory or disk alarm")
         note = "  (the generator was the limit)" if self.generator_cpu_percent > 90 else ""

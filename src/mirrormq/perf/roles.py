@@ -7,6 +7,7 @@ be something to send, `wants_write` when it waits for the socket rather than for
 from __future__ import annotations
 
 from collections import deque
+from itertools import cycle
 
 from mirrormq.perf.frames import (
     ACK,
@@ -38,16 +39,23 @@ class Producer:
 
     reads_only = False
 
-    def __init__(self, link: Link, run: PublishRun, options: Options, limit: int, barrier: bytes) -> None:
+    def __init__(
+        self, link: Link, runs: list[PublishRun], options: Options, limit: int, barrier: bytes
+    ) -> None:
         self.link = link
-        self.run = run
+        self.run = runs[0]
+        self._runs = cycle(runs)
+        """One for each queue; they take turns."""
         self.window = options.confirm_window
-        self.refill = min(options.batch or max(1, self.window // REFILL_PART), run.count)
+        self.refill = min(options.batch or max(1, self.window // REFILL_PART), self.run.count)
         self.rate = options.rate
         self.limit = limit
         """How many messages to publish; 0 = until stopped."""
         self.published_count = self.confirmed_count = self.rejected_count = 0
         self.confirm_latency = Histogram()
+        self.longest_gap_ns = 0
+        """The longest time between two confirms while some were outstanding."""
+        self._waits_since_ns = 0
         self.settled = False
         self.stopped = False
         self._more = False
@@ -75,9 +83,12 @@ class Producer:
             if count <= 0:
                 self._more = False
                 break
+            self.run = next(self._runs)
             self.link.send(self.run.slice(count, now_ns))
             self.published_count += count
             if self.window:
+                if not self._marks:
+                    self._waits_since_ns = now_ns
                 self._marks.append((self.published_count, now_ns))
             if self.limit and self.published_count >= self.limit:
                 self.stopped = True
@@ -136,6 +147,9 @@ class Producer:
         marks = self._marks
         while marks and marks[0][0] <= self._floor:
             self.confirm_latency.add(now_ns - marks.popleft()[1])
+        if taken:
+            self.longest_gap_ns = max(self.longest_gap_ns, now_ns - self._waits_since_ns)
+            self._waits_since_ns = now_ns
         return taken > 0
 
     def _confirm(self, tag: int, multiple: bool, rejected: bool) -> None:
