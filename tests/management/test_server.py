@@ -55,8 +55,8 @@ def test_head_and_options_are_answered(client: Client) -> None:
 
 
 def test_what_is_outside_the_api_is_not_there(client: Client) -> None:
-    assert client.request("GET", "//").status == 404
     assert client.request("GET", "//apiqueues").status == 404
+    assert client.request("GET", "//assets/../application.py").status == 404
 
 
 @pytest.mark.parametrize("name", ["a/b", "ü ?#%&+", "<script>", "..", "~"])

@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from mirrormq.management.answers import UNAUTHORISED, Refusal, Silent, missing, not_authorised, not_found
+from mirrormq.management.answers import (
+    FORBIDDEN,
+    UNAUTHORISED,
+    Refusal,
+    Silent,
+    missing,
+    not_authorised,
+    not_found,
+)
 from mirrormq.management.call import Call
 
 CHALLENGE = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
@@ -38,6 +46,12 @@ def credentials(header: str | None) -> tuple[str, bytes]:
     if not separator:
         raise login_failed()
     return name.decode("utf-8", "surrogateescape"), password
+
+
+def own_site(method: str, headers: Mapping[str, str]) -> None:
+    """Another site's page may not change anything with a login that the browser remembers for this one."""
+    if method not in ("GET", "HEAD") and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+        raise Refusal(FORBIDDEN, "not_authorised", "A page of another site may not do this")
 
 
 def login_failed() -> Refusal:

@@ -19,9 +19,11 @@ from starlette.types import Receive, Scope, Send
 from mirrormq.control.protocol import ControlError
 from mirrormq.management import access
 from mirrormq.management.answers import METHOD_NOT_ALLOWED, Refusal, Silent, bad_request, encode, not_found
-from mirrormq.management.call import Call, Done, Listing, Raw
+from mirrormq.management.call import Call, Done, Listing, Raw, Stream
 from mirrormq.management.listing import chunks, only_columns
+from mirrormq.management.live import Live
 from mirrormq.management.metrics import CONTENT_TYPE, render
+from mirrormq.management.pages import Pages
 from mirrormq.management.resources import ROUTES
 from mirrormq.management.routing import Route, Router
 from mirrormq.management.seam import ManagedNode
@@ -42,7 +44,9 @@ class Application:
     def __init__(self, node: ManagedNode, statistics: Statistics) -> None:
         self._node = node
         self._statistics = statistics
-        self._router = Router(ROUTES)
+        self.live = Live(node, statistics)
+        self._router = Router([*ROUTES, *self.live.routes])
+        self._pages = Pages()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -68,13 +72,14 @@ class Application:
             text = render(self._node, self._statistics)
             return Response(text, headers={**POLICY, "content-type": CONTENT_TYPE})
         if not raw_path.startswith("/api/"):
-            raise not_found()
+            return self._pages.answer(request, raw_path)
         found = self._router.find(raw_path[len("/api/") :])
         if found is None:
             raise not_found()
         route, parts = found
         if request.method == "OPTIONS":
             return Response(b"", headers={**POLICY, "allow": route.allow})
+        access.own_site(request.method, request.headers)
         method = "GET" if request.method == "HEAD" else request.method
         if method not in route.handlers:
             refusal = Silent(METHOD_NOT_ALLOWED)
@@ -122,6 +127,8 @@ async def _content(request: Request) -> bytes:
 async def _response(answer: Any, query: dict[str, str]) -> Response:
     if isinstance(answer, Done):
         return Response(b"", answer.status, {**POLICY, **answer.headers})
+    if isinstance(answer, Stream):
+        return StreamingResponse(answer.pieces, 200, {**POLICY, **answer.headers})
     headers = {**JSON, "cache-control": "no-cache", "vary": "accept, accept-encoding, origin"}
     if isinstance(answer, Raw):
         return Response(answer.body, answer.status, {**headers, **answer.headers})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,14 @@ class Raw:
     body: bytes
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Stream:
+    """An answer without end: pieces as there is something to tell."""
+
+    pieces: AsyncIterator[bytes]
+    headers: dict[str, str]
 
 
 @dataclass(slots=True)

@@ -76,7 +76,10 @@ class Statistics:
 
     def __init__(self, broker: Broker, interval_s: float) -> None:
         self._broker = broker
-        self._interval_s = interval_s
+        self.interval_s = interval_s
+        self.sampled_at_s = 0.0
+        self.watched = False
+        """Somebody who looks closely takes the samples, and more often."""
         self._samples: WeakKeyDictionary[Any, Sample] = WeakKeyDictionary()
         self._vhosts: dict[str, Sample] = {}
         self._live: dict[tuple[str, str], Queue] = {}
@@ -95,8 +98,9 @@ class Statistics:
     async def run(self) -> None:
         """Take samples until cancelled."""
         while True:
-            await self.sample()
-            await asyncio.sleep(self._interval_s)
+            if not self.watched:
+                await self.sample()
+            await asyncio.sleep(self.interval_s)
 
     async def sample(self) -> None:
         """Read everything once."""
@@ -111,6 +115,7 @@ class Statistics:
                 self._take(channel, channel_numbers(channel), now_s)
         for name in list(self._broker.vhosts):
             self._vhosts[name] = _next(self._vhosts.get(name), await self.vhost_numbers(name), now_s)
+        self.sampled_at_s = now_s
 
     def _take(self, thing: Any, numbers: Numbers, now_s: float) -> None:
         self._samples[thing] = _next(self._samples.get(thing), numbers, now_s)
@@ -128,6 +133,10 @@ class Statistics:
         return tuple(totals)
 
     # -- showing --------------------------------------------------------------------------------
+
+    def last(self, queue: Queue) -> Sample | None:
+        """A queue's last sample."""
+        return self._samples.get(queue)
 
     def queue(self, queue: Queue) -> dict[str, Any]:
         """`message_stats`, if anything has happened, and the lengths with their rates."""

@@ -21,6 +21,7 @@ from mirrormq.connections.peer import Peer, is_loopback
 from mirrormq.control.node import LiveObjects
 from mirrormq.errors import ConfigurationError, InternalError
 from mirrormq.management.application import Application
+from mirrormq.management.live import Live
 from mirrormq.management.seam import DirectChannel
 from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
@@ -266,12 +267,14 @@ class ManagementServer:
         self._servers: list[asyncio.Server] = []
         self._sampling: asyncio.Task[None] | None = None
         self._uvicorn: uvicorn.Server | None = None
+        self._live: Live | None = None
 
     async def start(self, address: Address) -> None:
         """Listen; uvicorn's own start-up is done here piece by piece, without its signals."""
         interval_s = self._node.settings.collect_statistics_interval_ms / 1000
         statistics = Statistics(self._node.broker, interval_s)
         application = Application(_Managed(self._node), statistics)
+        self._live = application.live
         config = uvicorn.Config(
             application, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False,
             proxy_headers=False,
@@ -297,23 +300,26 @@ class ManagementServer:
                 raise ConfigurationError(
                     f"Cannot listen on {host}:{address.port} for management: {error.strerror}."
                 ) from error
-        self._sampling = loop.create_task(self._sample(statistics))
+        self._sampling = loop.create_task(self._sample(statistics, application.live))
 
-    async def _sample(self, statistics: Statistics) -> None:
-        """Samples, and uvicorn's clock for the Date header."""
+    async def _sample(self, statistics: Statistics, live: Live) -> None:
+        """Samples, what viewers are told, and uvicorn's clock for the Date header."""
         assert self._uvicorn is not None
-        sampling = asyncio.create_task(statistics.run())
+        tasks = [asyncio.create_task(statistics.run()), asyncio.create_task(live.run())]
         try:
             while True:
                 await asyncio.sleep(1.0)
                 await self._uvicorn.on_tick(0)
         finally:
-            sampling.cancel()
+            for task in tasks:
+                task.cancel()
 
     async def stop(self) -> None:
         """No more requests; those under way get a moment."""
         for server in self._servers:
             server.close()
+        if self._live is not None:
+            self._live.close()
         if self._sampling is not None:
             self._sampling.cancel()
             with contextlib.suppress(asyncio.CancelledError):

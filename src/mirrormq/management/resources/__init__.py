@@ -11,6 +11,7 @@ from mirrormq.management.resources import (
     exchanges,
     health,
     limits,
+    matching,
     nodes,
     overview,
     parameters,
@@ -24,8 +25,8 @@ from mirrormq.management.resources import (
 )
 
 _MODULES = (
-    bindings, channels, connections, consumers, definitions, exchanges, health, limits, nodes, overview,
-    parameters, permissions, policies, queues, session, topic_permissions, users, vhosts,
+    bindings, channels, connections, consumers, definitions, exchanges, health, limits, matching, nodes,
+    overview, parameters, permissions, policies, queues, session, topic_permissions, users, vhosts,
 )  # fmt: skip
 
 ROUTES = [route for module in _MODULES for route in module.ROUTES]

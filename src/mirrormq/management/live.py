@@ -1,0 +1,257 @@
+"""What changes, told once a second to everybody who watches: the page's own road, beside RabbitMQ's API.
+
+`GET /api/mirrormq/live` answers with an event stream that does not end. The first event is the recent history
+of the totals, for the charts; then comes one event a second: totals and rates, nodes, the rows of queues in
+which something happened, and how often the definitions have changed (a page that shows some asks again when
+that number has grown). It is made once for all viewers; what differs between them is which vhosts they see.
+
+While nobody watches, nothing is made but a line of history every few seconds. A viewer who reads slowly
+misses events instead of piling them up, and is told so (`more`), as it is when more queues changed than one
+event tells. A stream ends when the user it was opened for is deleted or changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import inspect
+import time
+import traceback
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mirrormq.management import access
+from mirrormq.management.answers import Refusal, encode
+from mirrormq.management.call import Call, Listing, Stream
+from mirrormq.management.resources import nodes, overview, queues
+from mirrormq.management.routing import Route
+from mirrormq.management.seam import ManagedNode
+from mirrormq.management.statistics import LENGTH_NAMES, QUEUE_NAMES, Statistics
+from mirrormq.metadata.records import User
+
+if TYPE_CHECKING:
+    from mirrormq.queues.queue import Queue
+
+INTERVAL_S = 1.0
+"""Between two events: as fast as a reader follows numbers."""
+
+SLICE_QUEUES = 500
+"""Compared between two turns of the loop: about a millisecond."""
+
+SLICE_ROWS = 50
+"""Rows built between two turns, as in listings."""
+
+ROWS_MAX = 200
+"""Queues told of in one event, the busiest: four pages of a list."""
+
+VIEWERS_MAX = 100
+"""Streams at a time, a fifth of the HTTP connections there may be."""
+
+HISTORY_LINES_MAX = 600
+"""Ten minutes of a watched node, fifty of one that nobody watches."""
+
+UNAVAILABLE = 503
+
+HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-store",
+    "x-accel-buffering": "no",
+    "x-content-type-options": "nosniff",
+}
+WATCHER = User("", tags=[access.MONITORING])
+TOTALS = ("message_stats", "queue_totals", "object_totals")
+NOT_NEWS = frozenset(
+    {
+        "applications", "arguments", "auth_mechanisms", "config_files", "contexts", "db_dir",
+        "effective_policy_definition", "enabled_plugins", "exchange_types", "log_files",
+    }
+)  # fmt: skip
+"""Long and always the same: who wants these asks the API once."""
+
+Key = tuple[str, str]
+
+
+class Frame(NamedTuple):
+    """One second, ready to be sent."""
+
+    number: int
+    head: bytes
+    totals: bytes
+    nodes: bytes
+    queues: list[tuple[str, bytes]]
+    more: bool
+
+
+class Live:
+    """The streams of one node."""
+
+    def __init__(self, node: ManagedNode, statistics: Statistics) -> None:
+        self._node = node
+        self._statistics = statistics
+        self._viewers = 0
+        self._closed = False
+        self._frame = Frame(0, b"", b"", b"", [], False)
+        self._shares: dict[str, bytes] = {}
+        """Totals of users who see their own vhosts only, in this frame."""
+        self._seen: dict[Key, tuple[Any, ...]] | None = None
+        self._changes = 0
+        self._failed = False
+        self._wanted, self._news = asyncio.Event(), asyncio.Event()
+        self._history: deque[list[float]] = deque(maxlen=HISTORY_LINES_MAX)
+        self.routes = [Route("mirrormq/live", access.management, {"GET": self.watch})]
+        node.metadata.listeners.append(self._count)
+
+    def _count(self, _: object) -> None:
+        self._changes += 1
+
+    # -- viewers --------------------------------------------------------------------------------
+
+    def watch(self, call: Call) -> Stream:
+        """A stream for one viewer."""
+        if self._viewers >= VIEWERS_MAX:
+            raise Refusal(UNAVAILABLE, "unavailable", f"{VIEWERS_MAX} viewers are watching already")
+        return Stream(self._events(call), HEADERS)
+
+    async def _events(self, call: Call) -> AsyncIterator[bytes]:
+        self._viewers += 1
+        self._wanted.set()
+        try:
+            if call.is_monitor:
+                yield _event("history", encode(list(self._history)))
+            seen = self._frame.number
+            while not self._closed and call.state.users.get(call.user.name) == call.user:
+                if self._frame.number == seen:
+                    await self._news.wait()
+                if self._frame.number > seen:
+                    frame = self._frame
+                    yield await self._told(frame, call, frame.more or frame.number > seen + 1)
+                    seen = frame.number
+        finally:
+            self._viewers -= 1
+
+    async def _told(self, frame: Frame, call: Call, more: bool) -> bytes:
+        visible = set(call.vhosts())
+        rows = b",".join([row for vhost, row in frame.queues if vhost in visible])
+        totals, members = frame.totals, frame.nodes
+        if not call.is_monitor:
+            totals, members = await self._share(call), b"[]"
+        rest = b"true" if more else b"false"
+        return _event("frame", b'%b"totals":%b,"nodes":%b,"queues":[%b],"more":%b}' % (
+            frame.head, totals, members, rows, rest,
+        ))  # fmt: skip
+
+    async def _share(self, call: Call) -> bytes:
+        name = call.user.name
+        if name not in self._shares:
+            self._shares[name] = encode(await self._totals(call))
+        return self._shares[name]
+
+    def close(self) -> None:
+        """No more events; streams end."""
+        self._closed = True
+        self._spread()
+
+    # -- making frames --------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled: a frame a second while somebody watches, else a line of history now and then."""
+        while True:
+            began_s = time.monotonic()
+            try:
+                await self._tick()
+                self._failed = False
+            except Exception as error:  # whatever it is, it must not end the streams, nor fill the log
+                if not self._failed:
+                    self._node.warn("cannot tell viewers:\n" + "".join(traceback.format_exception(error)))
+                self._failed = True
+            await self._pause(time.monotonic() - began_s)
+
+    async def _pause(self, spent_s: float) -> None:
+        if self._viewers:
+            return await asyncio.sleep(max(INTERVAL_S / 2, INTERVAL_S - spent_s))
+        self._statistics.watched, self._seen = False, None
+        self._wanted.clear()
+        try:
+            await asyncio.wait_for(self._wanted.wait(), self._statistics.interval_s)
+        except TimeoutError:
+            pass
+        return None
+
+    async def _tick(self) -> None:
+        call = Call(self._node, self._statistics, WATCHER, "GET", {}, {}, {}, b"")
+        if not self._viewers:
+            self._remember(await self._totals(call))
+            return
+        if self._statistics.interval_s > INTERVAL_S:
+            self._statistics.watched = True
+            if time.monotonic() - self._statistics.sampled_at_s > INTERVAL_S / 2:
+                await self._statistics.sample()
+        rows, more = await self._rows(call)
+        totals = await self._totals(call)
+        self._remember(totals)
+        members = await _settled(nodes.list_nodes(call))
+        head = b'{"at_ms":%d,"definitions":%d,' % (time.time() * 1000, self._changes)
+        number = self._frame.number + 1
+        self._frame = Frame(number, head, encode(totals), encode([_news(row) for row in members]), rows, more)
+        self._shares.clear()
+        self._spread()
+
+    def _spread(self) -> None:
+        told, self._news = self._news, asyncio.Event()
+        told.set()
+
+    async def _totals(self, call: Call) -> dict[str, Any]:
+        whole = await _settled(overview.overview(call))
+        return {name: whole.get(name, {}) for name in TOTALS}
+
+    def _remember(self, totals: dict[str, Any]) -> None:
+        counted, lengths = totals["message_stats"], totals["queue_totals"]
+        rates = [counted.get(f"{name}_details", {}).get("rate", 0.0) for name in QUEUE_NAMES]
+        self._history.append([time.time(), *rates, *(lengths.get(name, 0) for name in LENGTH_NAMES)])
+
+    async def _rows(self, call: Call) -> tuple[list[tuple[str, bytes]], bool]:
+        """Queues that are not as they were a second ago; at first none, for a page begins with a list."""
+        before, now = self._seen, {}
+        changed: list[tuple[float, Key]] = []
+        live = [
+            (vhost.name, queue)
+            for vhost in self._node.broker.vhosts.values()
+            for queue in vhost.queues.values()
+        ]
+        for start in range(0, len(live), SLICE_QUEUES):
+            for vhost, queue in live[start : start + SLICE_QUEUES]:
+                key = vhost, queue.name
+                now[key] = seen = self._looks(queue)
+                if before is not None and before.get(key) != seen:
+                    changed.append((sum(map(abs, seen[1])), key))
+            await asyncio.sleep(0)
+        self._seen = now
+        told: list[tuple[str, bytes]] = []
+        for _, key in heapq.nlargest(ROWS_MAX, changed):
+            record = call.state.queues.get(key)
+            if record is not None:
+                told.append((key[0], encode(_news(await _settled(queues.row(call, record))))))
+            if len(told) % SLICE_ROWS == 0:
+                await asyncio.sleep(0)
+        return told, len(changed) > ROWS_MAX
+
+    def _looks(self, queue: Queue) -> tuple[Any, ...]:
+        sample = self._statistics.last(queue)
+        numbers, rates = (sample.numbers, sample.rates) if sample is not None else ((), ())
+        return numbers, rates, len(queue.consumers.all)
+
+
+async def _settled(answer: Any) -> Any:
+    """What a resource's handler gives, as plain values."""
+    if inspect.isawaitable(answer):
+        answer = await answer
+    return [answer.row(item) for item in answer.items] if isinstance(answer, Listing) else answer
+
+
+def _news(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in NOT_NEWS}
+
+
+def _event(name: str, data: bytes) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
