@@ -32,6 +32,7 @@ def perf(
     mode: Annotated[str, typer.Option(help="publish, consume, both or latency.")] = "both",
     queue: Annotated[str, typer.Option(help="Queue to use; declared when it is not there.")] = "perf",
     queues: Annotated[int, typer.Option(help="So many queues, QUEUE-0001 and on, shared out.")] = 1,
+    queue_type: Annotated[str, typer.Option(help="Declare with x-queue-type, e.g. quorum.")] = "",
     exchange: Annotated[str, typer.Option(help="Publish to this exchange, bound to the queue.")] = "",
     exchange_type: Annotated[str, typer.Option(help="The type it is declared with.")] = "direct",
     producers: Annotated[int, typer.Option(help="Publishing connections.")] = 1,
@@ -59,7 +60,7 @@ def perf(
 ) -> None:
     options = Options(
         uris=uri or [DEFAULT_URI], consume_uris=consume_uri or [], mode=mode, queue=queue, queues=queues,
-        exchange=exchange, exchange_type=exchange_type,
+        queue_type=queue_type, exchange=exchange, exchange_type=exchange_type,
         producers=producers, consumers=consumers, connections=connections, size=size, vary=vary,
         persistent=persistent, durable=durable, confirm_window=confirm_window, batch=batch, prefetch=prefetch,
         ack_every=ack_every, auto_ack=auto_ack, rate=rate, duration=duration, warmup=warmup,

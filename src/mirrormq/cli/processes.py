@@ -263,6 +263,10 @@ class LocalCluster:
         _signal(node, signal.SIGKILL)
         self._await_end(node, float("inf"))
 
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a node's process a signal."""
+        _signal(self.node(name), number)
+
     def _reap(self) -> None:
         """Collect the exit codes of our own children, so that none stays a zombie."""
         for child in self._children.values():

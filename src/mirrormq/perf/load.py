@@ -87,7 +87,8 @@ class Load:
         """Queues, through the node that is to be their master where there are several."""
         options = self.options
         for queue in queues:
-            dialer.declare_queue(queue, durable=options.durable, passive=options.mode == "consume")
+            passive = options.mode == "consume"
+            dialer.declare_queue(queue, durable=options.durable, passive=passive, kind=options.queue_type)
             if options.purge:
                 dialer.call(methods.encode_queue_purge(queue), methods.QUEUE_PURGE_OK)
             self._bind(dialer, queue)

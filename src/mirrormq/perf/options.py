@@ -81,6 +81,8 @@ class Options:
     keep: bool = False
     timeout: float = 30.0
     queues: int = 1
+    queue_type: str = ""
+    """The argument x-queue-type; empty for none."""
     consume_uris: list[str] = field(default_factory=list)
     """Where consumers connect, if not where producers do."""
 

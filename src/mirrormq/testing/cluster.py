@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -82,6 +85,23 @@ class Cluster:
     def kill(self, index: int) -> None:
         """SIGKILL, and wait until the process is gone."""
         self.local.kill(self.name(index))
+
+    def freeze(self, index: int) -> None:
+        """SIGSTOP: the process is there and does nothing."""
+        self.local.signal(self.name(index), signal.SIGSTOP)
+
+    def thaw(self, index: int) -> None:
+        """SIGCONT."""
+        self.local.signal(self.name(index), signal.SIGCONT)
+
+    def ctl(self, *arguments: str, node: int = 0) -> str:
+        """Run mirrormqctl on a node; its output, or RuntimeError with what it said."""
+        program = Path(sys.executable).with_name("mirrormqctl")
+        command = [str(program), "-n", self.name(node), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            raise RuntimeError(f"mirrormqctl {' '.join(arguments)}: {done.stdout}{done.stderr}")
+        return done.stdout
 
     def start(self, index: int) -> None:
         """Start a killed node again, and wait until it serves clients."""

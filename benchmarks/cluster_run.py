@@ -1,0 +1,157 @@
+"""`make bench`, second table: three nodes, every queue mirrored on all of them, beside RabbitMQ's mirrored
+and quorum queues."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import signal
+import statistics
+import sys
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+
+from benchmarks.brokers import RabbitMQ
+from benchmarks.cluster_lines import CLUSTER_LINES, ClusterLine, Measure
+from benchmarks.clusters import Cluster, MirrorMQCluster, RabbitMQCluster
+from benchmarks.machine import describe
+
+RESULTS = Path(__file__).with_name("CLUSTER.md")
+ROUND_S = 4.0
+MIRRORED, QUORUM, OURS = "RabbitMQ mirrored", "RabbitMQ quorum", "MirrorMQ"
+HEADINGS = ["work", MIRRORED, QUORUM, OURS, "× mirrored", "× quorum", "target", "ok"]
+
+
+@dataclass(slots=True)
+class Result:
+    """One line's rounds, by contestant."""
+
+    line: ClusterLine
+    rounds: dict[str, list[float]] = field(default_factory=dict)
+
+    def median(self, name: str) -> float | None:
+        values = self.rounds.get(name)
+        return statistics.median(values) if values else None
+
+    def _number(self, name: str) -> str:
+        values = self.rounds.get(name)
+        if not values:
+            return "–"
+        digits = 0 if self.line.unit == "msg/s" else 2
+        text = f"{statistics.median(values):,.{digits}f} {self.line.unit}"
+        return text + (f" ({min(values):,.{digits}f}–{max(values):,.{digits}f})" if len(values) > 1 else "")
+
+    def _ratio(self, name: str) -> float | None:
+        theirs, ours = self.median(name), self.median(OURS)
+        return ours / theirs if theirs and ours is not None else None
+
+    def verdict(self) -> str:
+        """Whether every promise of the line is kept."""
+        line, ours = self.line, self.median(OURS)
+        wanted = [(line.mirrored, self._ratio(MIRRORED)), (line.quorum, self._ratio(QUORUM))]
+        checks = [
+            ratio <= target if line.lower_is_better else ratio >= target
+            for target, ratio in wanted
+            if target is not None and ratio is not None
+        ]
+        if line.at_most is not None and ours is not None:
+            checks.append(ours <= line.at_most)
+        return "–" if not checks or ours is None else "yes" if all(checks) else "no"
+
+    def cells(self) -> list[str]:
+        """One row."""
+        line = self.line
+        sign = "≤" if line.lower_is_better else "≥"
+        promises = [f"{sign} {line.mirrored:g} ×"] if line.mirrored is not None else []
+        promises += [f"{sign} {line.quorum:g} × quorum"] if line.quorum is not None else []
+        promises += [f"≤ {line.at_most:g} {line.unit}"] if line.at_most is not None else []
+        ratios = [self._ratio(MIRRORED), self._ratio(QUORUM)]
+        shown = ["–" if ratio is None else f"{ratio:.2f} ×" for ratio in ratios]
+        numbers = [self._number(name) for name in (MIRRORED, QUORUM, OURS)]
+        return [line.work, *numbers, *shown, ", ".join(promises), self.verdict()]
+
+
+def measure(lines: list[ClusterLine], ours: Cluster, theirs: Cluster | None, rounds: int) -> list[Result]:
+    """All lines; contestants take turns. Lines that share a measurement are measured once."""
+    known: dict[tuple[Measure, str], list[dict[str, float]]] = {}
+    results = []
+    for line in lines:
+        result = Result(line)
+        contestants: list[tuple[str, Cluster, str]] = [(OURS, ours, "")]
+        if theirs is not None and not line.ours_only:
+            contestants.insert(0, (MIRRORED, theirs, ""))
+            if line.quorum is not None:
+                contestants.insert(1, (QUORUM, theirs, "quorum"))
+        for _ in range(0 if (line.measure, OURS) in known else min(rounds, line.rounds)):
+            for name, cluster, kind in contestants:
+                print(f"  {line.key}: {name} …", file=sys.stderr, flush=True)
+                known.setdefault((line.measure, name), []).append(line.measure(cluster, ROUND_S, kind))
+        for name, _, _ in contestants:
+            result.rounds[name] = [found[line.number] for found in known[line.measure, name]]
+        print("  ".join(result.cells()), flush=True)
+        results.append(result)
+    return results
+
+
+def write(results: list[Result], machine: list[str]) -> None:
+    """The table in CLUSTER.md."""
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    text = [
+        "# Three mirrored nodes beside RabbitMQ",
+        "",
+        f"Written by `make bench` on {today}: medians of alternating rounds, lowest and highest in brackets.",
+        "All six nodes are up for the whole run on the same machine, one cluster is loaded at a time.",
+        "100-byte persistent messages, durable queues, confirm window 1000, prefetch 500, ack every 100;",
+        "`ha-mode: all`, `ha-sync-mode: automatic`. RabbitMQ notices a frozen node after its net_ticktime",
+        "(60 s by default), which is not waited for here.",
+        "",
+        *[f"- {fact}" for fact in machine],
+        "",
+        "| " + " | ".join(HEADINGS) + " |",
+        "|" + "---|" * len(HEADINGS),
+        *["| " + " | ".join(result.cells()) + " |" for result in results],
+        "",
+    ]
+    RESULTS.write_text("\n".join(text))
+
+
+def main() -> int:
+    """Run the benchmark; 1 when a cluster cannot be measured."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.cluster_run",
+        description="Measure a mirrored cluster beside RabbitMQ's. Example: --only master --rounds 1",
+    )
+    parser.add_argument("--only", default="*", help=", ".join(line.key for line in CLUSTER_LINES))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--broker", choices=["both", "mirrormq"], default="both")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    lines = [line for line in CLUSTER_LINES if fnmatch(line.key, options.only)]
+    version = RabbitMQ.version()
+    machine = describe(version)
+    ours = MirrorMQCluster()
+    theirs = RabbitMQCluster() if version and options.broker == "both" else None
+    try:
+        ours.start()
+        if theirs is not None:
+            theirs.start()
+        results = measure(lines, ours, theirs, options.rounds)
+    except (RuntimeError, OSError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    finally:
+        ours.stop()
+        if theirs is not None:
+            theirs.stop()
+    if len(lines) == len(CLUSTER_LINES) and theirs is not None:
+        machine.append(f"load average after: {os.getloadavg()[0]:.2f}")
+        write(results, machine)
+    else:
+        print("a part of the table is not written to CLUSTER.md")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+"""The two clusters under measurement: three nodes each, on loopback, every queue mirrored on all of them.
+
+RabbitMQ's nodes share one Erlang port mapper and one cookie and find each other by `classic_config`.
+Only what was started here is stopped; a node that was killed or frozen is brought back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks.brokers import RABBITMQ_SCRIPTS, START_DEADLINE_S, STOP_DEADLINE_S, free_port
+from mirrormq.perf.dial import Dialer
+from mirrormq.perf.options import PerfError, parse_uri
+from mirrormq.testing import Cluster as LocalCluster
+
+NODES = 3
+POLL_S = 0.05
+MIRROR_ALL = {"ha-mode": "all", "ha-sync-mode": "automatic"}
+
+
+class Cluster(Protocol):
+    """Three nodes that can be measured and hurt."""
+
+    name: str
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def uri(self, index: int) -> str: ...
+    def control(self, *arguments: str) -> str:
+        """rabbitmqctl or its like, on the first node that answers."""
+
+    def signal(self, index: int, number: int) -> None: ...
+    def restart(self, index: int) -> None:
+        """Bring a killed node back and wait until it serves clients."""
+
+
+def wait_until_served(uri: str, deadline_s: float = START_DEADLINE_S) -> None:
+    """Wait for a client's open channel."""
+    deadline = time.monotonic() + deadline_s
+    while True:
+        try:
+            Dialer(parse_uri(uri), STOP_DEADLINE_S).close()
+            return
+        except PerfError as error:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"nobody serves clients at {uri}: {error}") from None
+            time.sleep(POLL_S)
+
+
+class RabbitMQCluster:
+    """Three nodes of Debian's rabbitmq-server, without plugins."""
+
+    name = "RabbitMQ"
+
+    def __init__(self) -> None:
+        self._base = Path(tempfile.mkdtemp(prefix="bench-rabbitmq-cluster-"))
+        self._ports = [free_port() for _ in range(NODES)]
+        self._distribution = [free_port() for _ in range(NODES)]
+        self._epmd_port = free_port()
+        self._processes: list[subprocess.Popen[bytes] | None] = [None] * NODES
+
+    def _node(self, index: int) -> str:
+        return f"bench{self._ports[index]}@localhost"
+
+    def uri(self, index: int) -> str:
+        return f"amqp://guest:guest@127.0.0.1:{self._ports[index]}/%2F"
+
+    def start(self) -> None:
+        for index in range(NODES):
+            directory = self._base / str(index)
+            directory.mkdir()
+            cookie = directory / ".erlang.cookie"
+            cookie.write_text("BENCHBENCHBENCH")
+            cookie.chmod(0o400)
+            (directory / "enabled_plugins").write_text("[].\n")
+            lines = [
+                "cluster_formation.peer_discovery_backend = classic_config",
+                *(
+                    f"cluster_formation.classic_config.nodes.{n + 1} = {self._node(n)}"
+                    for n in range(index + 1)
+                ),
+            ]
+            (directory / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
+            self.restart(index)
+        self.control("set_policy", "all", ".*", json.dumps(MIRROR_ALL), "--apply-to", "queues")
+
+    def restart(self, index: int) -> None:
+        with open(self._base / str(index) / "output", "ab") as output:
+            self._processes[index] = subprocess.Popen(
+                [str(RABBITMQ_SCRIPTS / "rabbitmq-server")],
+                env=self._environment(index),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        wait_until_served(self.uri(index))
+
+    def _environment(self, index: int) -> dict[str, str]:
+        base = self._base / str(index)
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(base),
+            "LANG": "C.UTF-8",
+            "ERL_EPMD_PORT": str(self._epmd_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": self._node(index),
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(self._ports[index]),
+            "RABBITMQ_DIST_PORT": str(self._distribution[index]),
+            "RABBITMQ_MNESIA_BASE": str(base / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(base / "log"),
+            "RABBITMQ_PID_FILE": str(base / "pid"),
+            "RABBITMQ_GENERATED_CONFIG_DIR": str(base / "generated"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(base / "enabled_plugins"),
+            "RABBITMQ_CONFIG_FILE": str(base / "rabbitmq.conf"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(base / "none.config"),
+            "RABBITMQ_CONF_ENV_FILE": str(base / "none"),
+        }
+
+    def control(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [str(RABBITMQ_SCRIPTS / "rabbitmqctl"), "-q", "-n", self._node(0), *arguments],
+            env=self._environment(0),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"rabbitmqctl {arguments[0]}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def signal(self, index: int, number: int) -> None:
+        process = self._processes[index]
+        assert process is not None
+        os.killpg(process.pid, number)
+        if number == signal.SIGKILL:
+            process.wait()
+
+    def stop(self) -> None:
+        for index, process in enumerate(self._processes):
+            if process is not None and process.poll() is None:
+                self.signal(index, signal.SIGKILL)
+        environment = os.environ | {"ERL_EPMD_PORT": str(self._epmd_port)}
+        deadline = time.monotonic() + STOP_DEADLINE_S
+        while time.monotonic() < deadline:
+            done = subprocess.run(["epmd", "-kill"], env=environment, capture_output=True, check=False)
+            if b"living" not in done.stdout + done.stderr:
+                break
+            time.sleep(POLL_S)
+        shutil.rmtree(self._base, ignore_errors=True)
+
+
+class MirrorMQCluster:
+    """Three nodes of ours."""
+
+    name = "MirrorMQ"
+
+    def __init__(self) -> None:
+        self._cluster = LocalCluster(nodes=NODES)
+
+    def uri(self, index: int) -> str:
+        return self._cluster.uri(index)
+
+    def start(self) -> None:
+        self._cluster.__enter__()
+        self.control("set_policy", "all", ".*", json.dumps(MIRROR_ALL), "--apply-to", "queues")
+
+    def control(self, *arguments: str) -> str:
+        return self._cluster.ctl("-q", *arguments)
+
+    def signal(self, index: int, number: int) -> None:
+        if number == signal.SIGKILL:
+            self._cluster.kill(index)
+        elif number == signal.SIGSTOP:
+            self._cluster.freeze(index)
+        else:
+            self._cluster.thaw(index)
+
+    def restart(self, index: int) -> None:
+        self._cluster.start(index)
+
+    def stop(self) -> None:
+        self._cluster.__exit__(None, None, None)
