@@ -31,7 +31,7 @@ def test_entries_come_back_in_order_with_the_snapshot_first(tmp_path):
     assert log.open() == []
     for number in range(10):
         log.append(entry(number), sync=number % 2 == 0)
-    log.snapshot([b"state so far"])
+    log.replace([b"state so far"])
     log.append(b"", sync=True)
     log.append(b"later", sync=True)
     log.close()
@@ -53,7 +53,7 @@ def history(on, synced):
                 synced["certain"] = list(synced["possible"])
         replaced = [f"snapshot {turn}".encode(), b"and more"]
         synced["next"] = replaced
-        log.snapshot(replaced)
+        log.replace(replaced)
         synced["certain"] = synced["possible"] = replaced
 
 
@@ -117,7 +117,7 @@ def test_after_a_failure_every_call_fails(fault):
     with pytest.raises(JournalFailed):
         log.append(b"refused", sync=True)
     setattr(on, fault, None)
-    for attempt in (lambda: log.append(b"x", sync=False), lambda: log.snapshot([]), log.close):
+    for attempt in (lambda: log.append(b"x", sync=False), lambda: log.replace([]), log.close):
         with pytest.raises(JournalFailed):
             attempt()
     on.crash()

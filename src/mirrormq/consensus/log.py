@@ -26,6 +26,7 @@ class Log:
     def restore(self, snapshot: Snapshot) -> None:
         """Start over from a snapshot."""
         self.snapshot_index = self.offset = self.worth = snapshot.index
+        self.cluster = snapshot.cluster
         self.entries: list[Entry] = []
         self.runs = list(snapshot.runs)
         self._members = [(snapshot.index, snapshot.members)]

@@ -102,6 +102,8 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     runs: tuple[Run, ...] = ()
     applied: tuple[Applied, ...] = ()
     state: bytes = b""
+    cluster: int = 0
+    """What the cluster was founded as; 0 before a joining node has heard."""
 
 
 class Committed(msgspec.Struct, frozen=True):

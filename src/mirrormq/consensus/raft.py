@@ -160,6 +160,11 @@ class Consensus:
         return self.state.log.applied
 
     @property
+    def cluster(self) -> int:
+        """What this node's cluster was founded as; 0 while it has not joined one."""
+        return self.state.log.cluster
+
+    @property
     def whole(self) -> bool:
         """Whether the log's last leader had a majority of all voters; if not, a fork is possible."""
         return not self.state.log.runs or self.state.run.whole
@@ -314,7 +319,7 @@ class Consensus:
             raise ValueError(f"a snapshot is taken after advance(), at {log.applied}, not at {index}")
         index = log.settled_index(index)
         rows = self.state.proposals.applied.rows()
-        return Snapshot(index, log.members_at(index), log.runs_until(index), rows, data)
+        return Snapshot(index, log.members_at(index), log.runs_until(index), rows, data, log.cluster)
 
     def reset_to(self, snapshot: Snapshot) -> None:
         """Give up this node's own history for that of a fork's winner (its `export`). The next Ready

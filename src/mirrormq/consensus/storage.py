@@ -73,7 +73,7 @@ def founded(voters: Iterable[str], cluster: int = 0, state: bytes = b"") -> Snap
     cluster never takes another one's nodes for a part of itself.
     """
     members = Members(voters=tuple(sorted(voters)))
-    return Snapshot(index=0, members=members, runs=(Run(0, cluster, 0, True),), state=state)
+    return Snapshot(0, members, (Run(0, cluster, 0, True),), (), state, cluster)
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -55,7 +55,7 @@ class MetadataFiles:
     def snapshot(self, blob: bytes) -> None:
         """A snapshot in place of everything before it."""
         try:
-            self._log.snapshot([_SNAPSHOT + blob])
+            self._log.replace([_SNAPSHOT + blob])
         except JournalFailed as failure:
             self._failed(failure)
             raise

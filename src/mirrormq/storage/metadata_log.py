@@ -27,7 +27,7 @@ class MetadataLog:
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
-        self._path = f"{directory}/{NAME}"
+        self.path = f"{directory}/{NAME}"
         self._file: File | None = None
         self._end = 0
         self._salt = 0
@@ -49,19 +49,17 @@ class MetadataLog:
         self._disk.make_directory(self._directory)
         names = self._disk.list(self._directory)
         if f"{NAME}.new" in names:
-            self._disk.remove(f"{self._path}.new")
+            self._disk.remove(f"{self.path}.new")
         if NAME not in names:
             self._replace([])
             return []
-        file = self._disk.open(self._path)
+        file = self._disk.open(self.path)
         data = file.read(file.size(), 0)
         header = records.read_file_header(data)
         checksum = records.checksum_named(header[1]) if header is not None else None
         if header is None or checksum is None:
             file.close()
-            raise DamageError(
-                f"the header of {self._path} is damaged, so none of its entries can be believed"
-            )
+            raise DamageError(f"the header of {self.path} is damaged, so none of its entries can be believed")
         self._file, self._checksum, self._salt = file, checksum, header[2]
         found = self._scan(data)
         if self.dropped:
@@ -85,9 +83,9 @@ class MetadataLog:
                 return found
             at = find_record(self._checksum, self._salt, data, self._end)
             if at < 0:
-                self.dropped.append(Dropped(self._path, self._end, len(data) - self._end, "torn by a crash"))
+                self.dropped.append(Dropped(self.path, self._end, len(data) - self._end, "torn by a crash"))
                 return found
-            self.dropped.append(Dropped(self._path, self._end, at - self._end, "damaged"))
+            self.dropped.append(Dropped(self.path, self._end, at - self._end, "damaged"))
 
     def _keep_copy(self, data: bytes, replace: bool) -> None:
         path = f"{self._directory}/{COPY}"
@@ -112,7 +110,21 @@ class MetadataLog:
         self._end += len(record)
         self.entries += 1
 
-    def snapshot(self, entries: Iterable[bytes]) -> None:
+    def first_entry(self) -> bytes:
+        """Read the first entry again. Raises JournalFailed if the disk does not have it any more."""
+        file = self._checked()
+        try:
+            head = file.read(records.PREFIX_BYTES, records.DATA_AT)
+            length = int.from_bytes(head[:4], "little")
+            data = head + file.read(length, records.DATA_AT + records.PREFIX_BYTES)
+        except OSError as error:
+            raise self._fail(error) from error
+        body = valid_body(self._checksum, self._salt, data, 0)
+        if body is None:
+            raise self._fail(OSError("its first entry cannot be read back"))
+        return body[1:]
+
+    def replace(self, entries: Iterable[bytes]) -> None:
         """Replace everything by these entries, atomically and durably."""
         old = self._checked()
         try:
@@ -128,10 +140,10 @@ class MetadataLog:
         kind = bytes((records.ENTRY,))
         sealed = [records.sealed(kind + entry, checksum, salt) for entry in entries]
         data = records.file_header(1, name, salt) + b"".join(sealed)
-        file = self._disk.create(f"{self._path}.new")
+        file = self._disk.create(f"{self.path}.new")
         file.write(data, 0)
         file.sync()
-        self._disk.rename(f"{self._path}.new", self._path)
+        self._disk.rename(f"{self.path}.new", self.path)
         self._disk.sync_directory(self._directory)
         self._file, self._checksum, self._salt = file, checksum, salt
         self._end, self.entries = len(data), len(sealed)

@@ -1,0 +1,185 @@
+"""What a node remembers of its cluster's agreement: the `Storage` of `consensus`, in one small file.
+
+The file is a `MetadataLog`: its first entry is a snapshot, each further one a *batch*, what one `save` wrote.
+A batch has one checksum, so it is there or not. A snapshot makes a new file, with what still counts of the
+old one behind it, and takes its name; so there is always one whole story.
+
+How far the log is committed only saves time at the next start, so that alone is not written: it goes
+along with the next batch, and with `close`.
+
+Damage. A torn last batch was never synced, and is cut off. Damage before a good batch is another matter:
+something is gone that this node has promised to keep. In a cluster it must not go on, since others count
+on the promise; a copy of the data that does not pretend to be a part of the cluster can be had by
+joining anew. A node on its own promised nobody but its operator, so it keeps what it has: what was lost
+becomes entries that say nothing, and it is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from mirrormq.consensus import Entry, HardState, Ready, Snapshot, Stored
+from mirrormq.consensus.messages import ChangeMembers, Command, Nothing
+from mirrormq.consensus.proposals import BOOT_SHIFT
+from mirrormq.errors import DamageError
+from mirrormq.storage import records
+from mirrormq.storage.disk import Disk
+from mirrormq.storage.errors import JournalFailed
+from mirrormq.storage.metadata_log import MetadataLog
+from mirrormq.storage.recovery import Dropped
+
+
+class _Batch(msgspec.Struct, frozen=True, array_like=True):
+    hard_state: HardState
+    entries: list[Entry]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_batch = msgspec.msgpack.Decoder(_Batch).decode
+_decode_snapshot = msgspec.msgpack.Decoder(Snapshot).decode
+
+
+class ConsensusLog:
+    """Implements `consensus.Storage`. `failed` is told when the disk fails, whoever asked for the write."""
+
+    def __init__(
+        self, disk: Disk, directory: str, failed: Callable[[JournalFailed], None] = lambda failure: None
+    ) -> None:
+        self._log = MetadataLog(disk, directory)
+        self._failed = failed
+        self._hard_state = HardState()
+        self._lasting = HardState()
+        """What of it is in the file."""
+        self._kept: list[Entry] = []
+
+    @property
+    def dropped(self) -> Sequence[Dropped]:
+        """What could not be used."""
+        return self._log.dropped
+
+    def open(self, make: Callable[[], Snapshot]) -> bool:
+        """Read the file. If there is none, begin with a snapshot; True if so.
+
+        Raises DamageError if what is there cannot be used.
+        """
+        found = self._log.open()
+        if not found and not self.dropped:
+            self.begin(make())
+            return True
+        if self.dropped and self.dropped[0].offset == records.DATA_AT:
+            raise DamageError(
+                f"the snapshot in {self.dropped[0].path} is damaged, so users, queues and all the rest are "
+                "unknown. Restore the file from a backup, or remove it to begin with the defaults."
+            )
+        try:
+            members = _decode_snapshot(found[0]).members
+            batches = [_decode_batch(batch) for batch in found[1:]]
+        except msgspec.DecodeError as error:
+            raise DamageError(f"{self._log.path} was not written by this version: {error}") from None
+        for batch in batches:
+            self._hard_state = batch.hard_state
+            _replace_from(self._kept, batch.entries)
+        if self._damaged:
+            self._mend(members.everyone)
+        self._lasting = self._hard_state
+        return False
+
+    def begin(self, snapshot: Snapshot) -> None:
+        """Forget everything; from now on, this is where the node started."""
+        self._hard_state = HardState()
+        self._kept = []
+        self._write_snapshot(snapshot)
+
+    # -- what consensus asks for ----------------------------------------------------------------
+
+    def load(self) -> Stored:
+        return Stored(self._hard_state, self.snapshot(), list(self._kept))
+
+    def snapshot(self) -> Snapshot:
+        return _decode_snapshot(self._log.first_entry())
+
+    def save(self, ready: Ready) -> None:
+        """Keep what is to be persisted, in its order; synced if it must be."""
+        if ready.snapshot is not None:
+            kept = [entry for entry in self._kept if entry.index > ready.snapshot.index]
+            self._kept = [] if ready.restore else kept
+            self._write_snapshot(ready.snapshot)
+        if ready.hard_state is not None:
+            self._hard_state = ready.hard_state
+        _replace_from(self._kept, ready.entries)
+        if ready.entries or _promise(self._hard_state) != _promise(self._lasting):
+            self._write_batch(ready.entries, ready.must_sync)
+
+    def close(self) -> None:
+        """Write down how far things were committed, and give the file back."""
+        if self._hard_state != self._lasting:
+            self._write_batch([], sync=False)
+        self._log.close()
+
+    def _write_batch(self, entries: list[Entry], sync: bool) -> None:
+        try:
+            self._log.append(_encode(_Batch(self._hard_state, entries)), sync)
+        except JournalFailed as failure:
+            self._failed(failure)
+            raise
+        self._lasting = self._hard_state
+
+    def _write_snapshot(self, snapshot: Snapshot) -> None:
+        kept = _encode(_Batch(self._hard_state, self._kept))
+        try:
+            self._log.replace([_encode(snapshot), kept])
+        except JournalFailed as failure:
+            self._failed(failure)
+            raise
+        self._lasting = self._hard_state
+
+    # -- damage ---------------------------------------------------------------------------------
+
+    @property
+    def _damaged(self) -> bool:
+        return any(dropped.reason == "damaged" for dropped in self.dropped)
+
+    def _mend(self, members: tuple[str, ...]) -> None:
+        """Go on without what was lost, if nobody else counts on it."""
+        for entry in self._kept:
+            if isinstance(entry.payload, ChangeMembers):
+                members = entry.payload.members.everyone
+        if len(members) > 1:
+            raise DamageError(
+                f"{self._log.path} is damaged, so this node cannot keep what it has promised to its "
+                "cluster. Let the others forget it (forget_cluster_node), remove its data directory, and let "
+                "it join again."
+            )
+        whole: list[Entry] = []
+        for entry in self._kept:
+            while whole and whole[-1].index + 1 < entry.index:
+                whole.append(Entry(whole[-1].index + 1, whole[-1].term, whole[-1].branch, Nothing()))
+            whole.append(entry)
+        snapshot = self.snapshot()
+        while whole and whole[0].index > snapshot.index + 1:
+            whole.insert(0, Entry(whole[0].index - 1, whole[0].term, whole[0].branch, Nothing()))
+        self._kept = whole
+        boots, term = self._hard_state.boots, self._hard_state.term
+        for entry in whole:
+            term = max(term, entry.term)
+            if isinstance(entry.payload, Command):
+                boots = max(boots, entry.payload.number >> BOOT_SHIFT)
+        for row in snapshot.applied:
+            boots = max(boots, row.floor >> BOOT_SHIFT, *(number >> BOOT_SHIFT for number in row.numbers))
+        self._hard_state = msgspec.structs.replace(self._hard_state, term=term, boots=boots)
+        self._write_snapshot(snapshot)
+
+
+def _promise(state: HardState) -> tuple[int, str | None, int]:
+    """What of a hard state others rely on."""
+    return state.term, state.vote, state.boots
+
+
+def _replace_from(kept: list[Entry], entries: list[Entry]) -> None:
+    """The first of some entries replaces everything from its index on."""
+    if entries:
+        while kept and kept[-1].index >= entries[0].index:
+            kept.pop()
+        kept += entries
