@@ -169,8 +169,15 @@ class ChangeViews(_Command, frozen=True):
     changes: list[ViewChange]
 
 
+class DeleteQueues(_Command, frozen=True):
+    """Queues that were lost with the nodes that held them, by id. A node's end is no reason to auto-delete
+    an exchange."""
+
+    queue_ids: list[int]
+
+
 class DropTransient(_Command, frozen=True):
-    """Drops what does not survive a restart: of one node (its queues), or of all (None)."""
+    """Drops what does not survive a restart: of one node (queues that only it holds), or of all (None)."""
 
     node: str | None = None
 
@@ -202,6 +209,7 @@ Command = (
     | PutNode
     | DeleteNode
     | ChangeViews
+    | DeleteQueues
 )
 
 _decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from mirrormq.metadata import commands as c
-from mirrormq.metadata import snapshots
+from mirrormq.metadata import ring_commands, snapshots
 from mirrormq.metadata.changes import Change, Deleted, Put
 from mirrormq.metadata.defaults import predeclared_exchanges
 from mirrormq.metadata.records import (
@@ -135,7 +135,7 @@ class State:
         state = cls()
         for name in TABLES:
             for record in getattr(snapshot, name):
-                state._store(record)
+                state.store(record)
         state._changes = []
         state.version = snapshot.version
         state.access_version = snapshot.access_version
@@ -143,9 +143,9 @@ class State:
         state.next_queue_id = snapshot.next_queue_id
         return state
 
-    # One record in, one record out; indexes and versions follow.
+    # One record in, one record out; indexes and versions follow. Only for what carries out commands.
 
-    def _store(self, record: Any) -> None:
+    def store(self, record: Any) -> None:
         table = getattr(self, TABLE_OF[type(record)])
         before = table.get(record.key)
         if before == record:
@@ -161,7 +161,7 @@ class State:
                 index.setdefault(key, {})[record.key] = record
         self._note(record, Put(record, before))
 
-    def _remove(self, record: Any) -> bool:
+    def remove(self, record: Any) -> bool:
         """False if it is not there (any more)."""
         table = getattr(self, TABLE_OF[type(record)])
         if table.pop(record.key, None) is None:
@@ -192,7 +192,7 @@ class State:
     # Cascades.
 
     def _remove_binding(self, binding: Binding) -> None:
-        if not self._remove(binding):
+        if not self.remove(binding):
             return
         source = self.exchanges.get((binding.vhost, binding.source))
         if source is not None and source.auto_delete and not self.bindings_from(*source.key):
@@ -200,13 +200,13 @@ class State:
 
     def _remove_exchange(self, exchange: Exchange) -> None:
         for binding in list(self.bindings_from(exchange.vhost, exchange.name).values()):
-            self._remove(binding)
+            self.remove(binding)
         self._remove_bindings_to(exchange.vhost, "exchange", exchange.name)
-        self._remove(exchange)
+        self.remove(exchange)
 
     def _remove_queue(self, queue: Queue) -> None:
         self._remove_bindings_to(queue.vhost, "queue", queue.name)
-        self._remove(queue)
+        self.remove(queue)
 
     def _remove_bindings_to(self, vhost: str, kind: str, name: str) -> None:
         for binding in list(self.bindings_to(vhost, kind, name).values()):
@@ -215,32 +215,32 @@ class State:
     def _remove_vhost(self, vhost: Vhost) -> None:
         for exchange in self.exchanges_of(vhost.name).values():
             for binding in list(self.bindings_from(vhost.name, exchange.name).values()):
-                self._remove(binding)
+                self.remove(binding)
         for queue in list(self.queues_of(vhost.name).values()):
-            self._remove(queue)
+            self.remove(queue)
         for exchange in list(self.exchanges_of(vhost.name).values()):
-            self._remove(exchange)
+            self.remove(exchange)
         for name in IN_VHOST:
             for record in list(getattr(self, name).values()):
                 if record.vhost == vhost.name:
-                    self._remove(record)
-        self._remove(vhost)
+                    self.remove(record)
+        self.remove(vhost)
 
     # One method per command.
 
     def _put_vhost(self, command: c.PutVhost) -> None:
         is_new = command.record.name not in self.vhosts
-        self._store(command.record)
+        self.store(command.record)
         if is_new:
             for exchange in predeclared_exchanges(command.record.name):
-                self._store(exchange)
+                self.store(exchange)
 
     def _delete_vhost(self, command: c.DeleteVhost) -> None:
         if vhost := self.vhosts.get(command.name):
             self._remove_vhost(vhost)
 
     def _put_user(self, command: c.PutUser) -> None:
-        self._store(command.record)
+        self.store(command.record)
 
     def _delete_user(self, command: c.DeleteUser) -> None:
         user = self.users.get(command.name)
@@ -248,30 +248,30 @@ class State:
             return
         for table in (self.topic_permissions, self.permissions):
             for record in [found for found in table.values() if found.user == user.name]:
-                self._remove(record)
-        self._remove(user)
+                self.remove(record)
+        self.remove(user)
 
     def _put_user_right(self, command: c.PutPermission | c.PutTopicPermission) -> None:
         if command.record.user in self.users and command.record.vhost in self.vhosts:
-            self._store(command.record)
+            self.store(command.record)
 
     def _delete_permission(self, command: c.DeletePermission) -> None:
         if permission := self.permissions.get((command.user, command.vhost)):
-            self._remove(permission)
+            self.remove(permission)
 
     def _delete_topic_permission(self, command: c.DeleteTopicPermission) -> None:
         for (user, vhost, exchange), record in list(self.topic_permissions.items()):
             if (user, vhost) == (command.user, command.vhost) and command.exchange in (None, exchange):
-                self._remove(record)
+                self.remove(record)
 
     def _put_in_vhost(self, command: c.PutPolicy | c.PutOperatorPolicy | c.PutParameter) -> None:
         if command.record.vhost in self.vhosts:
-            self._store(command.record)
+            self.store(command.record)
 
     def _put_exchange(self, command: c.PutExchange) -> None:
         exchange = command.record
         if exchange.vhost in self.vhosts and not (command.if_absent and exchange.key in self.exchanges):
-            self._store(exchange)
+            self.store(exchange)
 
     def _delete_exchange(self, command: c.DeleteExchange) -> None:
         if exchange := self.exchanges.get((command.vhost, command.name)):
@@ -286,7 +286,7 @@ class State:
             given = self.next_queue_id if before is None else before.queue_id
             queue = msgspec.structs.replace(queue, queue_id=given)
         self.next_queue_id = max(self.next_queue_id, queue.queue_id + 1)
-        self._store(queue)
+        self.store(ring_commands.born(self, queue) if before is None else queue)
 
     def _delete_queue(self, command: c.DeleteQueue) -> None:
         queue = self.queues.get((command.vhost, command.name))
@@ -300,7 +300,7 @@ class State:
             binding.vhost,
             binding.destination,
         ) in ends:
-            self._store(binding)
+            self.store(binding)
 
     def _delete_binding(self, command: c.DeleteBinding) -> None:
         key = (
@@ -316,57 +316,22 @@ class State:
 
     def _delete_policy(self, command: c.DeletePolicy) -> None:
         if policy := self.policies.get((command.vhost, command.name)):
-            self._remove(policy)
+            self.remove(policy)
 
     def _delete_operator_policy(self, command: c.DeleteOperatorPolicy) -> None:
         if policy := self.operator_policies.get((command.vhost, command.name)):
-            self._remove(policy)
+            self.remove(policy)
 
     def _delete_parameter(self, command: c.DeleteParameter) -> None:
         if parameter := self.parameters.get((command.vhost, command.component, command.name)):
-            self._remove(parameter)
+            self.remove(parameter)
 
     def _put_global_parameter(self, command: c.PutGlobalParameter) -> None:
-        self._store(command.record)
+        self.store(command.record)
 
     def _delete_global_parameter(self, command: c.DeleteGlobalParameter) -> None:
         if parameter := self.global_parameters.get(command.name):
-            self._remove(parameter)
-
-    def _put_node(self, command: c.PutNode) -> None:
-        before = self.nodes.get(command.record.name)
-        if before is None or command.record.life >= before.life:
-            self._store(command.record)
-
-    def _delete_node(self, command: c.DeleteNode) -> None:
-        if node := self.nodes.get(command.name):
-            self._remove(node)
-
-    def _change_views(self, command: c.ChangeViews) -> None:
-        for change in command.changes:
-            key = self.queue_keys.get(change.queue_id)
-            queue = None if key is None else self.queues[key]
-            if queue is not None and change.view.version == queue.ring.version + 1:
-                changed = msgspec.structs.replace(
-                    queue, node=change.view.master, view=change.view, waits_for=change.waits_for
-                )
-                self._store(changed)
-
-    def _drop_transient(self, command: c.DropTransient) -> None:
-        """A restart is no reason to auto-delete: a durable auto-delete exchange stays, unbound."""
-        for queue in list(self.queues.values()):
-            if not queue.survives_restart and command.node in (None, queue.node):
-                for binding in list(self.bindings_to(queue.vhost, "queue", queue.name).values()):
-                    self._remove(binding)
-                self._remove(queue)
-        if command.node is not None:
-            return
-        for exchange in [found for found in self.exchanges.values() if not found.durable]:
-            to_it = self.bindings_to(exchange.vhost, "exchange", exchange.name)
-            from_it = self.bindings_from(exchange.vhost, exchange.name)
-            for binding in [*to_it.values(), *from_it.values()]:
-                self._remove(binding)
-            self._remove(exchange)
+            self.remove(parameter)
 
 
 _APPLY: dict[type, Callable[[State, Any], None]] = {
@@ -392,8 +357,9 @@ _APPLY: dict[type, Callable[[State, Any], None]] = {
     c.DeleteParameter: State._delete_parameter,
     c.PutGlobalParameter: State._put_global_parameter,
     c.DeleteGlobalParameter: State._delete_global_parameter,
-    c.DropTransient: State._drop_transient,
-    c.PutNode: State._put_node,
-    c.DeleteNode: State._delete_node,
-    c.ChangeViews: State._change_views,
+    c.DropTransient: ring_commands.drop_transient,
+    c.PutNode: ring_commands.put_node,
+    c.DeleteNode: ring_commands.delete_node,
+    c.ChangeViews: ring_commands.change_views,
+    c.DeleteQueues: ring_commands.delete_queues,
 }

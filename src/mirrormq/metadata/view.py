@@ -6,6 +6,7 @@ number which view it started from, and a proposal that comes too late changes no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -13,7 +14,7 @@ class View(NamedTuple):
     """Who is in the ring, as the metadata has decided."""
 
     epoch: int
-    """Grows when the master changes."""
+    """Grows when the master changes, or comes back."""
     version: int
     """Grows with every change, and never goes back."""
     members: tuple[str, ...]
@@ -30,6 +31,10 @@ class View(NamedTuple):
     """(member, attempt): which synchronisation its standing rests on; 0 for those who were born with
     the queue. A member that has begun again since has lost it, whatever the view says."""
 
+    lives: frozenset[tuple[str, int]] = frozenset()
+    """(member, which of its node's lives belongs to the ring). A later life is another member, even if
+    nobody noticed that the earlier one ended. Whoever is not listed is of no life that is known of."""
+
     @property
     def master(self) -> str:
         """The member that orders operations."""
@@ -43,6 +48,18 @@ class View(NamedTuple):
         """The attempt that a member's standing rests on."""
         return dict(self.attempts).get(name, 0)
 
+    def life_of(self, name: str) -> int:
+        """The life with which a member belongs to the ring; 0 if that is not known."""
+        return dict(self.lives).get(name, 0)
+
+    def with_lives(self, lives: Mapping[str, int]) -> View:
+        """The same view, in which members whose life is not known have these."""
+        known = dict(self.lives)
+        if all(name in known for name in self.members):
+            return self
+        there = {name: known.get(name) or lives.get(name, 0) for name in self.members}
+        return self._replace(lives=frozenset(item for item in there.items() if item[1]))
+
     def with_members(self, members: tuple[str, ...], *, epoch: int = 0) -> View:
         """The next view, with these members; whoever is new joins with it, whoever left is forgotten."""
         version = self.version + 1
@@ -52,8 +69,9 @@ class View(NamedTuple):
             (name, known.get(name, 0) if name in self.members else version) for name in members
         )
         attempts = frozenset((name, attempt) for name, attempt in self.attempts if name in there)
+        lives = frozenset((name, life) for name, life in self.lives if name in there)
         in_sync, joining = self.in_sync & there, self.joining & there
-        return View(epoch or self.epoch, version, members, in_sync, joining, joined, attempts)
+        return View(epoch or self.epoch, version, members, in_sync, joining, joined, attempts, lives)
 
     def with_standing(self, in_sync: frozenset[str], joining: dict[str, int]) -> View:
         """The next view, with these synchronised and these joining, each by its attempt."""

@@ -1,0 +1,90 @@
+"""What commands about nodes and rings do to the state.
+
+Three rules stand behind them:
+
+1.  A node's life ends once. News of an earlier life than the known one change nothing, and a life that
+    was declared over is not running again, whatever a late command says.
+2.  A queue is born with the lives that its members' nodes have at that moment; from then on only
+    the successor of a view replaces it.
+3.  A queue goes with a node only if nobody else holds it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mirrormq.metadata import commands as c
+from mirrormq.metadata.records import Queue
+
+if TYPE_CHECKING:
+    from mirrormq.metadata.state import State
+
+
+def born(state: State, queue: Queue) -> Queue:
+    """A queue as it is declared, in a ring of the lives that its members' nodes have now."""
+    ring = queue.ring
+    lives = {name: state.nodes[name].life for name in ring.members if name in state.nodes}
+    return msgspec.structs.replace(queue, view=ring.with_lives(lives)) if lives else queue
+
+
+def put_node(state: State, command: c.PutNode) -> None:
+    """A node joins, starts, stops or is lost."""
+    record = command.record
+    before = state.nodes.get(record.name)
+    if before is not None:
+        if record.life < before.life:
+            return
+        if record.life == before.life and record.running and not before.running:
+            return
+    state.store(record)
+
+
+def delete_node(state: State, command: c.DeleteNode) -> None:
+    """A node is no member any more."""
+    if node := state.nodes.get(command.name):
+        state.remove(node)
+
+
+def change_views(state: State, command: c.ChangeViews) -> None:
+    """Rings change, each only from the view that it was thought of."""
+    for change in command.changes:
+        key = state.queue_keys.get(change.queue_id)
+        queue = None if key is None else state.queues[key]
+        if queue is not None and change.view.version == queue.ring.version + 1:
+            state.store(
+                msgspec.structs.replace(
+                    queue, node=change.view.master, view=change.view, waits_for=change.waits_for
+                )
+            )
+
+
+def delete_queues(state: State, command: c.DeleteQueues) -> None:
+    """Queues that went with the nodes that held them."""
+    for queue_id in command.queue_ids:
+        key = state.queue_keys.get(queue_id)
+        if key is not None:
+            _drop(state, state.queues[key])
+
+
+def drop_transient(state: State, command: c.DropTransient) -> None:
+    """What does not survive a restart goes: of one node the queues that it alone held, or everything."""
+    for queue in list(state.queues.values()):
+        if not queue.survives_restart and (command.node is None or queue.ring.members == (command.node,)):
+            _drop(state, queue)
+    if command.node is not None:
+        return
+    for exchange in [found for found in state.exchanges.values() if not found.durable]:
+        to_it = state.bindings_to(exchange.vhost, "exchange", exchange.name)
+        from_it = state.bindings_from(exchange.vhost, exchange.name)
+        for binding in [*to_it.values(), *from_it.values()]:
+            state.remove(binding)
+        state.remove(exchange)
+
+
+def _drop(state: State, queue: Queue) -> None:
+    """A node's end is no reason to auto-delete: an exchange whose last queue this was stays, unbound."""
+    for binding in list(state.bindings_to(queue.vhost, "queue", queue.name).values()):
+        state.remove(binding)
+    state.remove(queue)

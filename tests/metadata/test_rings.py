@@ -1,0 +1,87 @@
+"""Nodes' lives and queues' rings in the metadata."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mirrormq.metadata import commands as c
+from mirrormq.metadata.records import Binding, Exchange, Node, Queue, Vhost
+from mirrormq.metadata.state import State
+from mirrormq.metadata.view import View, alone
+
+
+def cluster(*names: str) -> State:
+    state = State()
+    state.apply(c.PutVhost(Vhost("/")))
+    for name in names:
+        state.apply(c.PutNode(Node(name, life=1, running=True)))
+    return state
+
+
+def ring(members: str) -> View:
+    return View(1, 0, tuple(members), frozenset(members))
+
+
+def test_a_queue_is_born_with_its_members_present_lives() -> None:
+    state = cluster("a", "b")
+    state.apply(c.PutNode(Node("b", life=3, running=True)))
+    state.apply(c.PutQueue(Queue("/", "q", node="a", view=ring("ab"))))
+    state.apply(c.PutQueue(Queue("/", "alone", node="b")))
+    assert state.queues["/", "q"].ring.lives == {("a", 1), ("b", 3)}
+    assert state.queues["/", "alone"].ring == alone("b")._replace(lives=frozenset({("b", 3)}))
+
+
+def test_lives_survive_a_snapshot_and_follow_membership() -> None:
+    state = cluster("a", "b")
+    state.apply(c.PutQueue(Queue("/", "q", node="a", view=ring("ab"))))
+    state = State.from_snapshot(state.snapshot())
+    view = state.queues["/", "q"].ring
+    assert view.life_of("b") == 1
+    gone = view.with_members(("a",))
+    assert gone.life_of("b") == 0
+    again = gone.with_members(("a", "b")).with_lives({"a": 9, "b": 2})
+    assert (again.life_of("a"), again.life_of("b")) == (1, 2), "a member that stayed keeps its life"
+
+
+def test_a_life_that_is_over_does_not_run_again() -> None:
+    state = cluster("a")
+    state.apply(c.PutNode(Node("a", life=1)))
+    state.apply(c.PutNode(Node("a", life=1, running=True, maintenance=True)))
+    assert not state.nodes["a"].running
+    state.apply(c.PutNode(Node("a", life=2, running=True)))
+    assert state.nodes["a"].running
+    state.apply(c.PutNode(Node("a", life=1)))
+    assert state.nodes["a"].running, "news of an earlier life"
+
+
+def test_only_the_successor_of_a_view_replaces_it() -> None:
+    state = cluster("a", "b")
+    state.apply(c.PutQueue(Queue("/", "q", node="a", view=ring("ab"))))
+    view = state.queues["/", "q"].ring
+    late = view.with_members(("a",))
+    assert state.apply(c.ChangeViews([c.ViewChange(1, view.with_members(("b", "a"), epoch=2))]))
+    assert not state.apply(c.ChangeViews([c.ViewChange(1, late)]))
+    assert state.queues["/", "q"].node == "b"
+
+
+def test_a_mirrored_transient_queue_survives_its_masters_restart() -> None:
+    state = cluster("a", "b")
+    mirrored = Queue("/", "mirrored", durable=False, node="a", view=ring("ab"))
+    for queue in (
+        mirrored,
+        msgspec.structs.replace(mirrored, name="own", view=None),
+        Queue("/", "kept", node="a"),
+    ):
+        state.apply(c.PutQueue(queue))
+    state.apply(c.DropTransient("a"))
+    assert sorted(name for _, name in state.queues) == ["kept", "mirrored"]
+
+
+def test_queues_lost_with_their_node_leave_an_auto_delete_exchange() -> None:
+    state = cluster("a")
+    state.apply(c.PutExchange(Exchange("/", "x", "fanout", auto_delete=True)))
+    state.apply(c.PutQueue(Queue("/", "q", durable=False, node="a")))
+    state.apply(c.PutBinding(Binding("/", "x", "queue", "q", "")))
+    changes = state.apply(c.decode(c.encode(c.DeleteQueues([1, 7]))))
+    assert len(changes) == 2
+    assert not state.queues and not state.bindings and ("/", "x") in state.exchanges
