@@ -13,6 +13,7 @@ from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer
 from mirrormq.control.dispatch import dispatch
 from mirrormq.control.live import BrokerView
+from mirrormq.control.node import AppState
 from mirrormq.control.protocol import Request
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
@@ -61,7 +62,10 @@ class Heard:
     def order(self, verb: str, *arguments: str, **options: Any) -> None:
         """What mirrormqctl would do."""
         node = SimpleNamespace(
-            metadata=self.node.metadata, settings=self.node.broker.settings, live=BrokerView(self.node.broker)
+            metadata=self.node.metadata,
+            settings=self.node.broker.settings,
+            live=BrokerView(self.node.broker),
+            app_state=AppState.RUNNING,
         )
         reply = dispatch(cast(Any, node), Request(verb, list(arguments), options))
         assert reply["ok"], reply

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +18,7 @@ from mirrormq.broker.broker import Broker, Outside
 from mirrormq.clock import Clock
 from mirrormq.config.settings import Settings
 from mirrormq.control.live import BrokerView
+from mirrormq.control.node import AppState
 from mirrormq.metadata.records import User
 from mirrormq.metadata.state import State
 from mirrormq.metadata.store import Defaults, MetadataStore
@@ -45,7 +49,7 @@ class ControlledNode:
 
     def __init__(self, runtime_directory: Path) -> None:
         self.settings = Settings(name=NODE_NAME, runtime_directory=runtime_directory)
-        self.serving = True
+        self.app_state = AppState.RUNNING
         self.stopped = False
         self.memory_watermark: tuple[float | None, int | None] | None = None
         self.disk_limit: tuple[float | None, int | None] | None = None
@@ -72,6 +76,16 @@ class ControlledNode:
         )
         self.live = BrokerView(self.broker)
 
+    @property
+    def serving(self) -> bool:
+        return self.app_state is AppState.RUNNING
+
+    async def start_app(self) -> None:
+        self.app_state = AppState.RUNNING
+
+    async def stop_app(self) -> None:
+        self.app_state = AppState.STOPPED
+
     def status(self) -> dict[str, Any]:
         return {"pid": 1, "node": self.settings.name}
 
@@ -83,6 +97,13 @@ class ControlledNode:
 
     def stop(self) -> None:
         self.stopped = True
+
+
+def run_ctl(*words: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of mirrormqctl as a process."""
+    command = [sys.executable, "-c", "from mirrormq.cli.ctl import main; main()", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ, timeout=120)
+    return done.returncode, done.stdout, done.stderr
 
 
 @contextmanager

@@ -99,6 +99,11 @@ class Broker:
         self.alarms.listeners += [self.alarms_changed, self.events.alarms_changed]
         self._watch_consumers()
 
+    def retire(self) -> None:
+        """The node goes on without this broker: follow the metadata no more."""
+        self.metadata.listeners.remove(self._follow)
+        self.metadata.observers.remove(self.events.observe)
+
     # -- the end of a turn ----------------------------------------------------------------------
 
     def wake(self, queue: Queue) -> None:

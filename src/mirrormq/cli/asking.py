@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from mirrormq.cli import formatting
-from mirrormq.cli.line import GENERAL, Line
+from mirrormq.cli.line import GENERAL, Line, UsageError
 from mirrormq.cli.verbs import Verb
 from mirrormq.config.load import default_runtime_directory
 from mirrormq.control import client
 from mirrormq.control.protocol import EXIT_DATA, EXIT_UNAVAILABLE, ControlError, Request
+from mirrormq.control.requirements import IN_ANY_STATE, objection
 
 PASSWORD_VERBS = ("add_user", "change_password", "authenticate_user")
 
@@ -27,6 +28,15 @@ def perform(verb: Verb, line: Line) -> int:
     elif isinstance(result, str) and not line.options.get("silent"):
         print(result)
     return 0
+
+
+def check_app(verb: Verb, line: Line) -> None:
+    """Refuse what rabbitmqctl refuses when the application runs, or does not."""
+    if verb.name in IN_ANY_STATE:
+        return
+    refusal = objection(verb.name, ask(line, "ping", [])["app"])
+    if refusal is not None:
+        raise UsageError(refusal, heading="Error")
 
 
 def ask(line: Line, verb: str, words: list[str]) -> Any:

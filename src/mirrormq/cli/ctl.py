@@ -12,7 +12,7 @@ import os
 import sys
 
 from mirrormq.cli import formatting, local
-from mirrormq.cli.asking import columns_of, perform
+from mirrormq.cli.asking import check_app, columns_of, perform
 from mirrormq.cli.line import GENERAL, Line, UsageError, parse
 from mirrormq.cli.verbs import VERBS, Verb, usage_of
 from mirrormq.control.protocol import EXIT_USAGE, ControlError
@@ -45,12 +45,12 @@ def run(arguments: list[str]) -> int:
         return _unknown_verb(name)
     try:
         check(verb, line)
+        check_app(verb, line)
+        return local.PROGRAMS.get(name, perform)(verb, line)
     except UsageError as error:
         usage = f"Arguments given:\n\t{' '.join(arguments)}\n\nUsage\n\n{usage_of(verb)}"
-        print(f"Error (argument validation): {error}\n{usage}", file=sys.stderr)
+        print(f"{error.heading}: {error}\n{usage}", file=sys.stderr)
         return error.exit_code
-    try:
-        return local.PROGRAMS.get(name, perform)(verb, line)
     except ControlError as error:
         prefix = "" if error.bare else "Error:\n"
         print(f"{prefix}{error.text}", file=sys.stderr)

@@ -32,11 +32,14 @@ GENERAL = frozenset(
 
 
 class UsageError(Exception):
-    """Words that do not make a command: the text, the exit code, and whether to show the usage."""
+    """Words that do not make a command here and now: the text, the exit code, and what is wrong at all."""
 
-    def __init__(self, text: str, exit_code: int = EXIT_USAGE) -> None:
+    def __init__(
+        self, text: str, exit_code: int = EXIT_USAGE, heading: str = "Error (argument validation)"
+    ) -> None:
         super().__init__(text)
         self.exit_code = exit_code
+        self.heading = heading
 
 
 @dataclass

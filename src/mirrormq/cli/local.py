@@ -103,7 +103,7 @@ def await_startup(verb: Verb, line: Line) -> int:
 
 
 def stop(verb: Verb, line: Line) -> int:
-    """Ask the node to stop; `shutdown`, or `stop PIDFILE`, also waits for its process to end."""
+    """Ask the node to stop; `stop PIDFILE` also waits for its process to end."""
     asking.show_banner(verb, line)
     try:
         process_id = int(asking.ask(line, "stop", [])["pid"])
@@ -111,24 +111,43 @@ def stop(verb: Verb, line: Line) -> int:
         if line.options.get("idempotent"):
             return 0
         raise
-    if verb.name == "stop" and not line.words:
-        return 0
+    if line.words:
+        _await_end(process_id, line)
+    return 0
+
+
+def shutdown(verb: Verb, line: Line) -> int:
+    """Ask the node to stop, and wait for its process to end."""
+    process_id = int(asking.ask(line, "ping", [])["pid"])
+    whose = f"RabbitMQ node {line.node} running at PID {process_id}"
+    if not line.is_quiet:
+        print(f"Shutting down {whose}", flush=True)
+    asking.ask(line, "stop", [])
+    if not line.is_quiet:
+        print(f"Waiting for PID {process_id} to terminate", flush=True)
+    _await_end(process_id, line)
+    if not line.is_quiet:
+        print(f"{whose} successfully shut down")
+    return 0
+
+
+def _await_end(process_id: int, line: Line) -> None:
     deadline = time.monotonic() + (line.timeout_s or float("inf"))
     while _is_alive(process_id):
         if time.monotonic() >= deadline:
             raise ControlError(f"Process {process_id} has not ended yet.", EXIT_TIMEOUT)
         time.sleep(POLL_S)
-    return 0
 
 
 def _is_alive(process_id: int) -> bool:
+    """A process that has ended and that its parent has not asked after yet does not count."""
     try:
         os.kill(process_id, 0)
+        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except ProcessLookupError:
         return False
-    except PermissionError:
-        return True
-    return True
+    except (OSError, IndexError):
+        return Path(f"/proc/{process_id}").exists() or not Path("/proc/self").exists()
 
 
 def export_definitions(verb: Verb, line: Line) -> int:
@@ -170,7 +189,7 @@ PROGRAMS: dict[str, Callable[[Verb, Line], int]] = {
     "status": status,
     "await_startup": await_startup,
     "stop": stop,
-    "shutdown": stop,
+    "shutdown": shutdown,
     "export_definitions": export_definitions,
     "import_definitions": import_definitions,
 }

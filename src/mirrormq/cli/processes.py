@@ -294,13 +294,14 @@ def _can_cluster() -> bool:
 
 
 def is_running(node: LocalNode) -> bool:
-    """Is its process alive, and still the same program? (The system uses process ids again.)"""
+    """Is its process alive, and still the same program? (The system uses process ids again, and shows no
+    command line for a moment while a process starts.)"""
     try:
         state = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()[0]
         command = Path(f"/proc/{node.pid}/cmdline").read_bytes().split(b"\0")
     except (OSError, IndexError):
         return node.pid > 0 and not Path("/proc/self").exists() and _accepts_signals(node.pid)
-    return state != "Z" and node.name.encode() in command
+    return state != "Z" and (node.name.encode() in command or command == [b""])
 
 
 def _accepts_signals(pid: int) -> bool:

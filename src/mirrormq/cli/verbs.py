@@ -244,10 +244,13 @@ ALL = (
          'Importing definitions in JSON from a file at "{0}" ...', options=("format", "skip-if-unchanged")),
 
     Verb("await_startup", "Nodes", "Waits until the node serves clients", "", (0, 0)),
+    Verb("start_app", "Nodes", "Starts to serve clients, in a process that runs already", "", (0, 0),
+         "Starting node {node} ..."),
+    Verb("stop_app", "Nodes", "Stops serving clients, but leaves the process running", "", (0, 0),
+         "Stopping rabbit application on node {node} ..."),
     Verb("stop", "Nodes", "Stops the node", "[--idempotent] [<pidfile>]", (0, 1),
          "Stopping and halting node {node} ...", options=("idempotent",)),
-    Verb("shutdown", "Nodes", "Stops the node and waits until its process is gone", "", (0, 0),
-         "Shutting down node {node} ..."),
+    Verb("shutdown", "Nodes", "Stops the node and waits until its process is gone", "", (0, 0)),
 )  # fmt: skip
 
 VERBS = {verb.name: verb for verb in ALL}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
-from mirrormq.control.node import Node
+from mirrormq.control.node import Shell
 from mirrormq.control.protocol import EXIT_SOFTWARE, EXIT_USAGE, ControlError, Request, read_request
+from mirrormq.control.requirements import objection
 from mirrormq.control.verbs import (
     clients,
     definitions,
+    lifecycle,
     listing,
     operations,
     parameters,
@@ -23,7 +26,8 @@ from mirrormq.control.verbs import (
 from mirrormq.errors import AmqpError
 from mirrormq.metadata.store import INTERNAL_USER
 
-Verb = Callable[[Node, Request], Any]
+Verb = Callable[[Shell, Request], Any]
+"""Gives the result, or an awaitable of it; one that waits does not write metadata after it has waited."""
 
 VERBS: dict[str, Verb] = {
     **users.VERBS,
@@ -37,6 +41,7 @@ VERBS: dict[str, Verb] = {
     **queues.VERBS,
     **definitions.VERBS,
     **operations.VERBS,
+    **lifecycle.VERBS,
 }
 
 ACTOR = "rmq-cli"
@@ -45,20 +50,43 @@ OTHER_ACTORS = {"delete_queue": "cli_user", "import_definitions": INTERNAL_USER}
 """Verbs that RabbitMQ's tools carry out under another name."""
 
 
-def dispatch(node: Node, request: Request | bytes) -> dict[str, Any]:
-    """Carry out one request; never raises for what a request can cause."""
+async def answer(node: Shell, request: Request) -> dict[str, Any]:
+    """Carry out one request to its end; never raises for what a request can cause."""
+    try:
+        result = _begin(node, request)
+        return {"ok": True, "result": await result if inspect.isawaitable(result) else result}
+    except CAUSED_BY_REQUESTS as error:
+        return _refusal(request.verb, error)
+
+
+def dispatch(node: Shell, request: Request | bytes) -> dict[str, Any]:
+    """The same for a verb that does not wait for anything."""
     try:
         if isinstance(request, bytes):
             request = read_request(request)
-        verb = VERBS.get(request.verb)
-        if verb is None:
-            raise ControlError(f"This node does not know the verb '{request.verb}'.", EXIT_USAGE)
-        with node.metadata.acting_as(OTHER_ACTORS.get(request.verb, ACTOR)):
-            return {"ok": True, "result": verb(node, request)}
-    except ControlError as error:
+        return {"ok": True, "result": _begin(node, request)}
+    except CAUSED_BY_REQUESTS as error:
+        return _refusal(getattr(request, "verb", ""), error)
+
+
+def _begin(node: Shell, request: Request) -> Any:
+    verb = VERBS.get(request.verb)
+    if verb is None:
+        raise ControlError(f"This node does not know the verb '{request.verb}'.", EXIT_USAGE)
+    refusal = objection(request.verb, node.app_state.value)
+    if refusal is not None:
+        raise ControlError(refusal, EXIT_USAGE)
+    with node.metadata.acting_as(OTHER_ACTORS.get(request.verb, ACTOR)):
+        return verb(node, request)
+
+
+CAUSED_BY_REQUESTS = (ControlError, AmqpError, IndexError, KeyError, TypeError, ValueError)
+
+
+def _refusal(verb: str, error: Exception) -> dict[str, Any]:
+    if isinstance(error, ControlError):
         return {"ok": False, "error": error.text, "exit_code": error.exit_code, "bare": error.bare}
-    except AmqpError as error:
+    if isinstance(error, AmqpError):
         return {"ok": False, "error": error.text, "exit_code": EXIT_SOFTWARE, "bare": False}
-    except (IndexError, KeyError, TypeError, ValueError) as error:
-        text = f"The arguments of '{getattr(request, 'verb', '')}' cannot be used: {error}."
-        return {"ok": False, "error": text, "exit_code": EXIT_USAGE, "bare": False}
+    text = f"The arguments of '{verb}' cannot be used: {error}."
+    return {"ok": False, "error": text, "exit_code": EXIT_USAGE, "bare": False}

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any, Protocol
 
 from mirrormq.config.settings import Settings
 from mirrormq.metadata.store import MetadataStore
+
+
+class AppState(enum.Enum):
+    """What the part of a node that serves clients is doing."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
 
 
 class LiveObjects(Protocol):
@@ -52,10 +62,28 @@ class NodeState(Protocol):
 
 
 class Node(NodeState, Protocol):
-    """A node as its operator sees it."""
+    """A node that serves clients, as its operator sees it."""
 
     settings: Settings
-    serving: bool
-    """Are the listeners open?"""
     metadata: MetadataStore
-    live: LiveObjects
+
+    @property
+    def serving(self) -> bool:
+        """Are the listeners open?"""
+
+    @property
+    def live(self) -> LiveObjects:
+        """Only while the application runs."""
+
+
+class Shell(Node, Protocol):
+    """The same whether or not it serves clients, with the switch for that."""
+
+    @property
+    def app_state(self) -> AppState: ...
+
+    async def start_app(self) -> None:
+        """Serve clients; returns when they can come."""
+
+    async def stop_app(self) -> None:
+        """Serve no clients; returns when they are gone and the files are closed."""

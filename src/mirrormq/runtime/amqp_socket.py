@@ -12,13 +12,13 @@ from mirrormq.connections.proxy_protocol import Ends, Incomplete, ProxyHeaderInv
 from mirrormq.runtime.tls import certificate_user
 
 if TYPE_CHECKING:
-    from mirrormq.runtime.node import Node
+    from mirrormq.runtime.application import Application
 
 
 class AmqpSocket(asyncio.Protocol):
     """One accepted socket."""
 
-    def __init__(self, node: Node, *, tls: bool, proxied: tuple[Ends | None] | None = None) -> None:
+    def __init__(self, node: Application, *, tls: bool, proxied: tuple[Ends | None] | None = None) -> None:
         self._node = node
         self._tls = tls
         self._proxied = proxied

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from mirrormq import limits
 from mirrormq.control.client import answers
-from mirrormq.control.dispatch import dispatch
-from mirrormq.control.node import Node
+from mirrormq.control.dispatch import answer
+from mirrormq.control.node import Shell
 from mirrormq.control.protocol import (
     EXIT_SOFTWARE,
     LENGTH_BYTES,
@@ -37,7 +37,7 @@ from mirrormq.storage.errors import JournalFailed
 class ControlServer:
     """Serves one node's control socket."""
 
-    def __init__(self, node: Node, after_request: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, node: Shell, after_request: Callable[[], None] = lambda: None) -> None:
         self._node = node
         self._after_request = after_request
         """Called after each verb: the runtime ends a turn there, since a verb can wake queues."""
@@ -100,7 +100,7 @@ class ControlServer:
         loop = asyncio.get_running_loop()
         request = await loop.run_in_executor(None, users.prepare, self._node, request)
         try:
-            return dispatch(self._node, request)
+            return await answer(self._node, request)
         except JournalFailed as failure:
             return {"ok": False, "error": str(failure), "exit_code": EXIT_SOFTWARE}
         finally:

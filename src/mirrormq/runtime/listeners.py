@@ -14,12 +14,12 @@ from mirrormq.runtime.proxied_tls import ProxiedTlsListener
 from mirrormq.runtime.tls import server_context
 
 if TYPE_CHECKING:
-    from mirrormq.runtime.node import Node
+    from mirrormq.runtime.application import Application
 
 Listener = asyncio.Server | ProxiedTlsListener
 
 
-async def listen(node: Node, address: Address, *, tls: bool) -> list[Listener]:
+async def listen(node: Application, address: Address, *, tls: bool) -> list[Listener]:
     """Listen on an address; `localhost` is IPv4's loopback address, and IPv6's if there is one."""
     context = server_context(node.settings) if tls else None
     hosts = ["127.0.0.1", "::1"] if address.host == "localhost" else [address.host or None]
@@ -35,7 +35,7 @@ async def listen(node: Node, address: Address, *, tls: bool) -> list[Listener]:
     return opened
 
 
-async def _open(node: Node, host: str | None, port: int, context: ssl.SSLContext | None) -> Listener:
+async def _open(node: Application, host: str | None, port: int, context: ssl.SSLContext | None) -> Listener:
     settings = node.settings
     if context is not None and settings.proxy_protocol:
         family = socket.AF_INET6 if host and ":" in host else socket.AF_INET

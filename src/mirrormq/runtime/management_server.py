@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
     from mirrormq.broker.vhost import Vhost
     from mirrormq.connections.connection import Connection
-    from mirrormq.runtime.node import Node
+    from mirrormq.runtime.application import Application as NodeApplication
 
 ANSWER_TIMEOUT_S = 30.0
 """How long a declaration or a confirm may take before the client is told that it did not come."""
@@ -226,7 +226,7 @@ def _copy(message: Message) -> Message:
 class _Managed:
     """Implements `management.seam.ManagedNode` over the runtime's node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeApplication) -> None:
         self._node = node
         self.settings: Settings = node.settings
         self.metadata: MetadataStore = node.metadata
@@ -234,7 +234,7 @@ class _Managed:
         self.status = node.status
         self.set_memory_watermark = node.set_memory_watermark
         self.set_disk_free_limit = node.set_disk_free_limit
-        self.stop = node.stop
+        self.stop = node.stop_node
         self.warn = node.warn
         self.broker = node.broker
         self.started_at_s = node.started_at_s
@@ -262,7 +262,7 @@ class _Managed:
 class ManagementServer:
     """The API's listener."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeApplication) -> None:
         self._node = node
         self._servers: list[asyncio.Server] = []
         self._sampling: asyncio.Task[None] | None = None

@@ -16,7 +16,7 @@ from mirrormq.connections.proxy_protocol import Ends, Incomplete, ProxyHeaderInv
 from mirrormq.runtime.amqp_socket import AmqpSocket
 
 if TYPE_CHECKING:
-    from mirrormq.runtime.node import Node
+    from mirrormq.runtime.application import Application
 
 ACCEPT_PAUSE_S = 0.1
 """Pause after a failed accept: file handles that ran out are not back at once."""
@@ -25,7 +25,7 @@ ACCEPT_PAUSE_S = 0.1
 class ProxiedTlsListener:
     """Accepts clients on one listening socket; closes like an asyncio.Server."""
 
-    def __init__(self, node: Node, context: ssl.SSLContext, listening: socket.socket) -> None:
+    def __init__(self, node: Application, context: ssl.SSLContext, listening: socket.socket) -> None:
         self._node = node
         self._context = context
         self._listening = listening

@@ -11,10 +11,10 @@ from mirrormq import __version__
 from mirrormq.runtime.resources import free_disk_bytes, resident_bytes
 
 if TYPE_CHECKING:
-    from mirrormq.runtime.node import Node
+    from mirrormq.runtime.application import Application
 
 
-def status(node: Node) -> dict[str, Any]:
+def status(node: Application) -> dict[str, Any]:
     """Values under RabbitMQ's names where it has one."""
     settings = node.settings
     return {

@@ -6,17 +6,19 @@ import os
 from typing import Any
 
 from mirrormq.config.readers import size_bytes
-from mirrormq.control.node import Node
+from mirrormq.control.node import AppState, Node, Shell
 from mirrormq.control.protocol import EXIT_DATA, ControlError, Request
 
 
-def ping(node: Node, request: Request) -> dict[str, Any]:
+def ping(node: Shell, request: Request) -> dict[str, Any]:
     """Which process answers, and whether it serves clients yet."""
-    return {"pid": os.getpid(), "serving": node.serving}
+    return {"pid": os.getpid(), "serving": node.serving, "app": node.app_state.value}
 
 
-def await_startup(node: Node, request: Request) -> bool:
+def await_startup(node: Shell, request: Request) -> bool:
     """True once the listeners are open; the control program polls."""
+    if node.app_state is AppState.STOPPED:
+        raise ControlError("rabbit_is_not_running")
     return node.serving
 
 

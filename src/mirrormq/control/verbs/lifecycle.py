@@ -1,0 +1,22 @@
+"""Stopping and starting the part of a node that serves clients, while its process stays."""
+
+from __future__ import annotations
+
+from mirrormq.control.node import Shell
+from mirrormq.control.protocol import ControlError, Request
+from mirrormq.errors import ConfigurationError, DamageError
+
+
+async def start_app(node: Shell, request: Request) -> None:
+    """Starting a node that serves clients changes nothing and is no error; so it is with stopping."""
+    try:
+        await node.start_app()
+    except (ConfigurationError, DamageError, OSError) as error:
+        raise ControlError(f"The node cannot start to serve clients: {error}") from None
+
+
+async def stop_app(node: Shell, request: Request) -> None:
+    await node.stop_app()
+
+
+VERBS = {"start_app": start_app, "stop_app": stop_app}
