@@ -25,9 +25,8 @@ DEADLINE_S = 30.0
 def mirrormq(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the program to its end."""
     command = [sys.executable, "-m", "mirrormq.cli.main", *words]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, **environment}
-    )
+    variables = {**os.environ, "MIRRORMQ_COOKIE": "of a test", **environment}
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=variables)
 
 
 @pytest.mark.parametrize("words", [(), ("server",), ("cluster", "up"), ("cluster", "kill"), ("perf",)])
@@ -65,7 +64,7 @@ def test_an_unknown_key_in_the_file_is_named(tmp_path: Path) -> None:
 def test_a_taken_port_is_named(tmp_path: Path, node: Cluster) -> None:
     done = mirrormq(
         *("server", "--name", "other@localhost", "--data", str(tmp_path)),
-        *("--amqp", f"127.0.0.1:{node.port()}"),
+        *("--amqp", f"127.0.0.1:{node.port()}", "--management", "none", "--cluster", "none"),
         MIRRORMQ_RUNTIME_DIR=str(tmp_path / "run"),
     )
     assert done.returncode == 78

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ from mirrormq.config.conf import Entry, parse_conf
 from mirrormq.config.cookie import find_cookie, read_or_make
 from mirrormq.config.keys import FAMILIES, SCALARS
 from mirrormq.config.load import load_settings
-from mirrormq.config.settings import Address, Settings
+from mirrormq.config.settings import Address, Seed, Settings
 from mirrormq.errors import ConfigurationError
 
 
@@ -47,7 +50,12 @@ GOOD = [
     ("auth_mechanisms.1 = EXTERNAL\nauth_mechanisms.2 = PLAIN", "auth_mechanisms", ("EXTERNAL", "PLAIN")),
     ("cluster_partition_handling = pause_minority", "cluster_partition_handling", "pause_minority"),
     ("cluster_formation.classic_config.nodes.2 = b@h\ncluster_formation.classic_config.nodes.1 = a@h",
-     "classic_config_nodes", ("a@h", "b@h")),
+     "classic_config_nodes", (Seed("a@h", Address("h", 25672)), Seed("b@h", Address("h", 25672)))),
+    ("cluster_formation.peer_discovery_backend = classic_config\n"
+     "cluster_formation.classic_config.nodes.1 = a@h.example:99",
+     "classic_config_nodes", (Seed("a@h.example", Address("h.example", 99)),)),
+    ("join.1 = a@h:99", "join", (Seed("a@h", Address("h", 99)),)),
+    ("cluster.advertised = 10.0.0.1:99", "cluster_advertised", Address("10.0.0.1", 99)),
     ("management.tcp.port = 8080\nmanagement.tcp.ip = 127.0.0.1", "management_listener",
      Address("127.0.0.1", 8080)),
     ("heartbeat = 10\nheartbeat = 20", "heartbeat_s", 20),
@@ -75,6 +83,10 @@ BAD = [
     ("listeners.tcp = 5672", "listeners.tcp must be one of none, not `5672`."),
     ("vm_memory_high_watermark.absolute = 5 apples", "must be a number of bytes with an optional unit"),
     ("vm_memory_high_watermark.relative = -1", "must be a number above 0, not `-1`."),
+    ("cluster_formation.peer_discovery_backend = consul", "must be one of classic_config"),
+    ("cluster_formation.classic_config.nodes.1 = a", "must be NAME@HOST or NAME@HOST:PORT"),
+    ("join.1 = a@h:port", "must be NAME@HOST or NAME@HOST:PORT"),
+    ("join.1 = a@h:0", "must be NAME@HOST or NAME@HOST:PORT"),
     ("cluster_partition_handling = pause", "must be one of ignore, pause_minority"),
     ("cluster_partition_handling = pause_if_all_down",
      "needs cluster_partition_handling.pause_if_all_down.nodes.1"),
@@ -112,7 +124,7 @@ def test_flags_beat_environment_beats_file_beats_defaults(tmp_path: Path) -> Non
         file,
     )
     assert (settings.heartbeat_s, settings.channel_max, settings.frame_max) == (3, 2, 5000)
-    assert settings.net_ticktime_s == 60
+    assert settings.net_ticktime_s is None
 
 
 def test_a_stronger_source_replaces_a_whole_family(tmp_path: Path) -> None:
@@ -196,5 +208,38 @@ def test_a_cookie_file_is_made_once_and_only_for_its_owner(tmp_path: Path) -> No
 
 def test_the_cookie_of_a_named_file_beats_the_variable(tmp_path: Path) -> None:
     environment = {"MIRRORMQ_COOKIE": "secret"}
-    assert find_cookie(environment, None, tmp_path) == "secret"
-    assert find_cookie(environment, tmp_path / "c", tmp_path) == (tmp_path / "c").read_text()
+    assert find_cookie(environment, None) == "secret"
+    assert find_cookie(environment, tmp_path / "c") == (tmp_path / "c").read_text()
+
+
+def test_without_either_the_cookie_is_the_users_own(tmp_path: Path) -> None:
+    environment = {"XDG_STATE_HOME": str(tmp_path)}
+    assert find_cookie(environment, None) == (tmp_path / "mirrormq" / "cookie").read_text()
+
+
+def test_nodes_that_start_together_find_the_same_cookie(tmp_path: Path) -> None:
+    """However they take turns: each makes a whole one or reads a whole one."""
+    path = tmp_path / "cookie"
+    with ThreadPoolExecutor(8) as pool:
+        script = f"from mirrormq.config.cookie import *; print(read_or_make(Path({str(path)!r})))"
+        command = [sys.executable, "-c", script]
+        ran = [pool.submit(subprocess.run, command, capture_output=True, text=True) for _ in range(8)]
+    assert {run.result().stdout.strip() for run in ran} == {path.read_text()}
+    assert [found.name for found in tmp_path.iterdir()] == ["cookie"]
+
+
+def test_whether_the_ticktime_was_set_is_known(tmp_path: Path) -> None:
+    assert settings_of("", tmp_path).net_ticktime_s is None
+    assert settings_of("net_ticktime = 60", tmp_path).net_ticktime_s == 60
+
+
+def test_links_in_tls_need_all_three_files(tmp_path: Path) -> None:
+    for name in ("cert", "key", "ca"):
+        (tmp_path / name).write_text("")
+    lines = [
+        f"cluster.ssl_options.{key} = {tmp_path / name}"
+        for key, name in (("certfile", "cert"), ("keyfile", "key"), ("cacertfile", "ca"))
+    ]
+    assert settings_of("\n".join(lines), tmp_path).link_tls.cacertfile == tmp_path / "ca"
+    with pytest.raises(ConfigurationError, match=r"needs cluster\.ssl_options\.certfile"):
+        settings_of(lines[0], tmp_path)

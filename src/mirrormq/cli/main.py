@@ -106,7 +106,7 @@ def server_settings(
     if conf is None and os.environ.get("MIRRORMQ_CONF"):
         conf = Path(os.environ["MIRRORMQ_CONF"])
     settings = load_settings(flags, os.environ, conf)
-    return replace(settings, cookie=find_cookie(os.environ, cookie_file, settings.data_directory))
+    return replace(settings, cookie=find_cookie(os.environ, cookie_file))
 
 
 def main(arguments: list[str] | None = None) -> None:

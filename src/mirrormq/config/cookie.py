@@ -6,39 +6,50 @@ others may read is refused, because whoever reads it can join the cluster.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from mirrormq.config.environment import state_directory
 from mirrormq.errors import ConfigurationError
 
 COOKIE_BYTES = 32
 
 
-def find_cookie(environment: Mapping[str, str], file: Path | None, data_directory: Path) -> str:
-    """The cookie: of `file` if one is named, else of MIRRORMQ_COOKIE, else of DATA/cookie."""
+def find_cookie(environment: Mapping[str, str], file: Path | None) -> str:
+    """The cookie: of `file` if one is named, else of MIRRORMQ_COOKIE, else of the user's own cookie file."""
     if file is None and environment.get("MIRRORMQ_COOKIE"):
         return environment["MIRRORMQ_COOKIE"]
     if file is None and environment.get("MIRRORMQ_COOKIE_FILE"):
         file = Path(environment["MIRRORMQ_COOKIE_FILE"])
-    return read_or_make(file or data_directory / "cookie")
+    return read_or_make(file or state_directory(environment) / "cookie")
 
 
 def read_or_make(path: Path) -> str:
     """The content of a cookie file, which is made if it is not there."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        except FileExistsError:
-            return _read(path)
-        with os.fdopen(descriptor, "w") as made:
-            made.write(secrets.token_hex(COOKIE_BYTES))
+        if not path.exists():
+            _make(path)
         return _read(path)
     except OSError as error:
         raise ConfigurationError(f"Cannot use the cookie file {path}: {error.strerror}.") from error
+
+
+def _make(path: Path) -> None:
+    """All of it at once: of several nodes that start together one makes it, and none reads half of it."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as made:
+            made.write(secrets.token_hex(COOKIE_BYTES))
+        with contextlib.suppress(FileExistsError):
+            os.link(part, path)
+    finally:
+        part.unlink()
 
 
 def _read(path: Path) -> str:

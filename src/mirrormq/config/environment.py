@@ -17,6 +17,7 @@ beside a service called "mirrormq". It is reported in `Settings.warnings` instea
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from mirrormq.config.conf import Entry
 from mirrormq.config.keys import FAMILIES, SCALARS
@@ -28,6 +29,12 @@ READ_ELSEWHERE = frozenset({"COOKIE", "COOKIE_FILE", "CONF", "NODE"})
 
 INTERNAL_PREFIXES = ("TEST_", "BENCH_", "BUILD_")
 """Variables of our own test suite, benchmark and build."""
+
+
+def state_directory(environment: Mapping[str, str]) -> Path:
+    """Where programs of this user keep what outlives them."""
+    state = environment.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
+    return Path(state) / "mirrormq"
 
 
 def read_environment(environment: Mapping[str, str]) -> tuple[list[Entry], list[str]]:

@@ -45,8 +45,18 @@ SCALARS: dict[str, Key] = {
     "data_directory": Key("data_directory", read.path),
     "runtime_dir": Key("runtime_directory", read.path),
     "cluster.listener": Key("cluster_listener", read.address_or_none),
+    "cluster.advertised": Key("cluster_advertised", read.address),
+    "cluster.ssl_options.certfile": Key("link_tls.certfile", read.readable_file),
+    "cluster.ssl_options.keyfile": Key("link_tls.keyfile", read.readable_file),
+    "cluster.ssl_options.cacertfile": Key("link_tls.cacertfile", read.readable_file),
+    "cluster.ssl_options.password": Key("link_tls.password", read.text),
     # RabbitMQ's.
     "cluster_name": Key("cluster_name", read.text),
+    "cluster_formation.peer_discovery_backend": Key(
+        "", read.one_of("classic_config", "rabbit_peer_discovery_classic_config")
+    ),
+    "cluster_formation.discovery_retry_limit": Key("discovery_retry_limit", read.integer(1)),
+    "cluster_formation.discovery_retry_interval": Key("discovery_retry_interval_ms", read.integer(1)),
     "ssl_options.certfile": _tls("certfile", read.readable_file),
     "ssl_options.keyfile": _tls("keyfile", read.readable_file),
     "ssl_options.cacertfile": _tls("cacertfile", read.readable_file),
@@ -131,11 +141,11 @@ FAMILIES: dict[str, Key] = {
     ),
     "ssl_options.ciphers": Key("tls.ciphers", read.text, "family"),
     "auth_mechanisms": Key("auth_mechanisms", read.one_of("PLAIN", "AMQPLAIN", "EXTERNAL"), "family"),
-    "cluster_formation.classic_config.nodes": Key("classic_config_nodes", read.node_name, "family"),
+    "cluster_formation.classic_config.nodes": Key("classic_config_nodes", read.seed, "family"),
     "cluster_partition_handling.pause_if_all_down.nodes": Key(
         "pause_if_all_down_nodes", read.node_name, "family"
     ),
-    "join": Key("join", read.text, "family"),
+    "join": Key("join", read.seed, "family"),
     "loopback_users": Key("loopback_users", read.boolean, "switches"),
     "default_user_tags": Key("default_user_tags", read.boolean, "switches"),
 }
@@ -145,10 +155,10 @@ EMPTIED_BY_NONE = ("listeners.tcp", "listeners.ssl", "loopback_users")
 
 WITHOUT_MEANING = (
     "background_gc_enabled", "background_gc_target_interval", "classic_queue.default_version",
-    "cluster_formation.discovery_retry_*", "cluster_formation.internal_lock_retries",
+    "cluster_formation.internal_lock_retries",
     "cluster_formation.lock_retry_*", "cluster_formation.node_type",
-    "cluster_formation.peer_discovery_backend", "cluster_formation.randomized_startup_delay_range.*",
-    "cluster_formation.target_cluster_size_hint", "cluster_keepalive_interval", "collect_statistics",
+    "cluster_formation.randomized_startup_delay_range.*", "cluster_formation.target_cluster_size_hint",
+    "cluster_keepalive_interval", "collect_statistics",
     "default_worker_pool_size", "definitions.skip_if_unchanged", "delegate_count",
     "distribution.listener.*", "erlang.K", "hipe_compile", "log.*.rotation.*", "log.*.file",
     "log.console.color_esc_seqs.*", "log.console.formatter.*", "log.console.level",

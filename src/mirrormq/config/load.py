@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from mirrormq.config.conf import Entry, read_conf, split_key
-from mirrormq.config.environment import read_environment
+from mirrormq.config.environment import read_environment, state_directory
 from mirrormq.config.keys import EMPTIED_BY_NONE, FAMILIES, NOT_SUPPORTED, SCALARS, WITHOUT_MEANING, Key
 from mirrormq.config.readers import one_of
 from mirrormq.config.settings import Address, Settings
@@ -42,11 +42,10 @@ def load_settings(
 
 
 def default_runtime_directory(environment: Mapping[str, str]) -> Path:
-    """Where control sockets live: MIRRORMQ_RUNTIME_DIR, else under the user's state directory."""
+    """Where control sockets live: MIRRORMQ_RUNTIME_DIR, else the user's state directory."""
     if chosen := environment.get("MIRRORMQ_RUNTIME_DIR"):
         return Path(chosen).expanduser()
-    state = environment.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
-    return Path(state) / "mirrormq"
+    return state_directory(environment)
 
 
 class _Builder:
@@ -155,6 +154,12 @@ def _check(settings: Settings) -> None:
     tls = settings.tls
     if settings.tls_listeners and (tls.certfile is None or tls.keyfile is None):
         raise ConfigurationError("listeners.ssl needs ssl_options.certfile and ssl_options.keyfile.")
+    links = settings.link_tls
+    if links.wanted and None in (links.certfile, links.keyfile, links.cacertfile):
+        raise ConfigurationError(
+            "TLS between nodes needs cluster.ssl_options.certfile, cluster.ssl_options.keyfile "
+            "and cluster.ssl_options.cacertfile."
+        )
     if tls.fail_if_no_peer_cert and tls.verify != "verify_peer":
         raise ConfigurationError("ssl_options.fail_if_no_peer_cert needs ssl_options.verify = verify_peer.")
     if tls.verify == "verify_peer" and settings.tls_listeners and tls.cacertfile is None:

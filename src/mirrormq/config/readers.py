@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from mirrormq.config.settings import Address
+from mirrormq.config.settings import CLUSTER_PORT, Address, Seed
 
 Reader = Callable[[str], object]
 
@@ -130,6 +130,17 @@ def readable_file(value: str) -> Path:
             return found
     except OSError as error:
         raise ValueError(f"a readable file (`{value}`: {error.strerror})") from None
+
+
+def seed(value: str) -> Seed:
+    """NAME@HOST or NAME@HOST:PORT; without a port it is the default one."""
+    name, colon, port = value.partition(":")
+    try:
+        node_name(name)
+        number = integer(1, PORT_MAX)(port) if colon else CLUSTER_PORT
+    except ValueError:
+        raise ValueError("NAME@HOST or NAME@HOST:PORT, such as mirror1@localhost:25672") from None
+    return Seed(name, Address(name.partition("@")[2], number))
 
 
 def node_name(value: str) -> str:

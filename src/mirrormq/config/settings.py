@@ -25,7 +25,16 @@ class Address(NamedTuple):
 
 
 MANAGEMENT_DEFAULT = Address("localhost", 15672)
-CLUSTER_DEFAULT = Address("localhost", 25672)
+CLUSTER_PORT = 25672
+"""RabbitMQ's port between nodes."""
+CLUSTER_DEFAULT = Address("localhost", CLUSTER_PORT)
+
+
+class Seed(NamedTuple):
+    """Another node by name, and where it listens for nodes."""
+
+    name: str
+    address: Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +52,21 @@ class TlsOptions:
     versions: tuple[str, ...] = ("tlsv1.3", "tlsv1.2")
     ciphers: tuple[str, ...] = ()
     honor_cipher_order: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkTlsOptions:
+    """`cluster.ssl_options.*`: links between nodes run in TLS when these are given, and both ends show a
+    certificate of the authority."""
+
+    certfile: Path | None = None
+    keyfile: Path | None = None
+    cacertfile: Path | None = None
+    password: str | None = field(default=None, repr=False)
+
+    @property
+    def wanted(self) -> bool:
+        return self.certfile is not None or self.keyfile is not None or self.cacertfile is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +120,14 @@ class Settings:
     cookie: str = field(default="", repr=False)
     """The secret the nodes of one cluster share; empty until `config.cookie` found or made it."""
     cluster_name: str | None = None
-    join: tuple[str, ...] = ()
-    """NAME@HOST:PORT of members to join, as given on the command line."""
-    classic_config_nodes: tuple[str, ...] = ()
-    """`cluster_formation.classic_config.nodes.N`."""
+    join: tuple[Seed, ...] = ()
+    """Members of a cluster that this node joins when it starts for the first time."""
+    classic_config_nodes: tuple[Seed, ...] = ()
+    """`cluster_formation.classic_config.nodes.N`: nodes that form a cluster when they start for the first
+    time. The first of them by name begins it, unless one of the others has done so."""
+    discovery_retry_limit: int = 10
+    discovery_retry_interval_ms: int = 500
+    """How long the one that would begin a cluster looks for one that is there already."""
 
     # Listeners. RabbitMQ listens on every interface by default; we on the loopback ones.
     amqp_listeners: tuple[Address, ...] = (Address("localhost", 5672),)
@@ -111,6 +139,9 @@ class Settings:
     ssl_handshake_timeout_s: float = 5.0
     management_listener: Address | None = MANAGEMENT_DEFAULT
     cluster_listener: Address | None = CLUSTER_DEFAULT
+    cluster_advertised: Address | None = None
+    """Where other nodes reach this one; None: at the host in its name and the port it listens on."""
+    link_tls: LinkTlsOptions = LinkTlsOptions()
     tcp: TcpOptions = TcpOptions()
     proxy_protocol: bool = False
     reverse_dns_lookups: bool = False
@@ -153,7 +184,9 @@ class Settings:
     """RabbitMQ's modes and `auto`: pause_minority with three or more members, autoheal with two."""
     pause_if_all_down_nodes: tuple[str, ...] = ()
     pause_if_all_down_recover: str = "ignore"
-    net_ticktime_s: int = 60
+    net_ticktime_s: int | None = None
+    """None: the failure detector's own terms, which find a dead node in under four seconds. RabbitMQ's
+    default is 60."""
     mirroring_sync_batch_size: int = 4096
     mirroring_sync_max_throughput_bytes: int = 0
     """0: no limit."""
