@@ -15,18 +15,13 @@ from mirrormq.replication.placement import (
     rebalance,
     wanted,
 )
-from mirrormq.replication.promotion import Down, Rules, rules, without
+from mirrormq.replication.promotion import Down, Fate, Lost, Rules, rules, settle
 
 NODES = ("a", "b", "c", "d")
 
 
 def first(count: int) -> int:
     return 0
-
-
-def plain(found: View | Down) -> View | Down:
-    """Without the versions that members joined with."""
-    return found._replace(joined=frozenset()) if isinstance(found, View) else found
 
 
 def view(members: str, in_sync: str | None = None, epoch: int = 1) -> View:
@@ -108,7 +103,8 @@ def test_locators() -> None:
     assert locate_master("client-local", "a", NODES[:3], masters, first) == "a"
     assert locate_master("min-masters", "a", NODES[:3], masters, first) == "b"
     assert locate_master("random", "a", NODES[:3], masters, lambda n: n - 1) == "c"
-    assert locate_master("client-local", "x", NODES[:3], masters, first) == "b"
+    assert locate_master("client-local", "x", NODES[:3], masters, first) == "a"
+    assert locate_master("min-masters", "x", (), masters, first) == "x"
 
 
 def test_rebalance_spreads_three_queues_over_three_nodes() -> None:
@@ -138,40 +134,70 @@ def _spread(masters: dict[str, str]) -> int:
 # -- promotion ----------------------------------------------------------------------------------
 
 
+def after(
+    before: View,
+    gone: str,
+    policy: Rules,
+    *,
+    returned: str = "",
+    shutdown: bool = False,
+    survives: bool = True,
+) -> View | Down | Lost:
+    fates = dict.fromkeys(before.members, Fate.ALIVE)
+    fates |= dict.fromkeys(gone, Fate.GONE) | dict.fromkeys(returned, Fate.RETURNED)
+    found = settle(before, fates, policy, shutdown=shutdown, survives=survives)
+    return found._replace(joined=frozenset()) if isinstance(found, View) else found
+
+
 def test_the_oldest_synchronised_mirror_becomes_master() -> None:
-    assert plain(without(view("abc"), "a", "bc", Rules(), shutdown=False)) == View(
-        2, 2, ("b", "c"), frozenset("bc")
-    )
+    assert after(view("abc"), "a", Rules()) == View(2, 2, ("b", "c"), frozenset("bc"))
 
 
 def test_an_older_mirror_with_holes_is_passed_over() -> None:
-    after = plain(without(view("abc", "ac"), "a", "bc", Rules(), shutdown=False))
-    assert after == View(2, 2, ("c", "b"), frozenset("c"))
+    assert after(view("abc", "ac"), "a", Rules()) == View(2, 2, ("c", "b"), frozenset("c"))
 
 
 def test_a_mirror_with_holes_is_promoted_on_failure_by_default_and_is_then_alone_in_sync() -> None:
-    after = plain(without(view("abc", "a"), "a", "bc", Rules(), shutdown=False))
-    assert after == View(2, 2, ("b", "c"), frozenset("b"))
+    assert after(view("abc", "a"), "a", Rules()) == View(2, 2, ("b", "c"), frozenset("b"))
 
 
 def test_on_shutdown_a_queue_without_synchronised_mirror_is_down_and_says_for_whom_it_waits() -> None:
-    assert without(view("ab", "a"), "a", "b", Rules(), shutdown=True) == Down(("a",))
+    before = view("ab", "a")
+    assert after(before, "a", Rules(), shutdown=True) == Down(("a",), before)
 
 
 def test_promote_on_failure_when_synced_rules_shutdown_too() -> None:
     policy = rules({"ha-promote-on-failure": "when-synced", "ha-promote-on-shutdown": "always"})
-    assert without(view("ab", "a"), "a", "b", policy, shutdown=True) == Down(("a",))
-    assert without(view("ab", "a"), "a", "b", policy, shutdown=False) == Down(("a",))
+    before = view("ab", "a")
+    assert after(before, "a", policy, shutdown=True) == Down(("a",), before)
+    assert after(before, "a", policy) == Down(("a",), before)
 
 
 def test_promote_on_shutdown_always() -> None:
     policy = rules({"ha-promote-on-shutdown": "always"})
-    assert plain(without(view("ab", "a"), "a", "b", policy, shutdown=True)) == View(
-        2, 2, ("b",), frozenset("b")
-    )
+    assert after(view("ab", "a"), "a", policy, shutdown=True) == View(2, 2, ("b",), frozenset("b"))
 
 
 def test_a_mirror_that_dies_only_leaves_the_ring() -> None:
-    assert plain(without(view("abc"), "b", "ac", Rules(), shutdown=False)) == View(
-        1, 2, ("a", "c"), frozenset("ac")
+    assert after(view("abc"), "b", Rules()) == View(1, 2, ("a", "c"), frozenset("ac"))
+
+
+def test_a_mirror_that_returned_is_the_youngest_and_not_synchronised() -> None:
+    assert after(view("abc"), "", Rules(), returned="b") == View(1, 2, ("a", "c", "b"), frozenset("ac"))
+
+
+def test_a_living_copy_beats_one_that_came_back_and_that_beats_one_with_holes() -> None:
+    assert after(view("abc"), "", Rules(), returned="ab") == View(2, 2, ("c", "a", "b"), frozenset("c"))
+    assert after(view("abc", "ab"), "a", Rules(), returned="b") == View(2, 2, ("b", "c"), frozenset("b"))
+
+
+def test_a_queue_without_a_disk_is_lost_where_another_would_wait() -> None:
+    assert (
+        after(view("ab", "a"), "a", rules({"ha-promote-on-failure": "when-synced"}), survives=False) == Lost()
     )
+    assert isinstance(after(view("ab"), "", Rules(), returned="ab", survives=False), Lost)
+
+
+def test_a_member_that_was_joining_has_to_begin_again_under_a_new_master() -> None:
+    before = view("abc", "ab")._replace(joining=frozenset("c"))
+    assert after(before, "a", Rules()) == View(2, 2, ("b", "c"), frozenset("b"))

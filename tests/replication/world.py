@@ -15,7 +15,7 @@ from mirrormq.metadata.view import View
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Message
 from mirrormq.queues.paged import HotBudget, PagedQueue
-from mirrormq.replication.promotion import Down, Rules, without
+from mirrormq.replication.promotion import Down, Fate, Rules, settle
 from mirrormq.replication.ranges import ranges_of
 from mirrormq.replication.replica import Replica, ReplicaMessage
 from mirrormq.storage.journal import Journal
@@ -211,14 +211,12 @@ class World:
     def notice(self) -> None:
         """The failure detector: a member that is dead or cut off leaves the ring."""
         reachable = [node.name for node in self.running() if node.name not in self.cut]
-        for name in self.view.members:
-            if name not in reachable:
-                after = without(self.view, name, reachable, self.rules, shutdown=False)
-                if isinstance(after, Down):
-                    self.down = after
-                else:
-                    self.adopt(after)
-                return
+        fates = {name: Fate.ALIVE if name in reachable else Fate.GONE for name in self.view.members}
+        after = settle(self.view, fates, self.rules, shutdown=False)
+        if isinstance(after, Down):
+            self.down = after
+        elif isinstance(after, View) and after is not self.view:
+            self.adopt(after)
 
     def come_back(self) -> None:
         """A dead node starts again; one that was cut off is told that it must start again."""

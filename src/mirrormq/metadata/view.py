@@ -54,9 +54,9 @@ class View(NamedTuple):
 
     def with_lives(self, lives: Mapping[str, int]) -> View:
         """The same view, in which members whose life is not known have these."""
-        known = dict(self.lives)
-        if all(name in known for name in self.members):
+        if len(self.lives) == len(self.members):
             return self
+        known = dict(self.lives)
         there = {name: known.get(name) or lives.get(name, 0) for name in self.members}
         return self._replace(lives=frozenset(item for item in there.items() if item[1]))
 

@@ -8,10 +8,13 @@ master that must go is kept until a synchronised mirror can take its place. Chan
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from mirrormq.metadata.view import View
+
+K = TypeVar("K", int, str)
 
 Choose = Callable[[int], int]
 """Given n > 0, a number from 0 to n - 1."""
@@ -43,41 +46,48 @@ def mirroring(definition: Mapping[str, object]) -> Mirroring | None:
 
 
 def wanted(
-    policy: Mirroring | None, view: View, running: Sequence[str], choose: Choose
+    policy: Mirroring | None,
+    view: View,
+    running: Sequence[str],
+    choose: Choose,
+    resting: Collection[str] = (),
 ) -> tuple[str, tuple[str, ...]]:
-    """The master and the mirrors that a queue ought to have, existing ones kept where possible."""
+    """The master and the mirrors that a queue ought to have, existing ones kept where possible.
+
+    All members of `view` that are to be kept are in `running`. Nodes that are `resting` keep the mirrors
+    that they have, and get no new ones.
+    """
     master = view.master
-    mirrors = [name for name in view.members[1:] if name in running]
     if policy is None:
         return master, ()
+    mirrors = [name for name in view.members[1:] if name in running]
+    others = [name for name in running if name not in view.members and name not in resting]
     if policy.mode == "all":
-        return master, (*mirrors, *(name for name in running if name not in mirrors and name != master))
+        return master, (*mirrors, *others)
     if policy.mode == "exactly":
-        return master, _exactly(policy.replicas, master, mirrors, running, choose)
-    return _listed(policy.nodes, view, running)
+        return master, _exactly(policy.replicas - 1, view, mirrors, others, choose)
+    return _listed([name for name in policy.nodes if name in view.members or name in others], view, resting)
 
 
 def _exactly(
-    count: int, master: str, mirrors: list[str], running: Sequence[str], choose: Choose
+    count: int, view: View, mirrors: list[str], others: list[str], choose: Choose
 ) -> tuple[str, ...]:
-    """Keep the oldest mirrors, add any others."""
-    kept = mirrors[: max(0, count - 1)]
-    others = [name for name in running if name != master and name not in kept]
-    while len(kept) < count - 1 and others:
+    """Keep the mirrors that have everything, of the rest the oldest; add any others."""
+    by_worth = sorted(mirrors, key=lambda name: name not in view.in_sync)
+    kept = [name for name in mirrors if name in by_worth[: max(0, count)]]
+    while len(kept) < count and others:
         kept.append(others.pop(choose(len(others))))
     return tuple(kept)
 
 
-def _listed(nodes: tuple[str, ...], view: View, running: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+def _listed(listed: list[str], view: View, resting: Collection[str]) -> tuple[str, tuple[str, ...]]:
     """`nodes`: a master outside the list stays until a listed mirror is synchronised."""
-    listed = [name for name in nodes if name in running]
     master = view.master
     if not listed:
         return master, ()
     if master not in listed:
-        synchronised = [name for name in listed if name in view.in_sync and name in view.members]
-        if synchronised:
-            master = synchronised[0]
+        ready = [name for name in listed if name in view.in_sync and name not in resting]
+        master = ready[0] if ready else master
     old = [name for name in view.members if name in listed and name != master]
     return master, (*old, *(name for name in listed if name not in old and name != master))
 
@@ -100,37 +110,54 @@ def next_view(view: View, master: str, mirrors: Sequence[str]) -> View:
 def locate_master(
     locator: str, client_node: str, candidates: Sequence[str], masters: Mapping[str, int], choose: Choose
 ) -> str:
-    """The node for a new queue's master; `masters` counts those that each node has."""
-    if client_node in candidates and locator not in (MIN_MASTERS, RANDOM):
-        return client_node
+    """The node for a new queue's master; `masters` counts those that each node has. Where no candidate is
+    the client's own node, the first one stands for it; where there is none, the client's has to do."""
     if not candidates:
         return client_node
     if locator == RANDOM:
         return candidates[choose(len(candidates))]
-    fewest = min(masters.get(name, 0) for name in candidates)
-    least = [name for name in candidates if masters.get(name, 0) == fewest]
-    return client_node if client_node in least and locator != MIN_MASTERS else least[0]
+    if locator == MIN_MASTERS:
+        return min(candidates, key=lambda name: masters.get(name, 0))
+    return client_node if client_node in candidates else candidates[0]
 
 
-def rebalance(masters: Mapping[str, str], movable: Mapping[str, Collection[str]]) -> dict[str, str]:
+def rebalance(masters: Mapping[K, str], movable: Mapping[K, Collection[str]]) -> dict[K, str]:
     """Moves that spread masters evenly: queue → new master.
 
     `masters` is queue → present master, `movable` queue → nodes with a synchronised mirror of it.
-    Each step takes a queue from the fullest node to the emptiest one that can have it, until no step
-    makes the difference smaller.
+    Each step takes a queue from the fullest node it can to the emptiest one that can have it, until no
+    step makes a difference smaller.
     """
     place = dict(masters)
-    nodes = sorted({*masters.values(), *(name for names in movable.values() for name in names)})
-    while nodes:
-        count = {name: sum(at == name for at in place.values()) for name in nodes}
-        moves = [
-            (count[place[queue]] - count[target], queue, target)
-            for queue in sorted(place)
-            for target in sorted(movable.get(queue, ()))
-            if count[place[queue]] - count[target] > 1
-        ]
-        if not moves:
-            break
-        _, queue, target = max(moves, key=lambda move: (move[0], -nodes.index(move[2]), move[1]))
+    count = Counter(masters.values())
+    count.update({name: 0 for names in movable.values() for name in names})
+    at: dict[tuple[str, str], list[K]] = {}
+    for queue in sorted(masters, reverse=True):
+        for target in movable.get(queue, ()):
+            at.setdefault((masters[queue], target), []).append(queue)
+    while move := _best_move(at, place, count):
+        source, target = move
+        queue = at[move].pop()
         place[queue] = target
+        count[source] -= 1
+        count[target] += 1
+        for other in movable[queue]:
+            if other != target:
+                at.setdefault((target, other), []).append(queue)
     return {queue: target for queue, target in place.items() if masters[queue] != target}
+
+
+def _best_move(
+    at: Mapping[tuple[str, str], list[K]], place: Mapping[K, str], count: Mapping[str, int]
+) -> tuple[str, str] | None:
+    """From where to where a queue should go next; queues that have moved on are taken off the lists."""
+    moves = sorted(at, key=lambda move: (count[move[1]] - count[move[0]], move))
+    for source, target in moves:
+        if count[source] - count[target] <= 1:
+            return None
+        queues = at[source, target]
+        while queues and place[queues[-1]] != source:
+            queues.pop()
+        if queues:
+            return source, target
+    return None

@@ -1,0 +1,253 @@
+"""The coordinator: turns what has become of nodes and policies into new views.
+
+It runs on every node and acts only where the metadata's leader is. It owns nothing: whatever it knows is
+in the metadata, so a new leader goes on where the last one stopped, and what two of them decided at once
+is sorted out by the views' versions.
+
+    a node's life ends or begins, a policy, a queue or a ring changes   → queues become *dirty*
+    `work` looks at dirty queues, a bounded number at a time            → commands, few and large
+
+For each queue first things come first: what has become of the members (`promotion.settle`), and only when
+all of them are well, where the replicas belong (`placement`). Each step is one view; adopting it makes
+the queue dirty again, until there is nothing left to do.
+
+Nothing it proposes can do harm by being late. A view counts only as the successor of the one it was
+thought of. A node is declared lost, and a queue that only it held is deleted, by a life that has ended:
+that does not begin again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from mirrormq.metadata import commands as c
+from mirrormq.metadata.changes import Change, Put
+from mirrormq.metadata.policies import Policies
+from mirrormq.metadata.records import Node, OperatorPolicy, Policy, Queue
+from mirrormq.metadata.state import State
+from mirrormq.metadata.view import View
+from mirrormq.replication.census import Census
+from mirrormq.replication.placement import Choose, mirroring, next_view, wanted
+from mirrormq.replication.promotion import Down, Fate, Lost, Rules, rules, settle
+
+QUEUES_PER_TURN = 2000
+"""Dirty queues looked at in one call: some ten milliseconds of the loop."""
+
+CHANGES_PER_COMMAND = 500
+"""Views, or deleted queues, in one command. With three members about 85 kB, a third of what the log sends
+in one message, so heartbeats are not held up behind it."""
+
+
+T = TypeVar("T")
+
+
+def in_commands(changes: list[T]) -> Iterator[list[T]]:
+    """In pieces that are small enough for one command each."""
+    for at in range(0, len(changes), CHANGES_PER_COMMAND):
+        yield changes[at : at + CHANGES_PER_COMMAND]
+
+
+class Present(NamedTuple):
+    """The nodes as they are during one call."""
+
+    nodes: dict[str, Node]
+    lives: dict[str, int]
+    """Of the nodes that run."""
+    living: frozenset[tuple[str, int]]
+    """The same as a set: a ring whose lives are all in it is well."""
+    running: list[str]
+    resting: frozenset[str]
+    """They give their masters away and take nothing new."""
+
+
+def present(nodes: dict[str, Node], missing: Collection[str] = ()) -> Present:
+    """What placement needs to know of the nodes; the missing ones count as lost already."""
+    running = sorted(name for name, node in nodes.items() if node.running and name not in missing)
+    lives = {name: nodes[name].life for name in running}
+    resting = frozenset(name for name in running if nodes[name].maintenance)
+    return Present(nodes, lives, frozenset(lives.items()), running, resting)
+
+
+def is_well(view: View, now: Present) -> bool:
+    """Are all members alive?"""
+    return len(view.lives) == len(view.members) and view.lives <= now.living
+
+
+def fates(view: View, now: Present) -> dict[str, Fate]:
+    """What has become of a ring's members."""
+    joined = dict(view.lives)
+    return {name: _fate(now, name, joined.get(name, 0)) for name in view.members}
+
+
+def _fate(now: Present, name: str, joined: int) -> Fate:
+    life = now.lives.get(name)
+    if life is None:
+        return Fate.GONE if name in now.nodes else Fate.FORGOTTEN
+    return Fate.ALIVE if life == joined else Fate.RETURNED
+
+
+class Coordinator:
+    """One node's; `lead` says whether it acts."""
+
+    def __init__(self, me: str, state: State, policies: Policies, choose: Choose) -> None:
+        self.me = me
+        self.census = Census(state)
+        self._state = state
+        self._policies = policies
+        self._choose = choose
+        self._leading = False
+        self._reachable: frozenset[str] = frozenset()
+        self._dirty: dict[int, None] = {}
+        """Queues to look at, in the order in which they became so."""
+        self._missed: dict[str, int] = {}
+        """Nodes that were proposed to be declared lost, and in which life."""
+        self._tally: Counter[str] = Counter()
+        """Masters on each node, with those that are on their way."""
+        self._settled: dict[tuple[tuple[object, ...], Rules, bool], View] = {}
+        """Answers of this call: most queues are like others."""
+
+    # -- what happens ---------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> bool:
+        """Is there work?"""
+        return self._leading and bool(self._dirty or self._lost())
+
+    def lead(self, leading: bool) -> None:
+        """This node leads the metadata, or does so no longer."""
+        if leading == self._leading:
+            return
+        self._leading = leading
+        self._missed.clear()
+        self._dirty = dict.fromkeys(self._state.queue_keys) if leading else {}
+
+    def reach(self, names: frozenset[str]) -> None:
+        """The nodes that this one has a link to."""
+        self._reachable = names
+        for name in names:
+            self._missed.pop(name, None)
+
+    def restored(self, state: State, policies: Policies) -> None:
+        """The metadata was replaced by a snapshot."""
+        self._state, self._policies = state, policies
+        self.census = Census(state)
+        if self._leading:
+            self._dirty = dict.fromkeys(state.queue_keys)
+
+    def follow(self, change: Change) -> None:
+        """The metadata has changed."""
+        self.census.follow(change)
+        if not self._leading:
+            return
+        record = change.record
+        if isinstance(record, Queue):
+            if isinstance(change, Put):
+                self._dirty[record.queue_id] = None
+            else:
+                self._dirty.pop(record.queue_id, None)
+        elif isinstance(record, Node):
+            self._follow_node(record, change)
+        elif isinstance(record, Policy | OperatorPolicy):
+            queues = self._state.queues_of(record.vhost).values()
+            self._dirty.update((queue.queue_id, None) for queue in queues)
+
+    def _follow_node(self, node: Node, change: Change) -> None:
+        if isinstance(change, Put) and node.running and not node.maintenance:
+            self._dirty.update(dict.fromkeys(self._state.queue_keys))
+        else:
+            self._dirty.update(self.census.held.get(node.name, {}))
+
+    # -- what is to be done ---------------------------------------------------------------------
+
+    def work(self, limit: int = QUEUES_PER_TURN) -> list[c.Command]:
+        """What the leader should write now. Call again while `pending`."""
+        if not self._leading:
+            return []
+        found: list[c.Command] = []
+        for node in self._lost():
+            self._missed[node.name] = node.life
+            self._dirty.update(self.census.held.get(node.name, {}))
+            found.append(c.PutNode(msgspec.structs.replace(node, running=False, shutdown=False)))
+        changes: list[c.ViewChange] = []
+        ended: list[int] = []
+        now = present(self._state.nodes, self._missed)
+        self._tally = self.census.masters.copy()
+        self._settled = {}
+        for queue in self._take(limit):
+            decided = self._decide(queue, now)
+            if isinstance(decided, Lost):
+                ended.append(queue.queue_id)
+            elif decided is not None:
+                changes.append(decided)
+        found += map(c.ChangeViews, in_commands(changes))
+        found += map(c.DeleteQueues, in_commands(ended))
+        return found
+
+    def _lost(self) -> list[Node]:
+        """Nodes that are said to run and cannot be reached; each is reported once."""
+        return [
+            node
+            for name, node in self._state.nodes.items()
+            if node.running
+            and name != self.me
+            and name not in self._reachable
+            and self._missed.get(name) != node.life
+        ]
+
+    def _take(self, limit: int) -> Iterator[Queue]:
+        for queue_id in list(self._dirty)[:limit]:
+            del self._dirty[queue_id]
+            yield self._state.queues[self._state.queue_keys[queue_id]]
+
+    def _decide(self, queue: Queue, now: Present) -> c.ViewChange | Lost | None:
+        """The next step for one queue, if there is one."""
+        view = queue.ring
+        definition = self._policies.effective(queue.vhost, queue.name, "queues").definition
+        if is_well(view, now):
+            after: View | Down | Lost = self._placed(queue, view, definition, now)
+        else:
+            after = self._settle(view, rules(definition), queue.survives_restart, now)
+        if isinstance(after, Lost):
+            return after
+        if isinstance(after, Down):
+            if after.waits_for == queue.waits_for and after.view is view:
+                return None
+            return c.ViewChange(
+                queue.queue_id, after.view._replace(version=view.version + 1), after.waits_for
+            )
+        if after is view:
+            return None
+        if after.master != view.master:
+            self._tally[view.master] -= 1
+            self._tally[after.master] += 1
+        return c.ViewChange(queue.queue_id, after.with_lives(now.lives))
+
+    def _settle(self, view: View, policy: Rules, survives: bool, now: Present) -> View | Down | Lost:
+        """What has become of the members. Rings that differ only in their numbers have the same answer,
+        unless somebody joins, who remembers the number that it joined with."""
+        key = view[2:], policy, survives
+        known = self._settled.get(key)
+        if known is not None:
+            return View(view.epoch + known.epoch, view.version + 1, *known[2:])
+        master = now.nodes.get(view.master)
+        shutdown = master is not None and master.shutdown
+        members = fates(view, now)
+        after = settle(view, members, policy, shutdown=shutdown, survives=survives)
+        if isinstance(after, View) and Fate.RETURNED not in members.values():
+            self._settled[key] = after._replace(epoch=after.epoch - view.epoch)
+        return after
+
+    def _placed(self, queue: Queue, view: View, definition: dict[str, object], now: Present) -> View:
+        """One step towards where the replicas belong; `view` itself if they are there."""
+        policy = None if queue.exclusive else mirroring(definition)
+        master, mirrors = wanted(policy, view, now.running, self._choose, now.resting)
+        if master in now.resting:
+            able = [name for name in mirrors if name in view.in_sync and name not in now.resting]
+            if able:
+                heir = min(able, key=lambda name: self._tally[name])
+                master, mirrors = heir, (master, *(name for name in mirrors if name != heir))
+        return next_view(view, master, mirrors)

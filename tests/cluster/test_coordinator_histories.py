@@ -1,0 +1,260 @@
+"""Random histories of nodes, policies and queues: every view is legal, and in the end all is as wanted.
+
+Commands are written late and in pieces, as a replicated log would: what the coordinator decides waits in
+a line with everything else, and may be overtaken by what masters and operators write.
+"""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from mirrormq.cluster.coordinator import Coordinator, fates, present
+from mirrormq.cluster.moves import CannotMove, drain, move, rebalance, recover, revive
+from mirrormq.metadata import commands as c
+from mirrormq.metadata.changes import Change, Put
+from mirrormq.metadata.policies import Policies
+from mirrormq.metadata.records import Node, Policy, Queue, Vhost
+from mirrormq.metadata.state import State
+from mirrormq.replication.birth import place
+from mirrormq.replication.placement import mirroring, wanted
+from mirrormq.replication.promotion import Fate, rules
+
+NODES = "abcd"
+DEFINITIONS = [
+    {"ha-mode": "all"},
+    {"ha-mode": "exactly", "ha-params": 2},
+    {"ha-mode": "exactly", "ha-params": 3, "ha-promote-on-failure": "when-synced"},
+    {"ha-mode": "nodes", "ha-params": ["b", "c"]},
+    {"ha-mode": "nodes", "ha-params": ["d", "x"], "ha-promote-on-shutdown": "always"},
+    {"ha-mode": "all", "ha-promote-on-failure": "when-synced"},
+    {"max-length": 3},
+]
+
+
+class History:
+    """A cluster whose log is written one entry at a time."""
+
+    def __init__(self, seed: int) -> None:
+        self.choice = random.Random(seed)
+        self.state = State()
+        self.policies = Policies(self.state)
+        self.coordinator = Coordinator("leader", self.state, self.policies, self.choice.randrange)
+        self.coordinator.lead(True)
+        self.line: list[c.Command] = [c.PutVhost(Vhost("/"))]
+        self.linked: set[str] = set()
+        self.declared = 0
+        self.holed = 0
+        """How often a member with holes became master."""
+
+    # -- the log --------------------------------------------------------------------------------
+
+    def apply_one(self) -> None:
+        if self.line:
+            command = self.line.pop(0)
+            for change in self.state.apply(c.decode(c.encode(command))):
+                self.check(change)
+                self.coordinator.follow(change)
+
+    def check(self, change: Change) -> None:
+        """Is this change legal?"""
+        if not isinstance(change, Put) or not isinstance(change.record, Queue):
+            return
+        queue, before = change.record, change.before
+        view = queue.ring
+        assert view.in_sync <= set(view.members) and len(set(view.members)) == len(view.members)
+        assert view.master in view.in_sync and queue.node == view.master
+        assert {name for name, _ in view.lives} <= set(view.members)
+        if not isinstance(before, Queue):
+            return
+        old = before.ring
+        assert view.version == old.version + 1
+        again = view.master != old.master or view.life_of(view.master) != old.life_of(old.master)
+        assert view.epoch == old.epoch + again
+        if queue.waits_for and before.waits_for:
+            assert (queue.waits_for, view.members) != (before.waits_for, old.members), "said twice"
+
+    # -- what happens ---------------------------------------------------------------------------
+
+    def step(self) -> None:
+        actions = [
+            (40, self.apply_one), (25, self.coordinate), (8, self.start), (6, self.die), (3, self.stop),
+            (1, self.forget), (4, self.policy), (8, self.declare), (8, self.synchronise), (2, self.drain),
+            (2, self.operate), (2, self.delete), (1, self.change_leader),
+        ]  # fmt: skip
+        weights = [weight for weight, _ in actions]
+        self.choice.choices([action for _, action in actions], weights)[0]()
+
+    def coordinate(self) -> None:
+        decided = self.coordinator.work(self.choice.randint(1, 50))
+        for command in decided:
+            if isinstance(command, c.ChangeViews):
+                for change in command.changes:
+                    self.check_decision(change)
+        self.line += decided
+
+    def check_decision(self, change: c.ViewChange) -> None:
+        """A member with holes becomes master only if the policy accepts that, or if everybody without
+        holes was taken out of the cluster."""
+        queue = self.state.queues[self.state.queue_keys[change.queue_id]]
+        before, master = queue.ring, change.view.master
+        if change.waits_for or master in before.in_sync:
+            return
+        assert change.view.in_sync == {master}
+        policy = rules(self.policies.effective("/", queue.name, "queues").definition)
+        assert policy.on_failure_always or not before.in_sync & self.state.nodes.keys()
+        self.holed += 1
+
+    def reach(self) -> None:
+        self.coordinator.reach(frozenset(self.linked))
+
+    def start(self) -> None:
+        name = self.choice.choice(NODES)
+        node = self.state.nodes.get(name)
+        if any(isinstance(command, c.PutNode) and command.record.name == name for command in self.line):
+            return
+        self.linked.add(name)
+        self.reach()
+        self.line.append(c.DropTransient(name))
+        self.line.append(c.PutNode(Node(name, life=node.life + 1 if node else 1, running=True)))
+
+    def die(self) -> None:
+        self.linked.discard(self.choice.choice(NODES))
+        self.reach()
+
+    def stop(self) -> None:
+        node = self.state.nodes.get(self.choice.choice(NODES))
+        if node is not None and node.running:
+            self.line.append(c.PutNode(msgspec.structs.replace(node, running=False, shutdown=True)))
+
+    def forget(self) -> None:
+        gone = [name for name, node in self.state.nodes.items() if not node.running]
+        if gone and len(self.state.nodes) > 2:
+            self.line.append(c.DeleteNode(self.choice.choice(gone)))
+
+    def policy(self) -> None:
+        if self.choice.random() < 0.3:
+            self.line.append(c.DeletePolicy("/", self.choice.choice("pq")))
+            return
+        definition = self.choice.choice(DEFINITIONS)
+        name, pattern = self.choice.choice([("p", ".*"), ("q", "^q.*[02468]$")])
+        self.line.append(c.PutPolicy(Policy("/", name, pattern, definition=definition)))
+
+    def declare(self) -> None:
+        running = [name for name, node in self.state.nodes.items() if node.running]
+        if running and len(self.state.queues) < 12:
+            self.declared += 1
+            name = f"q{self.declared}"
+            durable = self.choice.random() < 0.7
+            record = Queue("/", name, durable=durable, exclusive=not durable and self.choice.random() < 0.5)
+            definition = self.policies.effective("/", name, "queues").definition
+            at, masters = self.choice.choice(running), self.coordinator.census.masters
+            placed = place(
+                record, "min-masters", definition, at, self.state.nodes, masters, self.choice.randrange
+            )
+            self.line.append(c.PutQueue(placed))
+
+    def synchronise(self) -> None:
+        for queue in list(self.state.queues.values()):
+            if self.choice.random() < 0.5 and not queue.waits_for:
+                view = queue.ring
+                mirrors = [name for name in view.members[1:] if self.choice.random() < 0.6]
+                after = view.with_standing(frozenset({view.master, *mirrors}), {})
+                self.line.append(c.ChangeViews([c.ViewChange(queue.queue_id, after)]))
+
+    def drain(self) -> None:
+        node = self.state.nodes.get(self.choice.choice(NODES))
+        if node is not None and node.running:
+            self.line.append(revive(node) if node.maintenance else drain(node))
+
+    def operate(self) -> None:
+        if not self.state.queues:
+            return
+        queue = self.choice.choice(list(self.state.queues.values()))
+        node = self.choice.choice(NODES)
+        try:
+            match self.choice.randrange(3):
+                case 0:
+                    self.line.append(move(self.state, queue, node))
+                case 1:
+                    self.line.append(recover(self.state, queue, node))
+                case _:
+                    self.line += rebalance(self.state, lambda queue: True)
+        except CannotMove:
+            pass
+
+    def delete(self) -> None:
+        if self.state.queues:
+            queue = self.choice.choice(list(self.state.queues.values()))
+            self.line.append(c.DeleteQueue("/", queue.name, queue.queue_id))
+
+    def change_leader(self) -> None:
+        self.coordinator.lead(False)
+        self.coordinator.lead(True)
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def rest(self) -> None:
+        """Nothing more happens but what has to."""
+        for _ in range(400):
+            while self.line:
+                self.apply_one()
+            if not self.coordinator.pending:
+                return
+            self.line += self.coordinator.work()
+        raise AssertionError("it does not come to rest")
+
+    def check_rest(self) -> None:
+        """Every queue is where it is wanted, or nobody can have it."""
+        now = present(self.state.nodes)
+        for queue in self.state.queues.values():
+            view = queue.ring
+            found = fates(view, now)
+            if found[view.master] is not Fate.ALIVE:
+                assert queue.waits_for and queue.survives_restart
+                assert not any(found[name] in (Fate.ALIVE, Fate.RETURNED) for name in queue.waits_for)
+                continue
+            assert not queue.waits_for
+            assert all(fate is Fate.ALIVE for fate in found.values())
+            definition = self.policies.effective("/", queue.name, "queues").definition
+            policy = None if queue.exclusive else mirroring(definition)
+            master, mirrors = wanted(policy, view, now.running, lambda count: 0, now.resting)
+            assert {master, *mirrors} == set(view.members) and master == view.master
+            heirs = (set(mirrors) & view.in_sync) - now.resting
+            assert not (view.master in now.resting and heirs), "a draining node kept a master"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_histories(seed: int) -> None:
+    history = History(seed)
+    for _ in range(400):
+        history.step()
+    history.rest()
+    history.check_rest()
+    census = history.coordinator.census
+    assert census.masters.total() == len(history.state.queues)
+    for name in NODES:
+        while True:
+            node = history.state.nodes.get(name)
+            if node is not None and node.running and not node.maintenance and name in history.linked:
+                break
+            history.linked.add(name)
+            history.reach()
+            history.line.append(c.PutNode(Node(name, life=node.life + 1 if node else 1, running=True)))
+            history.rest()
+    history.check_rest()
+    assert not any(queue.waits_for for queue in history.state.queues.values()), "everybody is back"
+
+
+def test_the_histories_do_what_they_are_for() -> None:
+    """They promote members with holes, let queues wait, and change masters."""
+    holed = waiting = 0
+    for seed in range(60):
+        history = History(seed)
+        for _ in range(400):
+            history.step()
+            waiting += any(queue.waits_for for queue in history.state.queues.values())
+        holed += history.holed
+    assert holed > 20 and waiting > 200
