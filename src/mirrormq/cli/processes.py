@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,13 @@ class LocalNode:
     management_port: int
     cluster_port: int
     pid: int = 0
+    prefix: list[str] = field(default_factory=list)
+    """In front of its command, where it runs in a network of its own."""
+
+    @property
+    def host(self) -> str:
+        """Where other nodes find it."""
+        return self.name.partition("@")[2]
 
 
 class LocalCluster:
@@ -167,7 +174,7 @@ class LocalCluster:
         self._await_ready(node)
 
     def _spawn(self, node: LocalNode) -> None:
-        if _is_taken(node.amqp_port):
+        if not node.prefix and _is_taken(node.amqp_port):
             raise ClusterError(f"Port {node.amqp_port} is in use: choose another with --amqp-port.")
         log = self.log_of(node)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -186,10 +193,10 @@ class LocalCluster:
         self._save()
 
     def _command(self, node: LocalNode) -> list[str]:
-        command = [sys.executable, "-m", "mirrormq.cli.main", "server", "--name", node.name]
+        command = [*node.prefix, sys.executable, "-m", "mirrormq.cli.main", "server", "--name", node.name]
         command += ["--data", str(self.data / node.name), "--amqp", f"localhost:{node.amqp_port}"]
         command += ["--management", f"localhost:{node.management_port}"]
-        command += ["--cluster", f"localhost:{node.cluster_port}"]
+        command += ["--cluster", f"{node.host}:{node.cluster_port}"]
         command += ["--cookie-file", str(self.data / "cookie")]
         if self._conf:
             command += ["--conf", self._conf]

@@ -35,8 +35,7 @@ class Cluster:
         try:
             conf = self._directory / "node.conf"
             conf.write_text(self._conf)
-            amqp, management, between = (free_ports(self._count) for _ in range(3))
-            self._cluster = LocalCluster.create(self._directory, self._count, amqp, management, between, conf)
+            self._cluster = self._make(self._directory, conf)
             self._cluster.start_all()
             if self._mirror_all:
                 self._cluster.mirror_all()
@@ -44,6 +43,10 @@ class Cluster:
             self._clean_up()
             raise
         return self
+
+    def _make(self, directory: Path, conf: Path) -> LocalCluster:
+        amqp, management, between = (free_ports(self._count) for _ in range(3))
+        return LocalCluster.create(directory, self._count, amqp, management, between, conf)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -77,6 +80,9 @@ class Cluster:
 
     def port(self, index: int = 0) -> int:
         return self.local.nodes[index].amqp_port
+
+    def management_port(self, index: int = 0) -> int:
+        return self.local.nodes[index].management_port
 
     def uri(self, index: int = 0, vhost: str = "%2F") -> str:
         """An AMQP URI of one node, as user guest."""
