@@ -31,6 +31,12 @@ HEAD_BYTES = 128 * 1024 * 1024
 """The same for messages that would have to be written first. Memory is cheaper than a write that
 may never be needed, so it is larger; the node-wide budget bounds the sum over all queues."""
 
+MIRROR_MEMORY_MESSAGES = 16 * 1024
+MIRROR_MEMORY_BYTES = 16 * 1024 * 1024
+"""What a mirror keeps in memory of messages that need not be on disk, before it writes them there all the
+same. Nobody reads them unless the mirror is promoted, and then they are written out first, which
+takes some 30 ms for as many as this."""
+
 LAZY_HEAD_MESSAGES = 256
 """What a lazy queue, or any queue while the node is over its budget, keeps in memory."""
 
@@ -78,10 +84,18 @@ DIRECT_REPLY_BYTES_MAX = 16 * 1024 * 1024
 for its sake, and what it asked for would be lost as well if it went away. Sixteen times what stops
 everything else, so that an ordinary burst of answers gets through."""
 
+POSTPONED_BYTES_MAX = 1024 * 1024
+"""Frames of a connection that may be put aside for channels that wait for an answer, before nothing more is
+read from it: enough for a second channel's worth of work, and no more than a socket's buffers hold anyway."""
+
 TRANSACTION_BYTES_MAX = 512 * 1024 * 1024
 """Messages that one transaction may hold before its commit, with their overhead: four of the largest
 allowed, or a million of a hundred bytes. The memory alarm does not bound it, because a publisher
 that is blocked in the middle of a transaction cannot commit and set its memory free."""
+
+PRODUCERS_MAX = 1024
+"""Nodes (each life of one counts) whose publish numbers a queue remembers. Lives that have ended are
+forgotten, so it is the number of nodes in the cluster; a thousand is more than any has."""
 
 FILE_HANDLES_RESERVED = 128
 """Handles that clients may not take: journal segments, logs, listeners, control connections. The

@@ -114,7 +114,7 @@ class LiveQueue:
         self, *, priority: int = 0, capacity: int = ROOMY, no_ack: bool = False, exclusive: bool = False
     ) -> TestConsumer:
         consumer = TestConsumer(self.queue, priority, capacity, no_ack, exclusive)
-        self.queue.subscribe(consumer)
+        self.queue.join(consumer)
         return consumer
 
     def acknowledge(self, consumer: TestConsumer, count: int) -> None:
@@ -162,6 +162,6 @@ class LiveQueue:
     def drain(self) -> list[bytes]:
         """The bodies of all that is ready, first to last."""
         found = []
-        while (message := self.queue.get(no_ack=True)) is not None:
+        while (message := self.queue.take(no_ack=True)) is not None:
             found.append(body(message))
         return found

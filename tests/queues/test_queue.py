@@ -48,7 +48,7 @@ def test_only_the_head_expires() -> None:
     live.advance(20)
     assert live.dead == []
     assert live.queue.backing.ready_count == 2
-    assert live.queue.get(no_ack=True) is not None
+    assert live.queue.take(no_ack=True) is not None
     assert live.dead == [(b"2", "expired")], "it expired when it became the head"
 
 
@@ -57,7 +57,7 @@ def test_a_head_that_was_taken_uncovers_the_next_lifetime() -> None:
     live.publish(1, expiration="10000")
     live.publish(1, expiration="50")
     live.turn()
-    live.queue.get(no_ack=True)
+    live.queue.take(no_ack=True)
     live.advance(50)
     assert live.dead == [(b"2", "expired")]
 
@@ -172,7 +172,7 @@ def test_a_full_queue_refuses_by_bytes_including_the_new_message() -> None:
 def test_a_queue_that_refuses_keeps_what_is_given_back() -> None:
     live = LiveQueue(QueueSettings(max_length=1, overflow="reject-publish"))
     live.publish(1)
-    message = live.queue.get(no_ack=False)
+    message = live.queue.take(no_ack=False)
     assert message is not None
     live.publish(1)
     live.queue.requeue([message])
@@ -264,7 +264,7 @@ def test_an_unused_queue_expires() -> None:
 def test_consumers_and_gets_keep_a_queue() -> None:
     live = LiveQueue(QueueSettings(expires_ms=100))
     live.advance(60)
-    live.queue.get(no_ack=True)
+    live.queue.take(no_ack=True)
     live.advance(60)
     assert live.unused_count == 0
     consumer = live.subscribe()
@@ -371,9 +371,9 @@ def test_many_policy_changes_leave_one_watcher() -> None:
 def test_get_takes_the_next_one() -> None:
     live = LiveQueue()
     live.publish(2)
-    message = live.queue.get(no_ack=False)
+    message = live.queue.take(no_ack=False)
     assert message is not None
     assert body(message) == b"1"
     assert live.counts == (1, 1)
     assert live.drain() == [b"2"]
-    assert live.queue.get(no_ack=True) is None
+    assert live.queue.take(no_ack=True) is None

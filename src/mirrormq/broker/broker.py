@@ -28,6 +28,7 @@ from mirrormq.metadata import commands, records
 from mirrormq.metadata.changes import Change, Deleted, Put
 from mirrormq.metadata.policies import Policies
 from mirrormq.metadata.store import MetadataStore
+from mirrormq.queues.face import Pumped
 from mirrormq.queues.paged import HotBudget
 from mirrormq.queues.queue import Queue
 from mirrormq.storage.journal import Journal
@@ -88,7 +89,7 @@ class Broker:
         """Connections with output; the runtime takes them."""
         self.turns = 0
         """How often a turn has ended."""
-        self._awake: deque[Queue] = deque()
+        self._awake: deque[Pumped] = deque()
         self._awaiting_flush: deque[Queue] = deque()
         self._reporting: deque[Channel] = deque()
         self.vhosts: dict[str, Vhost] = {}
@@ -106,7 +107,7 @@ class Broker:
 
     # -- the end of a turn ----------------------------------------------------------------------
 
-    def wake(self, queue: Queue) -> None:
+    def wake(self, queue: Pumped) -> None:
         """Pump this queue at the end of the turn."""
         if not queue.awake:
             queue.awake = True

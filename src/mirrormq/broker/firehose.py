@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import copies
+from mirrormq.queues.face import QueueFace
 from mirrormq.queues.message import Envelope, Message
-from mirrormq.queues.queue import Queue
 from mirrormq.wire.content import body_of
 from mirrormq.wire.fields import Field, Table, table_of
 from mirrormq.wire.properties import PROPERTY_TYPES, BasicProperties, decode_properties
@@ -26,7 +26,7 @@ class Firehose:
         self._broker = broker
 
     def published(
-        self, channel: Channel, envelope: Envelope, queues: Sequence[Queue], contents: list[bytes]
+        self, channel: Channel, envelope: Envelope, queues: Sequence[QueueFace], contents: list[bytes]
     ) -> None:
         """A channel has published."""
         if envelope.exchange == EXCHANGE:
@@ -36,7 +36,7 @@ class Firehose:
             headers["routed_queues"] = Field("A", [_text(queue.name) for queue in queues])
             self._send(channel, f"publish.{envelope.exchange}", headers, content)
 
-    def delivered(self, channel: Channel, queue: Queue, messages: Sequence[Message]) -> None:
+    def delivered(self, channel: Channel, queue: QueueFace, messages: Sequence[Message]) -> None:
         """A channel has received."""
         for message in messages:
             if message.envelope.exchange == EXCHANGE:

@@ -17,6 +17,7 @@ from mirrormq.exchanges.router import Router
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.changes import Change, Put
 from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.face import Pumped, QueueFace
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
 from mirrormq.wire.content import build_frames
@@ -47,7 +48,7 @@ class Vhost:
         self.name = record.name
         self.tracing = record.tracing
         self.clock = broker.clock
-        self.queues: dict[str, Queue] = {}
+        self.queues: dict[str, QueueFace] = {}
         self.router = Router(self.queues)
         self._state = broker.metadata.state
         self._owners: dict[str, Connection] = {}
@@ -81,7 +82,7 @@ class Vhost:
         """A queue's record."""
         return self._state.queues.get((self.name, name))
 
-    def accessible_queue(self, name: str, connection: Connection) -> Queue:
+    def accessible_queue(self, name: str, connection: Connection) -> QueueFace:
         """A queue that this connection may use, or 404, or 405 if it is another's exclusive one."""
         queue = self.queues.get(name)
         if queue is None:
@@ -89,6 +90,15 @@ class Vhost:
         if queue.owner is not None and queue.owner is not connection:
             raise ResourceLocked(equivalence.locked_text(self.name, name))
         return queue
+
+    def local_queue(self, name: str) -> Queue | None:
+        """A queue whose messages are on this node."""
+        queue = self.queues.get(name)
+        return queue if isinstance(queue, Queue) else None
+
+    def local_queues(self) -> list[Queue]:
+        """All of those."""
+        return [queue for queue in self.queues.values() if isinstance(queue, Queue)]
 
     def bindings_from(self, exchange: str) -> bool:
         """Has the exchange any bindings?"""
@@ -119,14 +129,14 @@ class Vhost:
             repeats = known[exchange] = self.router.routes_repeat(exchange)
         return repeats
 
-    def queues_for(self, exchange: str, routing_key: str) -> tuple[Queue, ...]:
+    def queues_for(self, exchange: str, routing_key: str) -> tuple[QueueFace, ...]:
         """Where a message without further ado goes; only if the router may remember routes from there."""
         queues = self.queues
         return tuple([queues[name] for name in self.router.route(exchange, (routing_key,)) if name in queues])
 
     def route(
         self, envelope: Envelope, headers: Table, contents: list[bytes]
-    ) -> tuple[Envelope, tuple[Queue, ...], list[bytes]]:
+    ) -> tuple[Envelope, tuple[QueueFace, ...], list[bytes]]:
         """Find the queues of a message; sender-selected keys may change its headers."""
         keys = [envelope.routing_key, *envelope.hidden_keys]
         if "CC" in headers or "BCC" in headers:
@@ -150,7 +160,7 @@ class Vhost:
 
     # -- what queues need (Surroundings) --------------------------------------------------------
 
-    def wake(self, queue: Queue) -> None:
+    def wake(self, queue: Pumped) -> None:
         """Pump the queue at the end of the turn."""
         self.broker.wake(queue)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from mirrormq import limits
 from mirrormq.auth import refusals
 from mirrormq.auth.permissions import Access, TopicAccess
 from mirrormq.broker import reply_to
@@ -19,6 +20,7 @@ from mirrormq.channels.assembly import ContentAssembly
 from mirrormq.channels.consumer import Consumer
 from mirrormq.channels.mixed_runs import publish_mixed
 from mirrormq.channels.publishing import Publishing
+from mirrormq.channels.questions import P, Question, Waiting
 from mirrormq.channels.unacked import Delivery, Unacked
 from mirrormq.errors import (
     AccessRefused,
@@ -30,8 +32,8 @@ from mirrormq.errors import (
 )
 from mirrormq.metadata.commands import Command
 from mirrormq.metadata.store import INTERNAL_USER
+from mirrormq.queues.face import QueueFace, Refused
 from mirrormq.queues.message import Envelope, Message
-from mirrormq.queues.queue import Queue
 from mirrormq.wire import methods
 from mirrormq.wire.content import rechannel, reframe
 from mirrormq.wire.methods import decode_method
@@ -76,6 +78,7 @@ class Channel:
         self.last_queue = ""
         """The queue that an empty name means: the one declared last."""
         self.reply_consumer: ReplyConsumer | None = None
+        self.waiting = Waiting(self)
         self._assembly = ContentAssembly(self)
         self._reporting = False
 
@@ -207,17 +210,30 @@ class Channel:
             raise NotFound("no previously declared queue")
         return self.last_queue
 
-    def write(self, command: Command, answer: Callable[[], None]) -> None:
-        """Change the metadata; the connection takes no more frames until it is done and answered."""
-        connection = self.connection
-        connection.hold()
+    def ask(
+        self,
+        method_id: int,
+        put: Callable[[Callable[P, bool], Refused], object],
+        then: Callable[P, object],
+    ) -> None:
+        """Ask something that may take a while, for a method; the channel takes no more frames until the
+        answer is there. An error in place of it fares as if it had been raised by the method at once."""
+        question = Question(self, method_id)
+        put(question.answer(then), question.refused)
+        question.wait()
 
-        def done() -> None:
-            answer()
-            connection.release()
+    def write(self, method_id: int, command: Command, then: Callable[[], object]) -> None:
+        """Change the metadata, and go on when that is done."""
+        self.connection.effort -= limits.METADATA_WRITE_EFFORT
 
-        with self.broker.metadata.acting_as(self.user.name):
-            self.broker.metadata.write(command, done)
+        def put(answered: Callable[[], bool], refused: Refused) -> None:
+            def done() -> None:
+                answered()
+
+            with self.broker.metadata.acting_as(self.user.name):
+                self.broker.metadata.write(command, done)
+
+        self.ask(method_id, put, then)
 
     # -- tracing --------------------------------------------------------------------------------
 
@@ -226,11 +242,11 @@ class Channel:
         """Is the firehose on for this vhost?"""
         return self.vhost.tracing
 
-    def trace_publishes(self, envelope: Envelope, queues: Sequence[Queue], contents: list[bytes]) -> None:
+    def trace_publishes(self, envelope: Envelope, queues: Sequence[QueueFace], contents: list[bytes]) -> None:
         """Copy publishes to the firehose."""
         self.broker.firehose.published(self, envelope, queues, contents)
 
-    def trace_deliveries(self, queue: Queue, messages: Sequence[Message]) -> None:
+    def trace_deliveries(self, queue: QueueFace, messages: Sequence[Message]) -> None:
         """Copy deliveries to the firehose."""
         self.broker.firehose.delivered(self, queue, messages)
 
@@ -240,6 +256,7 @@ class Channel:
         """Give everything back: consumers leave, what they held returns to its queues, also what an
         open transaction had settled."""
         self.closing = True
+        self.waiting.abandon()
         for consumer in list(self.consumers.values()):
             consuming.remove(self, consumer, INTERNAL_USER)
         reply_to.stop(self)

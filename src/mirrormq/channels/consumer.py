@@ -12,10 +12,11 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from mirrormq import limits
+from mirrormq.queues.consumers import ConsumerDescription
+from mirrormq.queues.face import QueueFace
 from mirrormq.queues.message import Message
-from mirrormq.queues.queue import Queue
 from mirrormq.wire.content import rechannel, reframe
-from mirrormq.wire.fields import Table, encode_short_string
+from mirrormq.wire.fields import Table, encode_short_string, encode_table
 from mirrormq.wire.frames import METHOD
 from mirrormq.wire.methods import encode_basic_cancel
 
@@ -32,7 +33,7 @@ class Consumer:
     """One subscription of one channel to one queue."""
 
     def __init__(
-        self, channel: Channel, queue: Queue, tag: str, *, no_ack: bool, exclusive: bool, priority: int,
+        self, channel: Channel, queue: QueueFace, tag: str, *, no_ack: bool, exclusive: bool, priority: int,
         prefetch: int, arguments: Table,
     ) -> None:  # fmt: skip
         self.channel = channel
@@ -109,6 +110,22 @@ class Consumer:
     def settled(self, count: int) -> None:
         """The client has answered for `count` messages."""
         self.unacked -= count
+
+    @property
+    def cancel_on_failover(self) -> bool:
+        """Did the client ask for `x-cancel-on-ha-failover`?"""
+        field = self.arguments.get("x-cancel-on-ha-failover")
+        return field is not None and field.value is True
+
+    def describe(self) -> ConsumerDescription:
+        """Who it is, for listings."""
+        channel = self.channel
+        connection = channel.connection
+        return ConsumerDescription(
+            self.tag, channel.broker.settings.name, channel.broker.pids.of_channel(channel), connection.name,
+            channel.number, connection.peer.host, connection.peer.port, channel.user.name, self.prefetch,
+            not self.no_ack, self.exclusive, encode_table(self.arguments),
+        )  # fmt: skip
 
     def cancelled(self) -> None:
         """The queue is gone: tell the client if it understands that."""

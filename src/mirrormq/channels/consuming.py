@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from mirrormq.broker import reply_to
 from mirrormq.channels import settling
 from mirrormq.channels.consumer import Consumer
-from mirrormq.errors import AccessRefused, NotAllowed, NotImplemented_, PreconditionFailed
+from mirrormq.errors import NotAllowed, NotImplemented_, PreconditionFailed
+from mirrormq.queues.face import QueueFace, Refused
+from mirrormq.queues.message import Message
 from mirrormq.wire import methods
 from mirrormq.wire.fields import TYPE_NAMES, Table
 
@@ -38,18 +40,25 @@ def consume(channel: Channel, method: methods.BasicConsume) -> None:
     tag = claim_tag(channel, method.consumer_tag)
     queue = channel.vhost.accessible_queue(name, channel.connection)
     priority = _priority(channel, name, method.arguments)
-    alone = method.exclusive and (queue.consumers.all or queue.settings.single_active_consumer)
-    if queue.exclusive_consumer is not None or alone:
-        raise AccessRefused(f"queue '{name}' in vhost '{channel.vhost.name}' in exclusive use")
     consumer = Consumer(
         channel, queue, tag, no_ack=method.no_ack, exclusive=method.exclusive, priority=priority,
         prefetch=channel.consumer_prefetch, arguments=method.arguments,
     )  # fmt: skip
-    channel.consumers[tag] = consumer
-    if not method.nowait:
-        channel.send(methods.encode_basic_consume_ok(tag))
-    queue.subscribe(consumer)
-    channel.broker.events.consumer_created(consumer)
+
+    def put(answered: Callable[[], bool], refused: Refused) -> None:
+        def join_or_leave() -> None:
+            if not answered():
+                consumer.queue.unsubscribe(consumer)
+
+        queue.subscribe(consumer, join_or_leave, refused)
+
+    def joined() -> None:
+        channel.consumers[tag] = consumer
+        if not method.nowait:
+            channel.send(methods.encode_basic_consume_ok(tag))
+        channel.broker.events.consumer_created(consumer)
+
+    channel.ask(methods.BASIC_CONSUME, put, joined)
 
 
 def claim_tag(channel: Channel, tag: str) -> str:
@@ -96,23 +105,32 @@ def get(channel: Channel, method: methods.BasicGet) -> None:
     name = channel.queue_name(method.queue)
     channel.check_permission("queue", name, "read")
     queue = channel.vhost.accessible_queue(name, channel.connection)
-    message = queue.get(method.no_ack)
-    if message is None:
-        channel.send(methods.encode_basic_get_empty())
-        return
+
+    def put(answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
+        queue.get(method.no_ack, answered, refused)
+
+    def got(message: Message | None, left: int) -> None:
+        if message is None:
+            channel.send(methods.encode_basic_get_empty())
+        else:
+            _hand_over(channel, channel.vhost.queues[name], message, left, method.no_ack)
+
+    channel.ask(methods.BASIC_GET, put, got)
+
+
+def _hand_over(channel: Channel, queue: QueueFace, message: Message, left: int, no_ack: bool) -> None:
     channel.last_tag += 1
-    if not method.no_ack:
+    if not no_ack:
         channel.unacked.by_tag[channel.last_tag] = (
             message, queue, None, channel.broker.clock.now_ms, channel.last_tag,
         )  # fmt: skip
     envelope = message.envelope
     channel.send_content(
         methods.encode_basic_get_ok(
-            channel.last_tag, message.redelivered, envelope.exchange, envelope.routing_key,
-            queue.backing.ready_count,
+            channel.last_tag, message.redelivered, envelope.exchange, envelope.routing_key, left
         ),
         message.frames,
-    )  # fmt: skip
+    )
     if channel.traced:
         channel.trace_deliveries(queue, [message])
 

@@ -14,6 +14,7 @@ from mirrormq.broker import equivalence, reply_to
 from mirrormq.errors import AccessRefused, PreconditionFailed, ResourceLocked
 from mirrormq.exchanges import registry
 from mirrormq.metadata import commands, records
+from mirrormq.queues.face import Refused
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Table, encode_table
 
@@ -69,7 +70,10 @@ def exchange_declare(channel: Channel, method: methods.ExchangeDeclare) -> None:
         equivalence.check_exchange(existing, record, method.arguments)
         answer(channel, method.nowait, methods.encode_exchange_declare_ok())
         return
-    write(channel, commands.PutExchange(record), method.nowait, methods.encode_exchange_declare_ok)
+    write(
+        channel, methods.EXCHANGE_DECLARE, commands.PutExchange(record), method.nowait,
+        methods.encode_exchange_declare_ok,
+    )  # fmt: skip
 
 
 def _check_alternate(channel: Channel, name: str, arguments: Table) -> None:
@@ -100,7 +104,7 @@ def exchange_delete(channel: Channel, method: methods.ExchangeDelete) -> None:
     if method.if_unused and channel.vhost.bindings_from(name):
         raise PreconditionFailed(f"exchange '{name}' in vhost '{channel.vhost.name}' in use")
     command = commands.DeleteExchange(channel.vhost.name, name)
-    write(channel, command, method.nowait, methods.encode_exchange_delete_ok)
+    write(channel, methods.EXCHANGE_DELETE, command, method.nowait, methods.encode_exchange_delete_ok)
 
 
 def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
@@ -111,8 +115,7 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
         answer(channel, method.nowait, methods.encode_queue_declare_ok(name, 0, 1))
         return
     if method.passive:
-        queue = vhost.accessible_queue(name, channel.connection)
-        queue.last_used_ms = channel.broker.clock.now_ms
+        vhost.accessible_queue(name, channel.connection)
         _declared(channel, name, method.nowait)
         return
     if name:
@@ -130,7 +133,6 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
     if existing is not None:
         _check_owner(channel, name, method.exclusive)
         equivalence.check_queue(existing, record, method.arguments)
-        vhost.queues[name].last_used_ms = channel.broker.clock.now_ms
         _declared(channel, name, method.nowait)
         return
     queue_arguments.validate(vhost.name, name, method.arguments, exclusive=method.exclusive)
@@ -138,16 +140,21 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
     channel.broker.check_queue_limit(vhost.name, name)
     if method.exclusive:
         vhost.claim_exclusive(name, channel.connection)
-    channel.write(commands.PutQueue(record), lambda: _declared(channel, name, method.nowait))
+    command = commands.PutQueue(record)
+    channel.write(methods.QUEUE_DECLARE, command, lambda: _declared(channel, name, method.nowait))
 
 
 def _declared(channel: Channel, name: str, nowait: bool) -> None:
     channel.last_queue = name
-    queue = channel.vhost.queues[name]
-    if not nowait:
-        channel.send(
-            methods.encode_queue_declare_ok(name, queue.backing.ready_count, len(queue.consumers.all))
-        )
+    queue = channel.vhost.accessible_queue(name, channel.connection)
+    if nowait:
+        queue.touch()
+        return
+
+    def counted(ready: int, consumers: int) -> None:
+        channel.send(methods.encode_queue_declare_ok(name, ready, consumers))
+
+    channel.ask(methods.QUEUE_DECLARE, queue.count, counted)
 
 
 def _check_owner(channel: Channel, name: str, exclusive: bool) -> None:
@@ -171,22 +178,30 @@ def queue_delete(channel: Channel, method: methods.QueueDelete) -> None:
         answer(channel, method.nowait, methods.encode_queue_delete_ok(0))
         return
     queue = channel.vhost.accessible_queue(name, channel.connection)
-    where = f"queue '{name}' in vhost '{channel.vhost.name}'"
-    if method.if_unused and queue.consumers.all:
-        raise PreconditionFailed(f"{where} in use")
-    if method.if_empty and queue.backing.ready_count:
-        raise PreconditionFailed(f"{where} not empty")
-    count = queue.backing.ready_count
-    command = commands.DeleteQueue(channel.vhost.name, name)
-    write(channel, command, method.nowait, lambda: methods.encode_queue_delete_ok(count))
+
+    def put(answered: Callable[[int], bool], refused: Refused) -> None:
+        queue.check_deletion(method.if_unused, method.if_empty, answered, refused)
+
+    def allowed(count: int) -> None:
+        command = commands.DeleteQueue(channel.vhost.name, name)
+        write(
+            channel, methods.QUEUE_DELETE, command, method.nowait,
+            lambda: methods.encode_queue_delete_ok(count),
+        )  # fmt: skip
+
+    channel.ask(methods.QUEUE_DELETE, put, allowed)
 
 
 def queue_purge(channel: Channel, method: methods.QueuePurge) -> None:
     """queue.purge."""
     name = channel.queue_name(method.queue)
     channel.check_permission("queue", name, "read")
-    count = channel.vhost.accessible_queue(name, channel.connection).backing.purge()
-    answer(channel, method.nowait, methods.encode_queue_purge_ok(count))
+    queue = channel.vhost.accessible_queue(name, channel.connection)
+
+    def purged(count: int) -> None:
+        answer(channel, method.nowait, methods.encode_queue_purge_ok(count))
+
+    channel.ask(methods.QUEUE_PURGE, queue.purge, purged)
 
 
 def queue_bind(channel: Channel, method: methods.QueueBind) -> None:
@@ -196,14 +211,15 @@ def queue_bind(channel: Channel, method: methods.QueueBind) -> None:
     record = channel.vhost.exchange_record(method.exchange)
     channel.vhost.accessible_queue(name, channel.connection)
     registry.validate_binding(record.kind, key, method.arguments)
-    write(channel, commands.PutBinding(binding), method.nowait, methods.encode_queue_bind_ok)
+    command = commands.PutBinding(binding)
+    write(channel, methods.QUEUE_BIND, command, method.nowait, methods.encode_queue_bind_ok)
 
 
 def queue_unbind(channel: Channel, method: methods.QueueUnbind) -> None:
     """queue.unbind; a binding that is not there counts as removed."""
     name, key = _queue_and_key(channel, method.queue, method.routing_key)
     binding = _checked_binding(channel, "queue", name, method.exchange, key, method.arguments)
-    _unbind(channel, binding, False, methods.encode_queue_unbind_ok)
+    _unbind(channel, methods.QUEUE_UNBIND, binding, False, methods.encode_queue_unbind_ok)
 
 
 def _queue_and_key(channel: Channel, queue: str, key: str) -> tuple[str, str]:
@@ -222,7 +238,8 @@ def exchange_bind(channel: Channel, method: methods.ExchangeBind) -> None:
     source = channel.vhost.exchange_record(method.source)
     channel.vhost.exchange_record(method.destination)
     registry.validate_binding(source.kind, method.routing_key, method.arguments)
-    write(channel, commands.PutBinding(binding), method.nowait, methods.encode_exchange_bind_ok)
+    command = commands.PutBinding(binding)
+    write(channel, methods.EXCHANGE_BIND, command, method.nowait, methods.encode_exchange_bind_ok)
 
 
 def exchange_unbind(channel: Channel, method: methods.ExchangeUnbind) -> None:
@@ -230,7 +247,7 @@ def exchange_unbind(channel: Channel, method: methods.ExchangeUnbind) -> None:
     binding = _checked_binding(
         channel, "exchange", method.destination, method.source, method.routing_key, method.arguments
     )
-    _unbind(channel, binding, method.nowait, methods.encode_exchange_unbind_ok)
+    _unbind(channel, methods.EXCHANGE_UNBIND, binding, method.nowait, methods.encode_exchange_unbind_ok)
 
 
 def _checked_binding(
@@ -246,7 +263,9 @@ def _checked_binding(
     return records.Binding(channel.vhost.name, source, kind, destination, key, table_bytes(ordered))
 
 
-def _unbind(channel: Channel, binding: records.Binding, nowait: bool, encode: Callable[[], bytes]) -> None:
+def _unbind(
+    channel: Channel, method_id: int, binding: records.Binding, nowait: bool, encode: Callable[[], bytes]
+) -> None:
     if binding.key not in channel.broker.metadata.state.bindings:
         answer(channel, nowait, encode())
         return
@@ -254,7 +273,7 @@ def _unbind(channel: Channel, binding: records.Binding, nowait: bool, encode: Ca
         binding.vhost, binding.source, binding.destination_kind, binding.destination, binding.routing_key,
         binding.arguments,
     )  # fmt: skip
-    write(channel, command, nowait, encode)
+    write(channel, method_id, command, nowait, encode)
 
 
 def answer(channel: Channel, nowait: bool, payload: bytes) -> None:
@@ -263,9 +282,11 @@ def answer(channel: Channel, nowait: bool, payload: bytes) -> None:
         channel.send(payload)
 
 
-def write(channel: Channel, command: commands.Command, nowait: bool, encode: Callable[[], bytes]) -> None:
+def write(
+    channel: Channel, method_id: int, command: commands.Command, nowait: bool, encode: Callable[[], bytes]
+) -> None:
     """Change the metadata, then reply."""
-    channel.write(command, lambda: answer(channel, nowait, encode()))
+    channel.write(method_id, command, lambda: answer(channel, nowait, encode()))
 
 
 METHODS: dict[int, Callable[[Channel, Any], None]] = {

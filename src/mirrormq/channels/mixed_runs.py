@@ -16,7 +16,7 @@ from mirrormq.wire.properties import decode_properties, scan_properties
 
 if TYPE_CHECKING:
     from mirrormq.channels.publishing import Publishing, Target
-    from mirrormq.queues.queue import Queue
+    from mirrormq.queues.face import QueueFace
 
 PROPERTIES_AT = 19
 """Where the property flags start in content frames: frame head, class, weight, body size."""
@@ -27,7 +27,7 @@ def publish_mixed(publishing: Publishing, publish: bytes, contents: list[bytes])
     channel = publishing.channel
     vhost = channel.vhost
     target = publishing.target(publish, vhost.versions())
-    queues: tuple[Queue, ...] = ()
+    queues: tuple[QueueFace, ...] = ()
     if publishing.transaction is None and not channel.traced and vhost.router.may_remember(target.exchange):
         channel.check_topic(target.exchange, target.routing_key, "write")
         queues = vhost.queues_for(target.exchange, target.routing_key)
@@ -43,8 +43,8 @@ def publish_mixed(publishing: Publishing, publish: bytes, contents: list[bytes])
 
 
 def _collect(
-    publishing: Publishing, target: Target, publish: bytes, queues: tuple[Queue, ...], contents: list[bytes],
-    batch: list[Message],
+    publishing: Publishing, target: Target, publish: bytes, queues: tuple[QueueFace, ...],
+    contents: list[bytes], batch: list[Message],
 ) -> None:  # fmt: skip
     """Fill `batch`; it is appended whenever a message needs the ordinary road, or another treatment."""
     exchange, routing_key, mandatory = target.exchange, target.routing_key, target.mandatory
@@ -80,7 +80,7 @@ def _properties(content: bytes) -> bytes:
     return content[PROPERTIES_AT : 7 + int.from_bytes(content[3:7], "big")]
 
 
-def _append(publishing: Publishing, queues: tuple[Queue, ...], batch: list[Message]) -> None:
+def _append(publishing: Publishing, queues: tuple[QueueFace, ...], batch: list[Message]) -> None:
     """Append what has been collected, and start anew."""
     if not batch:
         return

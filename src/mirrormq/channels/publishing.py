@@ -15,8 +15,8 @@ from mirrormq.channels.confirms import ConfirmLedger
 from mirrormq.channels.unacked import Delivery
 from mirrormq.errors import AccessRefused, NotImplemented_, PreconditionFailed
 from mirrormq.queues.envelope import ExpirationInvalid, make_envelope
+from mirrormq.queues.face import Publisher, QueueFace
 from mirrormq.queues.message import NEVER, Envelope, Message
-from mirrormq.queues.queue import Publisher, Queue
 from mirrormq.wire.fields import Table
 from mirrormq.wire.methods import decode_basic_publish, encode_basic_return
 from mirrormq.wire.properties import decode_properties, scan_properties
@@ -42,7 +42,7 @@ class Publishing:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.confirms: ConfirmLedger | None = None
-        self.transaction: list[tuple[Envelope, tuple[Queue, ...], list[bytes]]] | None = None
+        self.transaction: list[tuple[Envelope, tuple[QueueFace, ...], list[bytes]]] | None = None
         self._transaction_bytes = 0
         self.settlements: list[tuple[str, list[Delivery]]] = []
         """What the open transaction has acknowledged or rejected."""
@@ -51,7 +51,7 @@ class Publishing:
         self._last_properties = b""
         self._last_versions = (-1, -1)
         self._last_envelope: Envelope | None = None
-        self._last_queues: tuple[Queue, ...] = ()
+        self._last_queues: tuple[QueueFace, ...] = ()
         self.published = 0
 
     def publish(self, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
@@ -85,7 +85,9 @@ class Publishing:
             if not queues:
                 channel.has_confirms()
 
-    def _keep_for_commit(self, envelope: Envelope, queues: tuple[Queue, ...], contents: list[bytes]) -> None:
+    def _keep_for_commit(
+        self, envelope: Envelope, queues: tuple[QueueFace, ...], contents: list[bytes]
+    ) -> None:
         assert self.transaction is not None
         if not self.transaction:
             self._transaction_bytes = 0
@@ -97,7 +99,7 @@ class Publishing:
         self.transaction.append((envelope, queues, contents))
 
     def hand_over(
-        self, envelope: Envelope, queues: tuple[Queue, ...], contents: list[bytes],
+        self, envelope: Envelope, queues: tuple[QueueFace, ...], contents: list[bytes],
         publisher: Publisher | None, first: int,
     ) -> None:  # fmt: skip
         """Append the messages to their queues, or return them."""
@@ -114,7 +116,7 @@ class Publishing:
             self._append(envelope, queues, contents, publisher, first)
 
     def _append(
-        self, envelope: Envelope, queues: tuple[Queue, ...], contents: list[bytes],
+        self, envelope: Envelope, queues: tuple[QueueFace, ...], contents: list[bytes],
         publisher: Publisher | None, first: int,
     ) -> None:  # fmt: skip
         overhead = len(contents[0]) - int.from_bytes(contents[0][11:19], "big")
@@ -122,7 +124,9 @@ class Publishing:
             messages = [Message(envelope, content, NEVER, len(content) - overhead) for content in contents]
             self.append(queue, messages, publisher, first)
 
-    def append(self, queue: Queue, messages: list[Message], publisher: Publisher | None, first: int) -> None:
+    def append(
+        self, queue: QueueFace, messages: list[Message], publisher: Publisher | None, first: int
+    ) -> None:
         """Append messages to a queue, and rest a while if it has enough of them."""
         queue.publish(messages, publisher, first)
         if queue.congested:

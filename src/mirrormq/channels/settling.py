@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from mirrormq.channels.unacked import Delivery
 from mirrormq.errors import NotImplemented_, PreconditionFailed
+from mirrormq.queues.face import QueueFace
 from mirrormq.queues.message import Message
-from mirrormq.queues.queue import Queue
 from mirrormq.wire import methods
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ def settle(channel: Channel, action: str, deliveries: list[Delivery]) -> None:
             queue.reject(messages)
 
 
-def by_queue(channel: Channel, deliveries: list[Delivery]) -> Iterable[tuple[Queue, list[Message]]]:
+def by_queue(channel: Channel, deliveries: list[Delivery]) -> Iterable[tuple[QueueFace, list[Message]]]:
     """Sort deliveries by queue, and let their consumers know that there is room again."""
-    groups: dict[Queue, list[Message]] = {}
+    groups: dict[QueueFace, list[Message]] = {}
     settled: dict[Consumer, int] = {}
     for message, queue, consumer, _, _ in deliveries:
         group = groups.get(queue)

@@ -73,7 +73,9 @@ def tx_commit(channel: Channel, method: methods.TxCommit) -> None:
     publishes, publishing.transaction = publishing.transaction, None
     settlements, publishing.settlements = publishing.settlements, []
     commit = Commit(channel)
-    for envelope, queues, contents in publishes:
+    present = channel.vhost.queues
+    for envelope, routed, contents in publishes:
+        queues = tuple([present[queue.name] for queue in routed if queue.name in present])
         commit.open += len(contents) * len(queues)
         publishing.hand_over(envelope, queues, contents, commit, 1)
     for action, deliveries in settlements:

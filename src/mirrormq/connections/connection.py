@@ -16,18 +16,16 @@ from mirrormq.broker.broker import Broker
 from mirrormq.broker.vhost import Vhost
 from mirrormq.channels.channel import Channel
 from mirrormq.connections import handshake
+from mirrormq.connections.channel_frames import ChannelFrames
 from mirrormq.connections.outbox import Outbox
 from mirrormq.connections.peer import Peer
 from mirrormq.connections.states import State
 from mirrormq.errors import (
     AmqpError,
-    ChannelError,
-    ChannelErrorHard,
     ConnectionForced,
-    NotAllowed,
 )
 from mirrormq.metadata import records
-from mirrormq.queues.queue import Queue
+from mirrormq.queues.face import QueueFace
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Table
 from mirrormq.wire.frames import BODY, HEADER, HEARTBEAT, METHOD
@@ -40,12 +38,8 @@ CLOSE_TIMEOUT_MS = 30_000
 LOST_TIMEOUT_MS = 1_000
 """The same where its answer could not be read, because it sent a frame that was too large."""
 
-_CHANNEL_OPEN = methods.CHANNEL_OPEN.to_bytes(4, "big")
-_CHANNEL_CLOSE = methods.CHANNEL_CLOSE.to_bytes(4, "big")
-_CHANNEL_CLOSE_OK = methods.CHANNEL_CLOSE_OK.to_bytes(4, "big")
 
-
-class Connection(Outbox):
+class Connection(Outbox, ChannelFrames):
     """The server's end of one AMQP connection."""
 
     def __init__(self, broker: Broker, peer: Peer) -> None:
@@ -58,7 +52,7 @@ class Connection(Outbox):
         self.effort = limits.TURN_EFFORT
         """What it may still have done before the others have their turn."""
         self._turn = -1
-        self.yields_to: Queue | None = None
+        self.yields_to: QueueFace | None = None
         """A congested queue that it should give time to before it publishes more."""
         self._credit = limits.PUBLISHER_CREDIT
         self.finished = False
@@ -184,46 +178,7 @@ class Connection(Outbox):
         elif channel == 0:
             self._frame_zero(kind, payload)
         else:
-            self._frame_of_channel(kind, channel, payload)
-
-    def publishes(self, channel: int, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
-        """A run of publishes from the scanner."""
-        self.effort -= 1 + len(properties) // limits.HEADER_BYTES_PER_EFFORT
-        open_channel = self._publishing_channel(channel)
-        if open_channel is not None:
-            try:
-                open_channel.publishes(publish, properties, contents)
-            except ChannelError as error:
-                self.close_channel(open_channel, error)
-
-    def publishes_mixed(self, channel: int, publish: bytes, contents: list[bytes]) -> None:
-        """A run of publishes whose properties differ."""
-        self.effort -= len(contents)
-        open_channel = self._publishing_channel(channel)
-        if open_channel is not None:
-            try:
-                open_channel.publishes_mixed(publish, contents)
-            except ChannelError as error:
-                self.close_channel(open_channel, error)
-
-    def acknowledges(self, channel: int, tags: list[int]) -> None:
-        """A run of acknowledgements."""
-        self.effort -= 1
-        acknowledging = self.channels.get(channel)
-        if acknowledging is None:
-            raise ChannelErrorHard("expected 'channel.open'").at(methods.BASIC_ACK)
-        if not acknowledging.closing and self.state is State.OPEN:
-            try:
-                acknowledging.acknowledges(tags)
-            except ChannelError as error:
-                self.close_channel(acknowledging, error)
-
-    def _publishing_channel(self, number: int) -> Channel | None:
-        """The channel of a publish; None if it is closing and publishes are dropped."""
-        channel = self.channels.get(number)
-        if channel is None:
-            raise ChannelErrorHard("expected 'channel.open'").at(methods.BASIC_PUBLISH)
-        return None if channel.closing or self.state is not State.OPEN else channel
+            self.frame_of_channel(kind, channel, payload)
 
     def may_publish(self) -> bool:
         """The first publish under an alarm blocks its connection, and waits; who only consumes goes on."""
@@ -236,57 +191,16 @@ class Connection(Outbox):
             raise handshake.unexpected_frame(kind, payload)
         handshake.method(self, payload)
 
-    def _frame_of_channel(self, kind: int, number: int, payload: bytes) -> None:
-        if self.state is not State.OPEN:
-            raise handshake.not_open(self, kind, number, payload)
-        channel = self.channels.get(number)
-        ids = payload[:4] if kind == METHOD else b""
-        if channel is None:
-            if ids != _CHANNEL_OPEN:
-                self._refuse_unopened(kind, payload)
-            else:
-                self._open_channel(number, payload)
-        elif ids == _CHANNEL_CLOSE:
-            methods.decode_channel_close(payload)
-            self._end_channel(channel)
-            self.send(number, methods.encode_channel_close_ok())
-        elif channel.closing:
-            if ids == _CHANNEL_CLOSE_OK:
-                del self.channels[number]
-        else:
-            try:
-                channel.frame(kind, payload)
-            except ChannelError as error:
-                self.close_channel(channel, error)
-
-    def _refuse_unopened(self, kind: int, payload: bytes) -> None:
-        method_id = 0
-        if kind == METHOD:
-            methods.decode_method(payload)
-            method_id = int.from_bytes(payload[:4], "big")
-        raise ChannelErrorHard("expected 'channel.open'").at(method_id)
-
-    def _open_channel(self, number: int, payload: bytes) -> None:
-        methods.decode_channel_open(payload)
-        if self.channel_max and len(self.channels) >= self.channel_max:
-            raise NotAllowed(
-                f"number of channels opened ({len(self.channels)}) "
-                f"has reached the negotiated channel_max ({self.channel_max})",
-                class_id=0,
-            )
-        refusal = self.broker.channel_refusal(self.user)
-        if refusal is not None:
-            raise NotAllowed(refusal, class_id=0)
-        self.channels[number] = Channel(self, number)
-        self.send(number, methods.encode_channel_open_ok())
-        self.broker.events.channel_created(self.channels[number])
-
     def set_frame_max(self, frame_max: int) -> None:
         """From now on frames may be this large."""
         self._scanner.open(frame_max, self.broker.settings.max_message_size)
 
-    def congested_by(self, queue: Queue, count: int, size_bytes: int) -> None:
-        """It has published to a queue that has enough."""
+    def congested_by(self, queue: QueueFace, count: int, size_bytes: int) -> None:
+        """It has published to a queue that has enough, or even all that it can take."""
+        if queue.full:
+            self.hold()
+            queue.when_room(self.release)
+            return
         self._credit -= count + size_bytes // limits.BYTES_PER_CREDIT
         if self._credit < 0:
             self._credit = limits.PUBLISHER_CREDIT
@@ -348,8 +262,9 @@ class Connection(Outbox):
                 error.code, cut_reply_text(error.text), error.class_id or 0, error.method_id
             ),
         )
+        channel.waiting.go_on()
 
-    def _end_channel(self, channel: Channel) -> None:
+    def end_channel(self, channel: Channel) -> None:
         if not channel.closing:
             channel.terminate()
             self.broker.events.channel_closed(channel)
@@ -358,7 +273,7 @@ class Connection(Outbox):
     def end_channels(self) -> None:
         """All channels give back what they hold; exclusive queues go."""
         for channel in list(self.channels.values()):
-            self._end_channel(channel)
+            self.end_channel(channel)
         self.broker.delete_exclusive(self)
 
     def closed_by_client(self) -> None:

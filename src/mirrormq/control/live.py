@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from mirrormq.control.tables import typed_arguments, typed_table
 from mirrormq.metadata.policies import Policies
 from mirrormq.metadata.store import INTERNAL_USER
+from mirrormq.wire.fields import decode_table
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
     from mirrormq.channels.channel import Channel
-    from mirrormq.channels.consumer import Consumer
     from mirrormq.connections.connection import Connection
     from mirrormq.metadata import records
+    from mirrormq.queues.consumers import QueueConsumer
     from mirrormq.queues.queue import Queue
 
 PROTOCOL = "{0,9,1}"
@@ -30,16 +31,17 @@ class BrokerView:
     # -- queues ---------------------------------------------------------------------------------
 
     def queues(self, vhost: str) -> list[dict[str, Any]]:
-        live = self._broker.vhosts[vhost].queues
+        live = self._broker.vhosts[vhost]
         state = self._broker.metadata.state
         return [
-            self._queue_row(record, live.get(name)) for name, record in list(state.queues_of(vhost).items())
+            self._queue_row(record, live.local_queue(name))
+            for name, record in list(state.queues_of(vhost).items())
         ]
 
     def queue(self, vhost: str, name: str) -> dict[str, Any] | None:
         record = self._broker.metadata.state.queues.get((vhost, name))
         return (
-            None if record is None else self._queue_row(record, self._broker.vhosts[vhost].queues.get(name))
+            None if record is None else self._queue_row(record, self._broker.vhosts[vhost].local_queue(name))
         )
 
     def _queue_row(self, record: records.Queue, queue: Queue | None) -> dict[str, Any]:
@@ -59,7 +61,7 @@ class BrokerView:
 
     def _queue_state(self, queue: Queue) -> dict[str, Any]:
         backing = queue.backing
-        exclusive: Consumer | None = queue.exclusive_consumer  # type: ignore[assignment]
+        exclusive = queue.exclusive_consumer.describe() if queue.exclusive_consumer is not None else None
         owner: Connection | None = queue.owner  # type: ignore[assignment]
         return {
             "state": "running",
@@ -71,13 +73,13 @@ class BrokerView:
             "message_bytes": backing.ready_bytes + backing.unacked_bytes,
             "consumers": len(queue.consumers.all),
             "owner_pid": self._pids.of_connection(owner) if owner is not None else "",
-            "exclusive_consumer_pid": self._pids.of_channel(exclusive.channel) if exclusive else "",
+            "exclusive_consumer_pid": exclusive.channel_pid if exclusive else "",
             "exclusive_consumer_tag": exclusive.tag if exclusive else "",
         }
 
     def purge_queue(self, vhost: str, name: str) -> int | None:
         live = self._broker.vhosts.get(vhost)
-        queue = live.queues.get(name) if live else None
+        queue = live.local_queue(name) if live else None
         return None if queue is None else queue.backing.purge()
 
     # -- clients --------------------------------------------------------------------------------
@@ -136,25 +138,26 @@ class BrokerView:
         }
 
     def consumers(self, vhost: str) -> list[dict[str, Any]]:
+        """Consumers of this node's queues, wherever their clients are connected."""
+        live = self._broker.vhosts.get(vhost)
         return [
-            self._consumer_row(consumer)
-            for channel in self._all_channels()
-            if channel.connection.vhost_name == vhost
-            for consumer in channel.consumers.values()
+            self._consumer_row(queue, consumer)
+            for queue in (live.local_queues() if live is not None else ())
+            for consumer in queue.consumers.all
         ]
 
-    def _consumer_row(self, consumer: Consumer) -> dict[str, Any]:
-        turns = consumer.queue.consumers
-        active = not turns.single_active or turns.active is consumer
+    def _consumer_row(self, queue: Queue, consumer: QueueConsumer) -> dict[str, Any]:
+        described, active = consumer.describe(), queue.is_active(consumer)
+        single = queue.settings.single_active_consumer
         return {
-            "queue_name": consumer.queue.name,
-            "channel_pid": self._pids.of_channel(consumer.channel),
-            "consumer_tag": consumer.tag,
-            "ack_required": not consumer.no_ack,
-            "prefetch_count": consumer.prefetch,
+            "queue_name": queue.name,
+            "channel_pid": described.channel_pid,
+            "consumer_tag": described.tag,
+            "ack_required": described.ack_required,
+            "prefetch_count": described.prefetch,
             "active": active,
-            "activity_status": "up" if not turns.single_active else "single_active" if active else "waiting",
-            "arguments": typed_table(consumer.arguments),
+            "activity_status": "up" if not single else "single_active" if active else "waiting",
+            "arguments": typed_table(decode_table(described.arguments, 0)[0]),
         }
 
     def close_connections(

@@ -217,7 +217,7 @@ class Live:
         live = [
             (vhost.name, queue)
             for vhost in self._node.broker.vhosts.values()
-            for queue in vhost.queues.values()
+            for queue in vhost.local_queues()
         ]
         for start in range(0, len(live), SLICE_QUEUES):
             for vhost, queue in live[start : start + SLICE_QUEUES]:

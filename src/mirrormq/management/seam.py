@@ -39,7 +39,7 @@ class DirectChannel(Protocol):
     async def publish(self, exchange: str, key: str, properties: bytes, body: bytes) -> bool:
         """Publish with a confirm; was it routed?"""
 
-    def get(self, queue: str, count: int, mode: str, most_bytes: int) -> list[tuple[Message, int]]:
+    async def get(self, queue: str, count: int, mode: str, most_bytes: int) -> list[tuple[Message, int]]:
         """Messages, each with the number that was ready behind it; `mode` says what becomes of them."""
 
 

@@ -9,13 +9,15 @@ from urllib.parse import quote_plus, unquote
 
 from mirrormq.control.tables import plain_arguments
 from mirrormq.metadata import records
-from mirrormq.wire.fields import plain
+from mirrormq.wire.fields import decode_table, plain
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
-    from mirrormq.channels.consumer import Consumer
     from mirrormq.connections.connection import Connection
     from mirrormq.management.call import Call
+    from mirrormq.queues.consumers import QueueConsumer
+    from mirrormq.queues.face import QueueFace
+    from mirrormq.queues.queue import Queue
 
 
 def binding(record: records.Binding) -> dict[str, Any]:
@@ -54,29 +56,32 @@ def connection_details(connection: Connection) -> dict[str, Any]:
     return {"name": connection.name, "peer_host": peer.host, "peer_port": peer.port}
 
 
-def consumer(call: Call, found: Consumer) -> dict[str, Any]:
-    turns, channel = found.queue.consumers, found.channel
-    active = not turns.single_active or turns.active is found
-    peer = channel.connection.peer
+def consumer(queue: QueueFace, found: QueueConsumer) -> dict[str, Any]:
+    described, active = found.describe(), queue.is_active(found)
+    single = queue.settings.single_active_consumer
     return {
-        "arguments": plain(found.arguments),
-        "ack_required": not found.no_ack,
+        "arguments": plain(decode_table(described.arguments, 0)[0]),
+        "ack_required": described.ack_required,
         "active": active,
-        "activity_status": "up" if not turns.single_active else "single_active" if active else "waiting",
+        "activity_status": "up" if not single else "single_active" if active else "waiting",
         "channel_details": {
-            "connection_name": channel.connection.name,
-            "name": channel_name(channel),
-            "node": call.node.settings.name,
-            "number": channel.number,
-            "peer_host": peer.host,
-            "peer_port": peer.port,
-            "user": channel.user.name,
+            "connection_name": described.connection_name,
+            "name": described.channel_name,
+            "node": described.node,
+            "number": described.channel_number,
+            "peer_host": described.peer_host,
+            "peer_port": described.peer_port,
+            "user": described.user,
         },
-        "consumer_tag": found.tag,
-        "exclusive": found.exclusive,
-        "prefetch_count": found.prefetch,
-        "queue": {"name": found.queue.name, "vhost": found.queue.vhost},
+        "consumer_tag": described.tag,
+        "exclusive": described.exclusive,
+        "prefetch_count": described.prefetch,
+        "queue": {"name": queue.name, "vhost": queue.vhost},
     }
+
+
+def consumers_of(queue: Queue) -> list[dict[str, Any]]:
+    return [consumer(queue, found) for found in queue.consumers.all]
 
 
 def channel_name(channel: Channel) -> str:

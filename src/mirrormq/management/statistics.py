@@ -90,7 +90,7 @@ class Statistics:
         self.makers: dict[tuple[str, str], str] = {}
         """Who declared an exchange, as far as it happened since the start."""
         for vhost in broker.vhosts.values():
-            for queue in vhost.queues.values():
+            for queue in vhost.local_queues():
                 self._live[vhost.name, queue.name] = queue
         broker.metadata.listeners.append(self._follow)
         broker.metadata.observers.append(self._observe)
@@ -124,7 +124,7 @@ class Statistics:
         """The sum over a vhost's queues, with those that are gone."""
         totals = list(self._past.get(vhost, (0,) * 7))
         live = self._broker.vhosts.get(vhost)
-        queues = list(live.queues.values()) if live is not None else []
+        queues = live.local_queues() if live is not None else []
         for start in range(0, len(queues), SLICE_OBJECTS):
             for queue in queues[start : start + SLICE_OBJECTS]:
                 for index, number in enumerate(queue_numbers(queue)):
@@ -181,9 +181,13 @@ class Statistics:
     def _follow_queue(self, record: records.Queue, deleted: bool) -> None:
         if not deleted:
             vhost = self._broker.vhosts.get(record.vhost)
-            if record.key not in self._live and vhost is not None and record.name in vhost.queues:
-                self._live[record.key] = vhost.queues[record.name]
+            live = vhost.local_queue(record.name) if vhost is not None else None
+            if live is None:
+                self._live.pop(record.key, None)
+                return
+            if record.key not in self._live:
                 self.queues_created += 1
+            self._live[record.key] = live
             return
         queue = self._live.pop(record.key, None)
         if queue is not None:

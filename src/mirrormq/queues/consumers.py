@@ -9,9 +9,33 @@ others wait until the active one is gone.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from mirrormq.queues.message import Message
+
+
+class ConsumerDescription(NamedTuple):
+    """A consumer as listings show it, on whatever node they are asked for."""
+
+    tag: str
+    node: str
+    """Where its client is connected."""
+    channel_pid: str
+    connection_name: str
+    channel_number: int
+    peer_host: str
+    peer_port: int
+    user: str
+    prefetch: int
+    ack_required: bool
+    exclusive: bool
+    arguments: bytes
+    """A field table with its length, as on the wire."""
+
+    @property
+    def channel_name(self) -> str:
+        """What operators call the channel."""
+        return f"{self.connection_name} ({self.channel_number})"
 
 
 class QueueConsumer(Protocol):
@@ -34,6 +58,9 @@ class QueueConsumer(Protocol):
 
     def activated(self, active: bool) -> None:
         """It became the single active consumer, or ceased to be."""
+
+    def describe(self) -> ConsumerDescription:
+        """Who it is."""
 
 
 class ConsumerTurns:

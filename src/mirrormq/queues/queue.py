@@ -8,58 +8,20 @@ messages that must be on disk first wait in `_unflushed` until the node's group 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from mirrormq import limits
-from mirrormq.clock import Clock
+from mirrormq.queues.answers import LocalAnswers
 from mirrormq.queues.backing import BackingQueue
 from mirrormq.queues.consumers import ConsumerTurns, QueueConsumer
+from mirrormq.queues.face import Publisher
 from mirrormq.queues.message import NEVER, Message
+from mirrormq.queues.producers import Origin, Producers
 from mirrormq.queues.settings import QueueSettings
+from mirrormq.queues.surroundings import QueueCounters, Surroundings
 
 
-class Publisher(Protocol):
-    """Who published: a channel that wants to know what became of its messages."""
-
-    def confirmed(self, first: int, last: int) -> None:
-        """Publishes numbered `first` to `last` are safe in one more of their queues."""
-
-    def refused(self, number: int) -> None:
-        """A queue would not take this one (`reject-publish`)."""
-
-
-class Surroundings(Protocol):
-    """What a queue needs of the vhost it lives in."""
-
-    clock: Clock
-
-    def wake(self, queue: Queue) -> None:
-        """Call `pump` at the end of this turn."""
-
-    def awaits_flush(self, queue: Queue) -> None:
-        """Call `flushed` after the next group commit."""
-
-    def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str) -> None:
-        """Publish to the queue's dead-letter exchange."""
-
-    def unused(self, queue: Queue) -> None:
-        """An auto-delete queue lost its last consumer, or `expires` has run out."""
-
-
-class QueueCounters:
-    """What has happened to a queue's messages since the node started."""
-
-    __slots__ = ("acknowledged", "delivered", "published", "redelivered")
-
-    def __init__(self) -> None:
-        self.published = 0
-        self.delivered = 0
-        self.redelivered = 0
-        self.acknowledged = 0
-
-
-class Queue:
-    """One live queue."""
+class Queue(LocalAnswers):
+    """One live queue of this node. Has the face that channels see (`queues.face`)."""
 
     def __init__(
         self,
@@ -81,6 +43,7 @@ class Queue:
         self.owner: object | None = None
         """The connection that an exclusive queue belongs to."""
         self.exclusive_consumer: QueueConsumer | None = None
+        self.producers = Producers()
         self._surroundings = surroundings
         self._clock = surroundings.clock
         self._unflushed: list[tuple[Publisher, int, int]] = []
@@ -93,27 +56,47 @@ class Queue:
 
     # -- publishing -------------------------------------------------------------------------------
 
-    def publish(self, messages: list[Message], publisher: Publisher | None = None, first: int = 0) -> None:
-        """Append messages numbered `first`, `first + 1` … by their publisher, if it wants confirms."""
+    def publish(
+        self, messages: list[Message], publisher: Publisher | None = None, first: int = 0,
+        origin: Origin | None = None,
+    ) -> None:  # fmt: skip
+        """Append messages numbered `first`, `first + 1` … by their publisher, if it wants confirms. Those
+        from another node say so with `origin`, and are kept once however often they come."""
         if self.deleted:
             if publisher is not None:
                 publisher.confirmed(first, first + len(messages) - 1)
             return
+        if origin is not None:
+            seen = self.producers.seen(origin, len(messages))
+            if seen:
+                self._confirm_later(publisher, first, first + seen - 1, messages[0].envelope.persistent)
+                messages, first = messages[seen:], first + seen
+                origin = Origin(origin.producer, origin.first_number + seen)
+                if not messages:
+                    return
         if self.settings.rejects_publishes and self.settings.limited:
-            for offset, message in enumerate(messages):
-                self._publish_if_room(message, publisher, first + offset)
+            self._publish_each_if_room(messages, publisher, first, origin)
             return
-        self._append(messages, publisher, first)
+        self._append(messages, publisher, first, origin)
         if self.settings.limited:
             while self._is_over() and self.pump():
                 pass
             self._drop_surplus()
 
-    def _publish_if_room(self, message: Message, publisher: Publisher | None, number: int) -> None:
+    def _publish_each_if_room(
+        self, messages: list[Message], publisher: Publisher | None, first: int, origin: Origin | None
+    ) -> None:
+        for offset, message in enumerate(messages):
+            its_origin = origin and Origin(origin.producer, origin.first_number + offset)
+            self._publish_if_room(message, publisher, first + offset, its_origin)
+
+    def _publish_if_room(
+        self, message: Message, publisher: Publisher | None, number: int, origin: Origin | None
+    ) -> None:
         while self._is_full_for(message) and self.pump():
             pass
         if not self._is_full_for(message):
-            self._append([message], publisher, number)
+            self._append([message], publisher, number, origin)
             return
         if self.settings.overflow == "reject-publish-dlx":
             self._surroundings.dead_letter(self, [message], "maxlen")
@@ -127,7 +110,9 @@ class Queue:
         limit = settings.max_length_bytes
         return limit is not None and backing.ready_bytes + message.body_size > limit
 
-    def _append(self, messages: list[Message], publisher: Publisher | None, first: int) -> None:
+    def _append(
+        self, messages: list[Message], publisher: Publisher | None, first: int, origin: Origin | None
+    ) -> None:
         envelope = messages[0].envelope
         ttl = self.settings.message_ttl_ms
         if ttl is not None or envelope.expiration_ms is not None:
@@ -137,15 +122,20 @@ class Queue:
             self._deal(checking=False)
         self.counters.published += len(messages)
         if publisher is not None:
-            last = first + len(messages) - 1
-            if self.settings.durable and envelope.persistent:
-                if not self._unflushed:
-                    self._surroundings.awaits_flush(self)
-                self._unflushed.append((publisher, first, last))
-            else:
-                publisher.confirmed(first, last)
+            self._confirm_later(publisher, first, first + len(messages) - 1, envelope.persistent)
         if not self.awake:
             self._surroundings.wake(self)
+
+    def _confirm_later(self, publisher: Publisher | None, first: int, last: int, persistent: bool) -> None:
+        """Confirm when everything appended up to now is as safe as such messages are to be."""
+        if publisher is None:
+            return
+        if self.settings.durable and persistent:
+            if not self._unflushed:
+                self._surroundings.awaits_flush(self)
+            self._unflushed.append((publisher, first, last))
+        else:
+            publisher.confirmed(first, last)
 
     def _set_expiry(self, messages: list[Message], ttl: int | None) -> None:
         own = messages[0].envelope.expiration_ms
@@ -229,9 +219,9 @@ class Queue:
         self.discard(expired, "expired")
         return [message for message in messages if not NEVER < message.expires_at <= now]
 
-    def get(self, no_ack: bool) -> Message | None:
+    def take(self, no_ack: bool) -> Message | None:
         """One message for basic.get."""
-        self.last_used_ms = self._clock.now_ms
+        self.touch()
         if self._expiring:
             self.expire()
         messages = self.backing.fetch(1)
@@ -316,12 +306,16 @@ class Queue:
 
     # -- consumers and settings -------------------------------------------------------------------
 
-    def subscribe(self, consumer: QueueConsumer) -> None:
+    def touch(self) -> None:
+        """The queue is in use."""
+        self.last_used_ms = self._clock.now_ms
+
+    def join(self, consumer: QueueConsumer) -> None:
         """A consumer that was allowed to consume joins."""
         self.consumers.add(consumer)
         if consumer.exclusive:
             self.exclusive_consumer = consumer
-        self.last_used_ms = self._clock.now_ms
+        self.touch()
         self._surroundings.wake(self)
 
     def unsubscribe(self, consumer: QueueConsumer) -> None:

@@ -20,7 +20,7 @@ def show(call: Call) -> dict[str, Any]:
         if shapes.channel_name(found) == call.name:
             return {
                 **shapes.channel(call, found),
-                "consumer_details": [shapes.consumer(call, each) for each in found.consumers.values()],
+                "consumer_details": [shapes.consumer(each.queue, each) for each in found.consumers.values()],
                 "deliveries": [],
                 "publishes": [],
             }

@@ -8,15 +8,16 @@ from mirrormq.management.routing import Route
 
 
 def list_consumers(call: Call) -> Listing:
-    vhosts = set(call.chosen_vhosts())
+    """The consumers of this node's queues, wherever their clients are connected."""
+    vhosts = call.node.broker.vhosts
     found = [
-        consumer
-        for connection in call.node.broker.connections
-        if connection.vhost_name in vhosts and (call.is_monitor or connection.user.name == call.user.name)
-        for channel in connection.channels.values()
-        for consumer in channel.consumers.values()
+        (queue, consumer)
+        for name in call.chosen_vhosts()
+        for queue in vhosts[name].local_queues()
+        for consumer in queue.consumers.all
+        if call.is_monitor or consumer.describe().user == call.user.name
     ]
-    return Listing(found, lambda each: shapes.consumer(call, each))
+    return Listing(found, lambda each: shapes.consumer(*each))
 
 
 ROUTES = [

@@ -91,7 +91,7 @@ async def aliveness(call: Call) -> dict[str, Any]:
     try:
         await channel.declare_queue(ALIVENESS_QUEUE, durable=False, auto_delete=False, arguments={})
         await channel.publish("", ALIVENESS_QUEUE, b"\0\0", b"test_message")
-        channel.get(ALIVENESS_QUEUE, 1, "ack_requeue_false", 1)
+        await channel.get(ALIVENESS_QUEUE, 1, "ack_requeue_false", 1)
     except AmqpError as error:
         raise spoken(error) from None
     finally:

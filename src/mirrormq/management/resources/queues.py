@@ -31,7 +31,7 @@ def row(call: Call, record: records.Queue) -> dict[str, Any]:
     """A queue in a list."""
     effective = call.node.broker.policies.effective(record.vhost, record.name, "queues")
     vhost = call.node.broker.vhosts.get(record.vhost)
-    queue = vhost.queues.get(record.name) if vhost is not None else None
+    queue = vhost.local_queue(record.name) if vhost is not None else None
     return {
         "arguments": plain_arguments(record.arguments),
         "auto_delete": record.auto_delete,
@@ -54,12 +54,12 @@ def _state(call: Call, queue: Queue) -> dict[str, Any]:
     active = turns.active if turns.single_active else None
     return {
         "consumers": len(turns.all),
-        "exclusive_consumer_tag": getattr(exclusive, "tag", None),
+        "exclusive_consumer_tag": None if exclusive is None else exclusive.describe().tag,
         "message_bytes": backing.ready_bytes + backing.unacked_bytes,
         "message_bytes_ready": backing.ready_bytes,
         "message_bytes_unacknowledged": backing.unacked_bytes,
         "recoverable_slaves": None,
-        "single_active_consumer_tag": getattr(active, "tag", None),
+        "single_active_consumer_tag": None if active is None else active.describe().tag,
         "state": "running",
         **call.statistics.queue(queue),
     }
@@ -84,11 +84,10 @@ def list_queues(call: Call) -> Listing:
 
 def show(call: Call) -> dict[str, Any]:
     record = _record(call)
-    queue = call.node.broker.vhosts[call.vhost].queues.get(call.name)
-    consumers = [] if queue is None else list(queue.consumers.all)
+    queue = call.node.broker.vhosts[call.vhost].local_queue(call.name)
     owner: Connection | None = None if queue is None else queue.owner  # type: ignore[assignment]
     return {
-        "consumer_details": [shapes.consumer(call, found) for found in consumers],  # type: ignore[arg-type]
+        "consumer_details": [] if queue is None else shapes.consumers_of(queue),
         **row(call, record),
         "deliveries": [],
         "incoming": [],
@@ -156,7 +155,7 @@ def act(call: Call) -> Done:
     return Done()
 
 
-def get(call: Call) -> list[dict[str, Any]]:
+async def get(call: Call) -> list[dict[str, Any]]:
     body = call.body("ackmode", "count", "encoding")
     mode, encoding = body["ackmode"], body["encoding"]
     if mode not in ACK_MODES:
@@ -166,7 +165,7 @@ def get(call: Call) -> list[dict[str, Any]]:
     if encoding not in ("auto", "base64"):
         raise bad_request("Unsupported encoding. Please use auto or base64.")
     try:
-        messages = call.direct().get(call.name, count, mode, GET_BYTES_MAX)
+        messages = await call.direct().get(call.name, count, mode, GET_BYTES_MAX)
     except AmqpError as error:
         raise spoken(error) from None
     return [_message(message, left, encoding, cut) for message, left in messages]

@@ -1,0 +1,84 @@
+"""The questions of `queues.face`, answered at once: the queue is on this node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mirrormq.errors import AccessRefused, PreconditionFailed
+from mirrormq.queues.message import Message
+
+if TYPE_CHECKING:
+    from mirrormq.queues.consumers import QueueConsumer
+    from mirrormq.queues.face import Refused
+    from mirrormq.queues.queue import Queue
+
+
+class LocalAnswers:
+    """The part of a Queue that answers questions."""
+
+    full = False
+    """A queue of this node always takes what it is given; what is too much, its settings say."""
+
+    def when_room(self, go_on: Callable[[], None]) -> None:
+        """It has room."""
+        go_on()
+
+    def is_active(self: Queue, consumer: QueueConsumer) -> bool:  # type: ignore[misc]
+        """Does it get messages?"""
+        return not self.consumers.single_active or self.consumers.active is consumer
+
+    def _where(self: Queue) -> str:  # type: ignore[misc]
+        return f"queue '{self.name}' in vhost '{self.vhost}'"
+
+    def get(  # type: ignore[misc]
+        self: Queue,
+        no_ack: bool,
+        answered: Callable[[Message | None, int], bool],
+        refused: Refused,
+    ) -> None:
+        """One message for basic.get."""
+        message = self.take(no_ack=False)
+        taken = answered(message, self.backing.ready_count)
+        if message is not None and not taken:
+            self.requeue([message])
+        elif message is not None and no_ack:
+            self.backing.acknowledge([message])
+
+    def count(self: Queue, answered: Callable[[int, int], object], refused: Refused) -> None:  # type: ignore[misc]
+        """Ready messages and consumers."""
+        self.touch()
+        answered(self.backing.ready_count, len(self.consumers.all))
+
+    def purge(self: Queue, answered: Callable[[int], object], refused: Refused) -> None:  # type: ignore[misc]
+        """Drop what is ready."""
+        answered(self.backing.purge())
+
+    def check_deletion(  # type: ignore[misc]
+        self: Queue,
+        if_unused: bool,
+        if_empty: bool,
+        answered: Callable[[int], object],
+        refused: Refused,
+    ) -> None:
+        """May it be deleted?"""
+        if if_unused and self.consumers.all:
+            refused(PreconditionFailed(f"{self._where()} in use"))
+        elif if_empty and self.backing.ready_count:
+            refused(PreconditionFailed(f"{self._where()} not empty"))
+        else:
+            answered(self.backing.ready_count)
+
+    def subscribe(  # type: ignore[misc]
+        self: Queue,
+        consumer: QueueConsumer,
+        answered: Callable[[], object],
+        refused: Refused,
+    ) -> None:
+        """A consumer joins, unless another has the queue for itself."""
+        alone = consumer.exclusive and (self.consumers.all or self.settings.single_active_consumer)
+        if self.exclusive_consumer is not None or alone:
+            refused(AccessRefused(f"{self._where()} in exclusive use"))
+            return
+        self.join(consumer)
+        answered()

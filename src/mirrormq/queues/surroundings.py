@@ -1,0 +1,42 @@
+"""What a queue needs of the vhost it lives in, and what it counts for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from mirrormq.clock import Clock
+from mirrormq.queues.message import Message
+
+if TYPE_CHECKING:
+    from mirrormq.queues.queue import Queue
+
+
+class Surroundings(Protocol):
+    """What a queue needs of the vhost it lives in."""
+
+    clock: Clock
+
+    def wake(self, queue: Queue) -> None:
+        """Call `pump` at the end of this turn."""
+
+    def awaits_flush(self, queue: Queue) -> None:
+        """Call `flushed` after the next group commit."""
+
+    def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str) -> None:
+        """Publish to the queue's dead-letter exchange."""
+
+    def unused(self, queue: Queue) -> None:
+        """An auto-delete queue lost its last consumer, or `expires` has run out."""
+
+
+class QueueCounters:
+    """What has happened to a queue's messages since the node started."""
+
+    __slots__ = ("acknowledged", "delivered", "published", "redelivered")
+
+    def __init__(self) -> None:
+        self.published = 0
+        self.delivered = 0
+        self.redelivered = 0
+        self.acknowledged = 0

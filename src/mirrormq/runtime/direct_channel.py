@@ -1,0 +1,231 @@
+"""A channel without a socket: what HTTP clients could do over AMQP is done through one of these."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from mirrormq.channels.channel import METHODS, Channel
+from mirrormq.connections.peer import Peer
+from mirrormq.errors import AmqpError, InternalError
+from mirrormq.metadata.records import User
+from mirrormq.queues.face import QueueFace
+from mirrormq.queues.message import Message
+from mirrormq.wire import methods
+from mirrormq.wire.content import build_frames
+from mirrormq.wire.fields import Table, decode_table, table_of
+from mirrormq.wire.methods import decode_method, encode_basic_publish
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+    from mirrormq.broker.vhost import Vhost
+    from mirrormq.connections.connection import Connection
+
+ANSWER_TIMEOUT_S = 30.0
+"""How long a declaration or a confirm may take before the client is told that it did not come."""
+
+
+class _DirectConnection:
+    """What a Channel needs of its connection, where there is no socket: replies go to a callback."""
+
+    def __init__(
+        self, broker: Broker, user: User, vhost: str, heard: Callable[[bytes], None],
+        failed: Callable[[AmqpError], None],
+    ) -> None:  # fmt: skip
+        self.broker = broker
+        self.user = user
+        self.vhost_name = vhost
+        self.name = f"<management {user.name}>"
+        self.peer = Peer("127.0.0.1", 0)
+        self.variables: dict[str, str] = {}
+        self.frame_max = broker.settings.frame_max
+        self.client_properties: Table = {}
+        self.writable = True
+        self.closed = False
+        self.reply_bytes = 0
+        self.effort = 0
+        self.fail = failed
+        self._heard = heard
+
+    @property
+    def vhost(self) -> Vhost:
+        return self.broker.vhosts[self.vhost_name]
+
+    def close_channel(self, channel: Channel, error: AmqpError) -> None:
+        self.fail(error)
+
+    def postponed(self, size_bytes: int) -> None:
+        """A request is made of one method at a time: nothing has to wait."""
+
+    def send(self, channel: int, payload: bytes) -> None:
+        self._heard(payload)
+
+    def output(self) -> list[bytes]:
+        """Contents that come back are not looked at."""
+        return []
+
+    def client_can(self, capability: str) -> bool:
+        return False
+
+    def congested_by(self, queue: QueueFace, count: int, size_bytes: int) -> None:
+        """One message at a time congests nobody."""
+
+
+class SocketlessChannel:
+    """Implements `management.seam.DirectChannel`."""
+
+    def __init__(self, broker: Broker, user: User, vhost: str, turn: Callable[[], None]) -> None:
+        self._connection = _DirectConnection(broker, user, vhost, self._hear, self._failed)
+        self._channel = Channel(cast("Connection", self._connection), 1)
+        self._turn = turn
+        self._answer: asyncio.Future[None] | None = None
+        self._awaited: frozenset[int] = frozenset()
+        self._heard: list[int] = []
+
+    def _hear(self, payload: bytes) -> None:
+        method_id = int.from_bytes(payload[:4], "big")
+        self._heard.append(method_id)
+        if method_id in self._awaited and self._answer is not None and not self._answer.done():
+            self._answer.set_result(None)
+
+    def _failed(self, error: AmqpError) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+
+    async def _ask(self, request: bytes, *awaited: int) -> None:
+        self._expect(*awaited)
+        METHODS[int.from_bytes(request[:4], "big")](self._channel, decode_method(request))
+        await self._answered()
+
+    def _expect(self, *awaited: int) -> None:
+        self._answer = asyncio.get_running_loop().create_future()
+        self._awaited = frozenset(awaited)
+
+    async def _answered(self) -> None:
+        assert self._answer is not None
+        self._turn()
+        try:
+            await asyncio.wait_for(self._answer, ANSWER_TIMEOUT_S)
+        except TimeoutError:
+            self._channel.closing = True
+            raise InternalError("no answer in time") from None
+
+    async def declare_queue(
+        self, name: str, *, durable: bool, auto_delete: bool, arguments: Mapping[str, Any]
+    ) -> None:
+        request = methods.encode_queue_declare(
+            name, durable=durable, auto_delete=auto_delete, arguments=table_of(arguments)
+        )
+        await self._ask(request, methods.QUEUE_DECLARE_OK)
+
+    async def delete_queue(self, name: str, *, if_unused: bool, if_empty: bool) -> None:
+        request = methods.encode_queue_delete(name, if_unused=if_unused, if_empty=if_empty)
+        await self._ask(request, methods.QUEUE_DELETE_OK)
+
+    async def purge_queue(self, name: str) -> None:
+        await self._ask(methods.encode_queue_purge(name), methods.QUEUE_PURGE_OK)
+
+    async def declare_exchange(
+        self,
+        name: str,
+        kind: str,
+        *,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Mapping[str, Any],
+    ) -> None:
+        request = methods.encode_exchange_declare(
+            name,
+            kind,
+            durable=durable,
+            auto_delete=auto_delete,
+            internal=internal,
+            arguments=table_of(arguments),
+        )
+        await self._ask(request, methods.EXCHANGE_DECLARE_OK)
+
+    async def delete_exchange(self, name: str, *, if_unused: bool) -> None:
+        await self._ask(methods.encode_exchange_delete(name, if_unused=if_unused), methods.EXCHANGE_DELETE_OK)
+
+    async def bind(
+        self, source: str, kind: str, destination: str, key: str, arguments: Mapping[str, Any]
+    ) -> None:
+        table = table_of(arguments)
+        if kind == "queue":
+            request = methods.encode_queue_bind(destination, source, key, arguments=table)
+            await self._ask(request, methods.QUEUE_BIND_OK)
+        else:
+            request = methods.encode_exchange_bind(destination, source, key, arguments=table)
+            await self._ask(request, methods.EXCHANGE_BIND_OK)
+
+    async def unbind(self, source: str, kind: str, destination: str, key: str, arguments: bytes) -> None:
+        table = decode_table(len(arguments).to_bytes(4, "big") + arguments, 0)[0]
+        if kind == "queue":
+            request = methods.encode_queue_unbind(destination, source, key, arguments=table)
+            await self._ask(request, methods.QUEUE_UNBIND_OK)
+        else:
+            request = methods.encode_exchange_unbind(destination, source, key, arguments=table)
+            await self._ask(request, methods.EXCHANGE_UNBIND_OK)
+
+    async def publish(self, exchange: str, key: str, properties: bytes, body: bytes) -> bool:
+        await self._ask(methods.encode_confirm_select(), methods.CONFIRM_SELECT_OK)
+        self._expect(methods.BASIC_ACK, methods.BASIC_NACK)
+        content = build_frames(1, properties, body, self._connection.frame_max)
+        self._channel.publishes(encode_basic_publish(exchange, key, mandatory=True), properties, [content])
+        await self._answered()
+        return methods.BASIC_RETURN not in self._heard and methods.BASIC_NACK not in self._heard
+
+    async def get(self, queue: str, count: int, mode: str, most_bytes: int) -> list[tuple[Message, int]]:
+        channel = self._channel
+        channel.check_permission("queue", queue, "read")
+        found = channel.vhost.accessible_queue(queue, channel.connection)
+        taken: list[tuple[Message, int]] = []
+        settle = found.requeue
+        try:
+            size = 0
+            while len(taken) < count and size < most_bytes:
+                message, left = await self._get_one(found)
+                if message is None:
+                    break
+                size += message.body_size
+                taken.append((message, left))
+            copies = [(_copy(message), left) for message, left in taken]
+            if mode == "ack_requeue_false":
+                settle = found.acknowledge
+            elif mode == "reject_requeue_false":
+                settle = found.reject
+            return copies
+        finally:
+            if taken:
+                settle([message for message, _ in taken])
+            self._turn()
+
+    async def _get_one(self, queue: QueueFace) -> tuple[Message | None, int]:
+        got: asyncio.Future[tuple[Message | None, int]] = asyncio.get_running_loop().create_future()
+
+        def answered(message: Message | None, left: int) -> bool:
+            if got.done():
+                return False
+            got.set_result((message, left))
+            return True
+
+        def refused(error: AmqpError) -> None:
+            if not got.done():
+                got.set_exception(error)
+
+        queue.get(False, answered, refused)
+        if not got.done():
+            self._turn()
+        try:
+            return await asyncio.wait_for(got, ANSWER_TIMEOUT_S)
+        except TimeoutError:
+            raise InternalError("no answer in time") from None
+
+
+def _copy(message: Message) -> Message:
+    """As it was when it was taken: going back to its queue marks it redelivered."""
+    copy = Message(message.envelope, message.frames)
+    copy.redelivered = message.redelivered
+    return copy
