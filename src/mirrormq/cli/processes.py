@@ -263,6 +263,12 @@ class LocalCluster:
                 deadline = float("inf")
             time.sleep(POLL_S)
 
+    def stop(self, name: str) -> None:
+        """SIGTERM to one node; SIGKILL if it does not heed it in time."""
+        node = self.node(name)
+        _signal(node, signal.SIGTERM)
+        self._await_end(node, time.monotonic() + STOP_TIMEOUT_S)
+
     def kill(self, name: str) -> None:
         node = self.node(name)
         if not is_running(node):

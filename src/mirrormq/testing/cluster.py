@@ -92,6 +92,10 @@ class Cluster:
         """SIGKILL, and wait until the process is gone."""
         self.local.kill(self.name(index))
 
+    def stop(self, index: int) -> None:
+        """SIGTERM, and wait until the node has stopped in good order."""
+        self.local.stop(self.name(index))
+
     def freeze(self, index: int) -> None:
         """SIGSTOP: the process is there and does nothing."""
         self.local.signal(self.name(index), signal.SIGSTOP)

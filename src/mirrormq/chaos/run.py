@@ -1,0 +1,169 @@
+"""One run: start a cluster, load it, hurt it, let it heal, empty its queues, judge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirrormq.chaos.faults import POLICIES, Faults, Span
+from mirrormq.chaos.people import Consumer, Node, Person, Publisher
+from mirrormq.chaos.session import Lost, Session
+from mirrormq.chaos.verdict import Verdict, judge
+from mirrormq.history import HistoryWriter, SteadyClock
+from mirrormq.testing import Cluster
+from mirrormq.testing.separated import SeparatedCluster
+from mirrormq.wire import methods
+
+TICK_S = 0.5
+DRAIN_TIMEOUT_S = 120.0
+"""After the last fault: rings close, mirrors synchronise, what was unacknowledged comes again."""
+QUIET_S = 3.0
+"""An empty queue must stay empty this long before it counts as drained."""
+
+
+CALM = Span()
+
+
+class ChaosError(Exception):
+    """A sentence for the person at the terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a run is asked to do."""
+
+    history: Path
+    nodes: int = 3
+    duration_s: float = 60.0
+    queues: int = 2
+    publishers: int = 3
+    consumers: int = 3
+    rate: float = 500.0
+    window: int = 200
+    kinds: tuple[str, ...] = ("kill", "freeze", "restart", "policy")
+    seed: int = 0
+    conf: str = ""
+    span: Span = CALM
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it."""
+
+    verdict: Verdict
+    faults: int
+    left: dict[str, int]
+    """Messages that stayed in queues, by queue; none if all is well."""
+
+
+Progress = Callable[[float, str], None]
+"""Told the part done and what is going on."""
+
+
+class Run:
+    """The people of one run and the cluster they use."""
+
+    def __init__(self, options: Options, progress: Progress) -> None:
+        self.options = options
+        self._progress = progress
+        self._clock = SteadyClock()
+        self._publishers: list[Publisher] = []
+        self._consumers: list[Consumer] = []
+        self._queues = [f"chaos-{number}" for number in range(options.queues)]
+        self._begin_s = 0.0
+
+    def run(self) -> Outcome:
+        """Everything, start to verdict."""
+        options = self.options
+        if any(options.history.glob("*.parquet")):
+            raise ChaosError(f"There is a history in {options.history} already: choose an empty directory.")
+        kind = SeparatedCluster if "partition" in options.kinds else Cluster
+        with kind(nodes=options.nodes, conf=options.conf) as cluster:
+            nodes = [Node(cluster.name(n), cluster.uri(n)) for n in range(options.nodes)]
+            cluster.ctl("set_policy", "chaos", ".*", POLICIES[-1])
+            self._declare(nodes)
+            with HistoryWriter(options.history, "faults", clock=self._clock) as history:
+                self._hire(nodes)
+                faults = self._hurt(cluster, history)
+                for publisher in self._publishers:
+                    publisher.stop()
+                left = self._drain(nodes, history)
+            for consumer in self._consumers:
+                consumer.stop()
+        return Outcome(judge(options.history), faults, left)
+
+    def _declare(self, nodes: list[Node]) -> None:
+        for number, queue in enumerate(self._queues):
+            session = Session(nodes[number % len(nodes)].uri)
+            session.call(methods.encode_queue_declare(queue, durable=True), methods.QUEUE_DECLARE_OK)
+            session.close()
+
+    def _hire(self, nodes: list[Node]) -> None:
+        options = self.options
+        for number in range(options.publishers):
+            queue = self._queues[number % options.queues]
+            self._publishers.append(
+                Publisher(
+                    number, queue, nodes, options.history, self._clock, rate=options.rate,
+                    window=options.window,
+                )
+            )  # fmt: skip
+        for number in range(max(options.consumers, options.queues)):
+            queue = self._queues[number % options.queues]
+            self._consumers.append(Consumer(number, queue, nodes, options.history, self._clock))
+        people: list[Person] = [*self._consumers, *self._publishers]
+        for person in people:
+            person.start()
+
+    def _hurt(self, cluster: Cluster, history: HistoryWriter) -> int:
+        options = self.options
+        self._begin_s = time.monotonic()
+        faults = Faults(cluster, options.nodes, options.kinds, options.seed, history, options.span, self._say)
+        count = faults.run(self._begin_s + options.duration_s, self._idle)
+        self._idle(max(0.0, self._begin_s + options.duration_s - time.monotonic()))
+        return count
+
+    def _idle(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._say("")
+            time.sleep(min(TICK_S, left))
+
+    def _say(self, what: str) -> None:
+        part = min(1.0, (time.monotonic() - self._begin_s) / self.options.duration_s)
+        confirmed = sum(publisher.confirmed for publisher in self._publishers)
+        delivered = sum(consumer.delivered for consumer in self._consumers)
+        self._progress(part, what or f"confirmed {confirmed:,}, delivered {delivered:,}")
+
+    def _drain(self, nodes: list[Node], history: HistoryWriter) -> dict[str, int]:
+        """Wait until every queue is empty and nothing more is delivered."""
+        deadline = time.monotonic() + DRAIN_TIMEOUT_S
+        quiet_since, delivered = time.monotonic(), -1
+        while time.monotonic() < deadline and time.monotonic() - quiet_since < QUIET_S:
+            now_delivered = sum(consumer.delivered for consumer in self._consumers)
+            if now_delivered != delivered or any(self._left(nodes).values()):
+                quiet_since, delivered = time.monotonic(), now_delivered
+            self._say("")
+            time.sleep(TICK_S)
+        left = self._left(nodes)
+        for queue, count in left.items():
+            history.drained(queue, left=count)
+        return {queue: count for queue, count in left.items() if count}
+
+    def _left(self, nodes: list[Node]) -> dict[str, int]:
+        """Ready messages by queue, as some node says; a queue that nobody can tell of counts as not empty."""
+        found = dict.fromkeys(self._queues, 1)
+        for queue in self._queues:
+            for node in nodes:
+                try:
+                    session = Session(node.uri)
+                    asked = methods.encode_queue_declare(queue, passive=True)
+                    answer = session.call(asked, methods.QUEUE_DECLARE_OK)
+                    session.close()
+                except Lost:
+                    continue
+                found[queue] = methods.decode_queue_declare_ok(answer).message_count
+                break
+        return found

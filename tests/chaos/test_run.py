@@ -1,0 +1,37 @@
+"""Real nodes, real faults, a real verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirrormq.chaos.faults import Span
+from mirrormq.chaos.run import ChaosError, Options, Run
+from mirrormq.chaos.verdict import judge
+
+HASTY = Span(fault_s=(0.5, 1.5), calm_s=(0.5, 1.5))
+
+
+def quiet(part: float, what: str) -> None:
+    """No progress is shown in tests."""
+
+
+def test_one_node_that_is_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
+    options = Options(tmp_path, nodes=1, duration_s=8, kinds=("kill", "restart"), seed=3, span=HASTY)
+    outcome = Run(options, quiet).run()
+    assert outcome.faults >= 2
+    assert outcome.verdict.confirmed > 1000
+    assert outcome.verdict.sound, outcome.verdict.lines()
+    assert not outcome.left
+    with pytest.raises(ChaosError, match="choose an empty directory"):
+        Run(options, quiet).run()
+
+
+def test_a_history_with_a_hole_is_judged_so(tmp_path: Path) -> None:
+    """The check must be able to fail: take away what one consumer saw."""
+    Run(Options(tmp_path, nodes=1, duration_s=2, kinds=(), consumers=1, queues=1), quiet).run()
+    assert judge(tmp_path).sound
+    for file in tmp_path.glob("consumer-*.parquet"):
+        file.unlink()
+    assert len(judge(tmp_path).lost) > 100
