@@ -1,0 +1,142 @@
+"""Two sides that went on apart have met again: who wins, and what the others have to do.
+
+A fork is found by the metadata's consensus: both sides have written what the other lacks, and neither can
+follow the other without giving something up. That is an operator's decision, or, with `autoheal`, the
+arbiter's: the node with the smallest name among all that are linked now. Everybody tells everybody its
+`Presence`; the arbiter adds up the sides and compares
+
+    clients, then nodes, then names (the smallest name wins)
+
+and tells each node of a losing side who has won. Clients come first because they are what would be lost:
+a loser closes all of its own. A side that serves nobody, such as a node that was restarted meanwhile, loses.
+
+A loser, each node by itself:
+
+    1.  stops its application: clients are closed, rings dropped
+    2.  sets aside what only its side has (`orphans`), durably
+    3.  gives up its metadata for a snapshot of the winner's (`Consensus.reset_to`)
+    4.  starts its application, in its next life; the coordinator lets it join its rings again
+    5.  puts back what it set aside, or keeps it, as the policy says
+
+Each step may be repeated after a crash. A node obeys only the arbiter that it would name itself, and only if
+it is forked from the winner: what is said twice, or late, does nothing.
+
+A node that starts is in no side yet. If whoever shares its history is not serving while somebody who does
+not share it is, it joins those, whatever the mode: that is how an operator heals a partition by hand,
+by restarting the side that is to give up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+
+class Presence(msgspec.Struct, frozen=True, array_like=True, tag="presence"):
+    """What a node tells all others of itself, once in a while and when it changes."""
+
+    node: str
+    life: int
+    serving: bool
+    """Its application runs."""
+    clients: int
+    """Open connections."""
+    leader: str
+    """Whom it follows in the metadata; empty if nobody."""
+    reachable: tuple[str, ...]
+    """The nodes that it has a link to."""
+    forked: tuple[str, ...] = ()
+    """The nodes whose metadata went another way than its own."""
+
+
+class YouLost(msgspec.Struct, frozen=True, array_like=True, tag="lost"):
+    """The arbiter to a node of a losing side."""
+
+    winner: str
+    """The node to get the metadata from."""
+
+
+class Side(NamedTuple):
+    """Nodes that share a history."""
+
+    leader: str
+    nodes: tuple[str, ...]
+    serving: int
+    clients: int
+
+    @property
+    def worth(self) -> tuple[bool, int, int]:
+        """What sides are compared by, before their names."""
+        return self.serving > 0, self.clients, len(self.nodes)
+
+
+def sides(presences: Iterable[Presence]) -> list[Side]:
+    """Who is with whom: the followers of one leader. A node that follows nobody is a side of its own if it is
+    forked from anybody; else it has only not found its leader yet, and is not counted."""
+    by_leader: dict[str, list[Presence]] = {}
+    for presence in presences:
+        if presence.leader or presence.forked:
+            by_leader.setdefault(presence.leader or presence.node, []).append(presence)
+    return [
+        Side(
+            leader,
+            tuple(sorted(presence.node for presence in followers)),
+            sum(presence.serving for presence in followers),
+            sum(presence.clients for presence in followers if presence.serving),
+        )
+        for leader, followers in sorted(by_leader.items())
+    ]
+
+
+def winner(candidates: Collection[Side]) -> Side:
+    """The side that goes on."""
+    best = max(side.worth for side in candidates)
+    return min((side for side in candidates if side.worth == best), key=lambda side: side.nodes)
+
+
+def is_arbiter(me: str, linked: Collection[str]) -> bool:
+    """Does this node decide?"""
+    return all(me <= name for name in linked)
+
+
+def verdicts(
+    me: str, linked: Collection[str], presences: Mapping[str, Presence]
+) -> list[tuple[str, YouLost]]:
+    """What the arbiter has to tell, and to whom; nothing if this node is not the arbiter, if it has not
+    heard from everybody, or if all is one story. `presences` has this node's own, too."""
+    everybody = {me, *linked}
+    if not is_arbiter(me, linked) or not presences.keys() >= everybody:
+        return []
+    found = [presences[name] for name in sorted(everybody)]
+    forked = {(presence.node, peer) for presence in found for peer in presence.forked}
+    if not forked:
+        return []
+    groups = sides(found)
+    if len(groups) < 2:
+        return []
+    best = winner(groups)
+    return [
+        (name, YouLost(best.leader))
+        for side in groups
+        if side is not best
+        for name in side.nodes
+        if any((name, other) in forked or (other, name) in forked for other in best.nodes)
+    ]
+
+
+def obeys(me: str, linked: Collection[str], forked: Collection[str], sender: str, word: YouLost) -> bool:
+    """Does this node do as it is told?"""
+    return word.winner in forked and sender == min(me, *linked)
+
+
+def whom_to_join(
+    linked: Collection[str], forked: Collection[str], presences: Mapping[str, Presence]
+) -> str | None:
+    """For a node that starts: the leader whose metadata it has to take over before it serves, if so."""
+    serving = [presences[name] for name in linked if name in presences and presences[name].serving]
+    if any(presence.node not in forked for presence in serving):
+        return None
+    others = [presence for presence in serving if presence.leader]
+    return winner(sides(others)).leader if others else None

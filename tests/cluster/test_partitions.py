@@ -1,0 +1,216 @@
+"""Who may go on, who wins, who has to go: the partition modes, one sentence at a time."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from mirrormq.cluster.healing import (
+    Presence,
+    YouLost,
+    is_arbiter,
+    obeys,
+    sides,
+    verdicts,
+    whom_to_join,
+    winner,
+)
+from mirrormq.cluster.partitions import DISAGREEMENT_MS, Handling, Sightings, may_start, partitioned
+from mirrormq.consensus.quorum import Majority, Reachable, is_quorum
+
+ABC = frozenset("abc")
+
+
+def goes_on(handling: Handling, side: str, members: str = "abc") -> bool:
+    """Does the whole of a side go on, when it sees itself and nobody else?"""
+    answers = {handling.may_go_on(name, members, set(side) - {name}) for name in side}
+    assert len(answers) == 1, "a side is of one mind"
+    return answers.pop()
+
+
+@pytest.mark.parametrize(
+    ("handling", "members", "sides_that_go_on"),
+    [
+        (Handling("pause_minority"), "abc", {"abc", "ab", "ac", "bc"}),
+        (Handling("pause_minority"), "ab", {"ab"}),
+        (Handling("pause_minority"), "a", {"a"}),
+        (Handling("ignore"), "abc", {"abc", "ab", "ac", "bc", "a", "b", "c"}),
+        (Handling("autoheal"), "ab", {"ab", "a", "b"}),
+        (Handling("pause_if_all_down", frozenset("c")), "abc", {"abc", "ac", "bc", "c"}),
+        (Handling("pause_if_all_down", frozenset("ac")), "abc", {"abc", "ab", "ac", "bc", "a", "c"}),
+        (Handling("pause_if_all_down", frozenset("x")), "abc", {"abc", "ab", "ac", "bc", "a", "b", "c"}),
+        (Handling("auto"), "abc", {"abc", "ab", "ac", "bc"}),
+        (Handling("auto"), "ab", {"ab", "a", "b"}),
+        (Handling("auto"), "abcd", {"abcd", "abc", "abd", "acd", "bcd"}),
+    ],
+)
+def test_who_goes_on(handling: Handling, members: str, sides_that_go_on: set[str]) -> None:
+    subsets = ["".join(s) for n in range(1, len(members) + 1) for s in itertools.combinations(members, n)]
+    assert {side for side in subsets if goes_on(handling, side, members)} == sides_that_go_on
+
+
+@pytest.mark.parametrize("mode", ["pause_minority", "auto"])
+def test_with_a_majority_mode_two_sides_never_both_go_on(mode: str) -> None:
+    for members in ("abc", "abcd", "abcde"):
+        for size in range(1, len(members)):
+            for part in itertools.combinations(members, size):
+                rest = [name for name in members if name not in part]
+                both = (
+                    goes_on(Handling(mode), "".join(part), members),
+                    goes_on(Handling(mode), "".join(rest), members),
+                )
+                assert sum(both) <= 1
+
+
+def test_the_quorum_rule_follows_from_the_mode() -> None:
+    assert isinstance(Handling("pause_minority").quorum(ABC), Majority)
+    assert isinstance(Handling("auto").quorum(ABC), Majority)
+    assert type(Handling("auto").quorum("ab")) is Reachable
+    assert type(Handling("ignore").quorum(ABC)) is Reachable
+    rule = Handling("pause_if_all_down", frozenset("c")).quorum(ABC)
+    assert is_quorum({"c"}, rule.electorate(ABC, frozenset(), "c"))
+    assert not is_quorum({"a"}, rule.electorate(ABC, frozenset(), "a")), "it sees no listed node"
+    assert is_quorum({"a", "b"}, rule.electorate(ABC, frozenset("b"), "a")), "two of three are a majority"
+
+
+def test_which_modes_heal_by_themselves() -> None:
+    healing = [Handling("autoheal"), Handling("pause_if_all_down", frozenset("a"), "autoheal")]
+    others = [Handling("ignore"), Handling("pause_minority"), Handling("pause_if_all_down", frozenset("a"))]
+    assert all(handling.heals(ABC) for handling in healing)
+    assert not any(handling.heals(ABC) for handling in others)
+    assert Handling("auto").heals("ab") and not Handling("auto").heals(ABC)
+
+
+def test_a_partition_is_shown_by_those_who_see_it() -> None:
+    assert partitioned("a", "bc", [], ABC) == []
+    assert partitioned("a", "b", [], ABC) == ["c"], "it runs, the others say"
+    assert partitioned("a", "bc", ["c"], ABC) == ["c"], "linked again, but of another story"
+    assert partitioned("a", "b", [], frozenset("ab")) == [], "who is down is not partitioned"
+
+
+# -- partial partitions ----------------------------------------------------------------------------
+
+
+def sightings(**seen: str) -> Sightings:
+    found = Sightings()
+    for node, reachable in seen.items():
+        found.heard(node, reachable)
+    return found
+
+
+def after_patience(found: Sightings, running: str) -> frozenset[str]:
+    assert found.victims(running, 1000) == frozenset(), "links take a moment to come back"
+    assert found.victims(running, 1000 + DISAGREEMENT_MS - 1) == frozenset()
+    return found.victims(running, 1000 + DISAGREEMENT_MS)
+
+
+def test_of_two_nodes_out_of_each_others_sight_one_has_to_go() -> None:
+    assert after_patience(sightings(a="bc", b="a", c="a"), "abc") == {"c"}
+
+
+def test_the_one_with_fewer_links_goes() -> None:
+    assert after_patience(sightings(a="bcd", b="a", c="ad", d="ac"), "abcd") == {"b"}
+
+
+def test_a_view_in_one_direction_only_is_none() -> None:
+    assert after_patience(sightings(a="bc", b="ac", c="a"), "abc") == {"c"}
+
+
+def test_several_pairs_lose_as_few_as_possible() -> None:
+    found = sightings(a="bcde", b="a", c="ade", d="ace", e="acd")
+    assert after_patience(found, "abcde") == {"b"}
+
+
+def test_a_short_disagreement_is_forgotten() -> None:
+    found = sightings(a="bc", b="a", c="a")
+    found.victims("abc", 0)
+    found.heard("b", "ac")
+    found.heard("c", "ab")
+    assert found.victims("abc", DISAGREEMENT_MS) == frozenset()
+    found.heard("b", "a")
+    assert found.victims("abc", 2 * DISAGREEMENT_MS) == frozenset(), "its patience begins anew"
+
+
+def test_who_is_out_of_sight_or_not_running_is_nobodys_opponent() -> None:
+    found = sightings(a="bc", b="a", c="a")
+    found.forget("c")
+    assert after_patience(found, "abc") == frozenset()
+    assert after_patience(sightings(a="bc", b="a", c="a"), "ab") == frozenset()
+
+
+def test_a_victim_comes_back_when_it_sees_everybody_who_serves() -> None:
+    assert not may_start("c", "ab", "a")
+    assert may_start("c", "ab", "ab") and may_start("c", "a", "a") and may_start("c", "c", "")
+
+
+# -- healing ---------------------------------------------------------------------------------------
+
+
+def presence(node: str, leader: str, clients: int = 0, forked: str = "", serving: bool = True) -> Presence:
+    others = tuple(name for name in "abc" if name != node)
+    return Presence(node, 1, serving, clients, leader, others, tuple(forked))
+
+
+def by_name(*found: Presence) -> dict[str, Presence]:
+    return {each.node: each for each in found}
+
+
+def test_the_side_with_more_clients_wins_then_the_one_with_more_nodes_then_the_first_name() -> None:
+    few = sides([presence("a", "a", 3), presence("b", "b", 1), presence("c", "b", 1)])
+    assert winner(few).leader == "a"
+    equal = sides([presence("a", "a", 2), presence("b", "b", 1), presence("c", "b", 1)])
+    assert winner(equal).nodes == ("b", "c")
+    alike = sides([presence("b", "b", 1), presence("a", "a", 1)])
+    assert winner(alike).leader == "a"
+
+
+def test_a_side_that_serves_nobody_loses() -> None:
+    found = sides([presence("a", "a", 9, serving=False), presence("b", "b", 0)])
+    assert winner(found).leader == "b"
+
+
+def test_the_arbiter_tells_each_node_of_a_losing_side_who_won() -> None:
+    found = by_name(
+        presence("a", "a", 1, forked="bc"),
+        presence("b", "b", 5, forked="a"),
+        presence("c", "b", 0, forked="a"),
+    )
+    assert verdicts("a", "bc", found) == [("a", YouLost("b"))]
+    assert verdicts("b", "ac", found) == [], "only one decides"
+    found["a"] = presence("a", "a", 9, forked="bc")
+    assert verdicts("a", "bc", found) == [("b", YouLost("a")), ("c", YouLost("a"))]
+
+
+def test_nothing_is_decided_before_everybody_was_heard_or_when_all_is_one_story() -> None:
+    found = by_name(presence("a", "a", forked="b"), presence("b", "b", forked="a"))
+    assert verdicts("a", "bc", found) == []
+    assert verdicts("a", "b", found) == [("b", YouLost("a"))]
+    whole = by_name(presence("a", "b"), presence("b", "b"), presence("c", ""))
+    assert verdicts("a", "bc", whole) == []
+
+
+def test_three_sides_follow_one() -> None:
+    found = by_name(
+        presence("a", "a", 1, forked="bc"),
+        presence("b", "b", 2, forked="ac"),
+        presence("c", "c", 3, forked="ab"),
+    )
+    assert verdicts("a", "bc", found) == [("a", YouLost("c")), ("b", YouLost("c"))]
+
+
+def test_a_node_obeys_the_arbiter_it_would_name_itself_and_only_if_it_is_forked() -> None:
+    word = YouLost("c")
+    assert obeys("b", "ac", "c", "a", word)
+    assert not obeys("b", "ac", "c", "c", word), "not the arbiter"
+    assert not obeys("b", "ac", "", "a", word), "it has followed already"
+    assert is_arbiter("a", "bc") and not is_arbiter("b", "ac") and is_arbiter("a", "")
+
+
+def test_a_node_that_starts_joins_those_who_serve_if_nobody_of_its_own_story_does() -> None:
+    found = by_name(presence("b", "b", 1), presence("c", "b", 0))
+    assert whom_to_join("bc", "bc", found) == "b"
+    assert whom_to_join("bc", "c", found) is None, "b is of its own story"
+    idle = by_name(presence("b", "b", serving=False))
+    assert whom_to_join("b", "b", idle) is None
+    assert whom_to_join("", "", {}) is None
