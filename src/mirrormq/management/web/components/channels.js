@@ -1,0 +1,31 @@
+// Channels as rows, in the list of all and beside their connection.
+import { count, rate } from "../lib/format.js";
+import { html } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { to } from "../lib/router.js";
+import { Badge } from "./basics.js";
+import { Table } from "./table.js";
+
+const stat = (row, name) => row.message_stats?.[`${name}_details`]?.rate ?? 0;
+
+function modes(row) {
+  const found = [row.confirm && "confirm", row.transactional && "tx"].filter(Boolean);
+  return found.map((mode) => html`<${Badge} key=${mode}>${mode}<//>`);
+}
+
+export const channelColumns = () => [
+  { id: "name", label: t("common.name"), sort: "name", head: true, cell: (row) => html`<a class="name" href=${to("connections", row.connection_details?.name || row.name)}>${row.name}</a>` },
+  { id: "user", label: t("common.user"), sort: "user", cell: (row) => row.user },
+  { id: "vhost", label: t("common.vhost"), sort: "vhost", cell: (row) => row.vhost },
+  { id: "mode", minor: true, label: t("channel.mode"), cell: modes },
+  { id: "consumers", label: t("overview.consumers"), sort: "consumer_count", numeric: true, cell: (row) => count(row.consumer_count) },
+  { id: "prefetch", minor: true, label: t("channel.prefetch"), sort: "prefetch_count", numeric: true, cell: (row) => count(row.prefetch_count) },
+  { id: "unacked", label: t("number.messages_unacknowledged"), sort: "messages_unacknowledged", numeric: true, cell: (row) => count(row.messages_unacknowledged) },
+  { id: "unconfirmed", minor: true, label: t("channel.unconfirmed"), sort: "messages_unconfirmed", numeric: true, cell: (row) => count(row.messages_unconfirmed) },
+  { id: "publish", label: t("number.publish"), sort: "message_stats.publish_details.rate", numeric: true, cell: (row) => rate(stat(row, "publish")) },
+  { id: "deliver", label: t("number.deliver_get"), sort: "message_stats.deliver_get_details.rate", numeric: true, cell: (row) => rate(stat(row, "deliver_get")) },
+];
+
+export function ChannelTable({ rows }) {
+  return html`<${Table} caption=${t("place.channels")} rows=${rows} keyOf=${(row) => row.name} empty=${t("channels.none")} columns=${channelColumns()} />`;
+}

@@ -1,0 +1,98 @@
+// A line chart over time: uPlot draws the lines, the legend is text that everybody can read.
+//
+// series: [{name, label, tone, values, dash}]; `tone` is a colour of style/colours.css, so charts follow the theme.
+import uPlot from "../vendor/uplot.js";
+import { NOTHING, short, time } from "../lib/format.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
+import { locale, t } from "../lib/i18n.js";
+import { preferences } from "../lib/preferences.js";
+import { useStore } from "../lib/store.js";
+import { useId } from "./forms.js";
+
+const HEIGHT = 200;
+const SPAN_S_MIN = 60;
+export const SPANS_S = [60, 300, 600];
+
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+function clock(splitsS, stepS) {
+  const options = stepS >= 60 ? { hour: "2-digit", minute: "2-digit" } : { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+  const format = new Intl.DateTimeFormat(locale(), { ...options, hourCycle: "h23" });
+  return splitsS.map((second) => format.format(new Date(second * 1000)));
+}
+
+function options(series, width, onCursor) {
+  const soft = colour("ink-soft");
+  const line = colour("line");
+  const font = "12px system-ui, sans-serif";
+  return {
+    width, height: HEIGHT,
+    padding: [10, 30, 0, 0],
+    legend: { show: false },
+    cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false } },
+    scales: { y: { range: (_, low, high) => [0, Math.max(1, (high ?? 0) * 1.1)] } },
+    axes: [
+      { stroke: soft, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, size: 5 }, size: 32, space: 64, values: (_, splits, __, ___, step) => clock(splits, step) },
+      { stroke: soft, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 56, space: 36, values: (_, splits) => splits.map(short) },
+    ],
+    series: [{}, ...series.map((each) => ({
+      stroke: colour(each.tone), width: 2, dash: each.dash, points: { show: false }, spanGaps: true,
+    }))],
+    hooks: { setCursor: [(plot) => onCursor(plot.cursor.idx ?? null)] },
+  };
+}
+
+function within(times, series, spanS) {
+  const end = times.at(-1) ?? Date.now() / 1000;
+  let first = times.findIndex((second) => second >= end - spanS);
+  if (first < 0) first = times.length;
+  // A young history fills the chart; the span is what it grows to.
+  const start = Math.max(end - spanS, Math.min(times[0] ?? end, end - SPAN_S_MIN));
+  return { start, end, data: [times.slice(first), ...series.map((each) => each.values.slice(first))] };
+}
+
+export function Chart({ title, unit, times, series, tick, spanS = 300 }) {
+  const box = useRef(null);
+  const plot = useRef(null);
+  const [at, setAt] = useState(null);
+  const id = useId("chart");
+  const dark = useStore(preferences, (value) => value.dark);
+  const language = useStore(preferences, (value) => value.language);
+  const { data, start, end } = within(times, series, spanS);
+  const kinds = series.map((each) => each.name).join();
+
+  useLayoutEffect(() => {
+    plot.current = new uPlot(options(series, box.current.clientWidth || 300, setAt), data, box.current);
+    const watching = new ResizeObserver(() => {
+      const width = box.current?.clientWidth;
+      if (width && plot.current && width !== plot.current.width) plot.current.setSize({ width, height: HEIGHT });
+    });
+    watching.observe(box.current);
+    return () => { watching.disconnect(); plot.current.destroy(); plot.current = null; };
+  }, [dark, language, kinds]);
+
+  useEffect(() => {
+    plot.current.setData(data, false);
+    plot.current.setScale("x", { min: start, max: end });
+  }, [tick, spanS, dark, language, kinds, times.length]);
+
+  const index = at === null || at >= data[0].length ? data[0].length - 1 : at;
+  const when = data[0][index];
+  return html`<figure class="chart" aria-labelledby=${id}>
+    <figcaption class="chart-head"><span id=${id}>${title}</span> <span class="soft">${unit}</span>
+      <span class="soft chart-when">${when === undefined ? "" : at === null ? t("chart.now") : time(when * 1000)}</span></figcaption>
+    <div class="chart-box" ref=${box} aria-hidden="true"></div>
+    <ul class="legend">${series.map((each, place) => {
+      const value = data[place + 1][index];
+      return html`<li key=${each.name}><span class=${`swatch ${each.tone}${each.dash ? " dashed" : ""}`} aria-hidden="true"></span>${each.label} <strong>${
+        value === undefined ? NOTHING : short(value)}</strong></li>`;
+    })}</ul>
+  </figure>`;
+}
+
+export function SpanChoice({ spanS, onChange }) {
+  return html`<div class="choice" role="group" aria-label=${t("chart.span")}>${SPANS_S.map((each) => html`<button type="button" key=${each}
+    aria-pressed=${each === spanS} onClick=${() => onChange(each)}>${t("chart.minutes", { n: each / 60 })}</button>`)}</div>`;
+}

@@ -1,0 +1,34 @@
+// "Are you sure?": the browser's own modal dialog, which keeps the focus inside and closes with Escape.
+import { html, useEffect, useRef } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { Store, useStore } from "../lib/store.js";
+
+const asking = new Store({ question: null });
+
+// → a promise of true or false.
+export function confirmed(title, text, button) {
+  return new Promise((resolve) => asking.set({ question: { title, text, button, resolve } }));
+}
+
+export function Dialog() {
+  const question = useStore(asking, (value) => value.question);
+  const shown = useRef(null);
+  useEffect(() => {
+    if (question && shown.current && !shown.current.open) shown.current.showModal();
+  }, [question]);
+  if (!question) return null;
+  const answer = (value) => {
+    shown.current.close();
+    asking.set({ question: null });
+    question.resolve(value);
+  };
+  return html`<dialog ref=${shown} class="dialog" aria-labelledby="dialog-title" aria-describedby="dialog-text"
+      onCancel=${(event) => { event.preventDefault(); answer(false); }}>
+    <h2 id="dialog-title">${question.title}</h2>
+    <p id="dialog-text">${question.text}</p>
+    <div class="dialog-actions">
+      <button type="button" class="button" onClick=${() => answer(false)}>${t("common.cancel")}</button>
+      <button type="button" class="button danger" onClick=${() => answer(true)}>${question.button}</button>
+    </div>
+  </dialog>`;
+}

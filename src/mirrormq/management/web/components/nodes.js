@@ -1,0 +1,46 @@
+// Nodes as a table, and what is wrong with them as notices.
+import { bytes, count, duration } from "../lib/format.js";
+import { html } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { Badge, Meter, Notice } from "./basics.js";
+import { Table } from "./table.js";
+
+export function NodeTable({ nodes, masters }) {
+  const running = (cell) => (node) => (node.running === false ? html`<span class="soft">–</span>` : cell(node));
+  return html`<${Table} caption=${t("node.caption")} rows=${nodes} keyOf=${(node) => node.name} columns=${[
+    { id: "name", label: t("common.name"), head: true, cell: (node) => node.name },
+    { id: "state", label: t("common.state"), cell: (node) => (node.running === false
+      ? html`<${Badge} tone="bad">${t("node.stopped")}<//>`
+      : html`<${Badge} tone="good">${t("node.running")}<//>`) },
+    masters && { id: "masters", label: t("cluster.masters"), numeric: true, cell: (node) => count(masters[node.name]?.masters ?? 0) },
+    masters && { id: "mirrors", label: t("cluster.mirrors"), numeric: true, cell: (node) => count(masters[node.name]?.mirrors ?? 0) },
+    { id: "memory", label: t("node.memory"), cell: running((node) => html`<${Meter} label=${t("node.memoryOf", { node: node.name })} used=${node.mem_used} limit=${node.mem_limit} alarm=${node.mem_alarm} />`) },
+    { id: "disk", label: t("node.disk"), cell: running((node) => html`<${Disk} node=${node} />`) },
+    { id: "sockets", label: t("node.connections"), numeric: true, cell: running((node) => count(node.sockets_used)) },
+    { id: "uptime", label: t("node.uptime"), cell: running((node) => duration(node.uptime)) },
+  ]} />`;
+}
+
+// Free space is good when there is much of it: shown as a number with its limit, not as a filling bar.
+function Disk({ node }) {
+  return html`<span class=${node.disk_free_alarm ? "bad-text" : ""}>${t("node.diskFree", { free: bytes(node.disk_free), limit: bytes(node.disk_free_limit) })}</span>`;
+}
+
+// Alarms, stopped nodes and partitions: what an operator must know before anything else.
+export function Troubles({ nodes }) {
+  const found = [];
+  const stopped = nodes.filter((node) => node.running === false);
+  const cut = nodes.filter((node) => (node.partitions || []).length);
+  if (cut.length) {
+    found.push(html`<${Notice} key="cut" tone="bad" title=${t("trouble.partition")}><ul>${cut.map((node) => html`<li key=${node.name}>${
+      t("trouble.partitionOf", { node: node.name, others: node.partitions.join(", ") })}</li>`)}</ul><//>`);
+  }
+  if (stopped.length) found.push(html`<${Notice} key="stopped" tone="bad" title=${t("trouble.stopped")}>${stopped.map((node) => node.name).join(", ")}<//>`);
+  for (const [flag, key] of [["mem_alarm", "memory"], ["disk_free_alarm", "disk"]]) {
+    const raised = nodes.filter((node) => node[flag]);
+    if (raised.length) {
+      found.push(html`<${Notice} key=${key} tone="bad" title=${t(`trouble.${key}`)}>${t("trouble.blocked", { nodes: raised.map((node) => node.name).join(", ") })}<//>`);
+    }
+  }
+  return found.length ? html`<div class="troubles">${found}</div>` : null;
+}

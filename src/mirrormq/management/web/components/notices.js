@@ -1,0 +1,46 @@
+// Short sentences about what was done or refused, spoken by screen readers too; and `act`, which says them.
+import { html, useEffect } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { Store, useStore } from "../lib/store.js";
+import { Icon } from "./icons.js";
+
+const SHOWN_MS = 5000;
+const SHOWN_MAX = 4;
+
+export const notices = new Store({ list: [] });
+let next = 1;
+
+export function say(text, tone = "good") {
+  const notice = { id: next, text, tone };
+  next += 1;
+  notices.set({ list: [...notices.value.list, notice].slice(-SHOWN_MAX) });
+}
+
+const forget = (id) => notices.set({ list: notices.value.list.filter((notice) => notice.id !== id) });
+
+// Wait for what was asked; say that it was done, or what the node said against it. → did it work?
+export async function act(asked, done) {
+  try {
+    const result = await asked;
+    if (done) say(done);
+    return result === null || result === undefined ? true : result;
+  } catch (error) {
+    if (!error.loggedOut) say(t("error.said", { text: error.message }), "bad");
+    return false;
+  }
+}
+
+function Shown({ notice }) {
+  useEffect(() => {
+    if (notice.tone === "bad") return undefined; // a refusal waits for its reader
+    const timer = setTimeout(() => forget(notice.id), SHOWN_MS);
+    return () => clearTimeout(timer);
+  }, [notice.id]);
+  return html`<li class=${`toast ${notice.tone}`}><span>${notice.text}</span>
+    <button type="button" class="icon-button" aria-label=${t("common.dismiss")} onClick=${() => forget(notice.id)}><${Icon} name="close" /></button></li>`;
+}
+
+export function Notices() {
+  const list = useStore(notices, (value) => value.list);
+  return html`<ul class="toasts" role="status" aria-live="polite">${list.map((notice) => html`<${Shown} key=${notice.id} notice=${notice} />`)}</ul>`;
+}

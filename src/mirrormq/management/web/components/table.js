@@ -1,0 +1,30 @@
+// A table that is a table for every reader, and a list of cards on a narrow screen.
+//
+// Columns: {id, label, cell(row), numeric, sort, head, minor}. `head` marks the cell that names its row; what is minor
+// does not stand on a card.
+import { html } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+
+function Heading({ column, sort, onSort }) {
+  const direction = sort && sort.by === column.sort ? (sort.reverse ? "descending" : "ascending") : undefined;
+  const inside = column.sort && onSort
+    ? html`<button type="button" class="sort" onClick=${() => onSort(column.sort)}>${column.label}<span aria-hidden="true">${
+      direction === "descending" ? " ↓" : direction ? " ↑" : ""}</span></button>`
+    : column.label;
+  return html`<th scope="col" role="columnheader" class=${column.numeric ? "numeric" : ""} aria-sort=${direction}>${inside}</th>`;
+}
+
+export function Table({ caption, columns, rows, keyOf, sort, onSort, empty }) {
+  const shown = columns.filter(Boolean);
+  if (!rows.length) return html`<p class="nothing">${empty || t("common.nothing")}</p>`;
+  return html`<div class="table-box"><table class="table" role="table">
+    <caption class="unseen">${caption}</caption>
+    <thead role="rowgroup"><tr role="row">${shown.map((column) => html`<${Heading} key=${column.id} column=${column} sort=${sort} onSort=${onSort} />`)}</tr></thead>
+    <tbody role="rowgroup">${rows.map((row) => html`<tr role="row" key=${keyOf(row)}>${shown.map((column) => {
+      const attributes = { "data-label": typeof column.label === "string" ? column.label : "", class: `${column.numeric ? "numeric" : ""}${column.minor ? " minor" : ""}` };
+      return column.head
+        ? html`<th scope="row" role="rowheader" key=${column.id} ...${attributes}>${column.cell(row)}</th>`
+        : html`<td role="cell" key=${column.id} ...${attributes}><div>${column.cell(row)}</div></td>`;
+    })}</tr>`)}</tbody>
+  </table></div>`;
+}

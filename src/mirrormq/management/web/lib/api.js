@@ -1,0 +1,65 @@
+// One request to the HTTP API, and its refusal as a sentence.
+import { t } from "./i18n.js";
+import { end, session } from "./session.js";
+
+export class Refused extends Error {
+  constructor(status, text, loggedOut = false) {
+    super(text);
+    this.status = status;
+    this.loggedOut = loggedOut;
+  }
+}
+
+export const path = (...parts) => parts.map(encodeURIComponent).join("/");
+
+export function address(where, query = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "" && value !== false);
+  const search = new URLSearchParams(given).toString();
+  return `api/${where}${search ? `?${search}` : ""}`;
+}
+
+function spelled(reason) {
+  return typeof reason === "string" ? reason : JSON.stringify(reason);
+}
+
+async function refusal(response) {
+  const text = await response.text();
+  let said = {};
+  try {
+    said = JSON.parse(text);
+  } catch { /* not every refusal has a body */ }
+  // RabbitMQ answers 401 to a wrong password and to missing rights alike; the words tell them apart.
+  const loggedOut = response.status === 401 && (text === "" || said.error === "not_authorized");
+  const reason = said.reason !== undefined ? spelled(said.reason) : t("error.status", { status: response.status });
+  return new Refused(response.status, reason, loggedOut);
+}
+
+export async function open(where, { method = "GET", body, query, signal, login = session.value.login } = {}) {
+  const headers = { authorization: `Basic ${login}` };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(address(where, query), {
+      method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "no-referrer",
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, t("error.unreachable"));
+  }
+  if (response.ok) return response;
+  const refused = await refusal(response);
+  if (refused.loggedOut && login === session.value.login) end(true);
+  throw refused;
+}
+
+export async function request(where, options) {
+  const response = await open(where, options);
+  const text = await response.text();
+  return text ? JSON.parse(text) : null;
+}
+
+export const get = (where, query, signal) => request(where, { query, signal });
+export const put = (where, body = {}) => request(where, { method: "PUT", body });
+export const post = (where, body = {}) => request(where, { method: "POST", body });
+export const remove = (where, query) => request(where, { method: "DELETE", query });

@@ -1,0 +1,15 @@
+// Texts by key and language, and numbers as the language writes them.
+import en from "../locales/en.js";
+import zh from "../locales/zh.js";
+import { preferences } from "./preferences.js";
+
+const DICTIONARIES = { en, zh };
+
+export const locale = () => (preferences.value.language === "zh" ? "zh-CN" : "en");
+
+export function t(key, values = {}) {
+  const text = DICTIONARIES[preferences.value.language][key] ?? en[key] ?? key;
+  return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+}
+
+export const known = (key) => key in en;

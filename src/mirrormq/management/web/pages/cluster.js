@@ -1,0 +1,55 @@
+// The cluster: its nodes, the links between them, who is master of how much, and the button that evens it out.
+import { Badge, Panel, Refusal } from "../components/basics.js";
+import { ClusterMap, linksOf, Shares } from "../components/cluster_map.js";
+import { confirmed } from "../components/dialog.js";
+import { NodeTable, Troubles } from "../components/nodes.js";
+import { act } from "../components/notices.js";
+import { Table } from "../components/table.js";
+import { post } from "../lib/api.js";
+import { useFetch } from "../lib/fetching.js";
+import { html, useMemo } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { live } from "../lib/live.js";
+import { isAdministrator } from "../lib/session.js";
+import { useStore } from "../lib/store.js";
+
+const COUNT_EVERY_S = 5; // the whole list of queues: not every second
+
+export function mastersOf(queues) {
+  const found = {};
+  const of = (name) => (found[name] ??= { masters: 0, mirrors: 0 });
+  for (const queue of queues) {
+    if (!queue.node) continue;
+    of(queue.node).masters += 1;
+    (queue.slave_nodes || []).forEach((name) => { of(name).mirrors += 1; });
+  }
+  return found;
+}
+
+function Links({ nodes }) {
+  const tones = { whole: "good", cut: "bad", gone: "plain" };
+  return html`<${Table} caption=${t("cluster.links")} rows=${linksOf(nodes)} keyOf=${({ one, other }) => `${one.name} ${other.name}`} empty=${t("cluster.noLinks")} columns=${[
+    { id: "between", label: t("cluster.between"), head: true, cell: ({ one, other }) => `${one.name} ↔ ${other.name}` },
+    { id: "state", label: t("common.state"), cell: ({ state }) => html`<${Badge} tone=${tones[state]}>${t(`link.${state}`)}<//>` },
+  ]} />`;
+}
+
+export function Cluster({ user }) {
+  const nodes = useStore(live, (value) => value.nodes);
+  const { data, error, reload } = useFetch("queues", { columns: "node,slave_nodes" }, { every: COUNT_EVERY_S, follow: false });
+  const masters = useMemo(() => mastersOf(data || []), [data]);
+  const rebalance = async () => {
+    if (!await confirmed(t("cluster.rebalance"), t("cluster.rebalanceText"), t("cluster.rebalance"))) return;
+    if (await act(post("rebalance/queues"), t("cluster.rebalanced"))) reload();
+  };
+  if (!nodes) return html`<h1>${t("place.cluster")}</h1><p class="nothing">${t("common.loading")}</p>`;
+  return html`<div class="page-head"><h1>${t("place.cluster")}</h1>
+      ${isAdministrator(user) && html`<div class="buttons"><button type="button" class="button primary" disabled=${nodes?.length < 2} onClick=${rebalance}>${t("cluster.rebalance")}</button></div>`}</div>
+    <${Refusal} error=${error} />
+    <${Troubles} nodes=${nodes} />
+    <div class="panels">
+      <${Panel} id="map" title=${t("cluster.map")}><${ClusterMap} nodes=${nodes} masters=${masters} /><//>
+      <${Panel} id="shares" title=${t("cluster.shares")}><${Shares} nodes=${nodes} masters=${masters} /><h3>${t("cluster.links")}</h3><${Links} nodes=${nodes} /><//>
+      <${Panel} id="nodes" title=${t("overview.nodes")} wide><${NodeTable} nodes=${nodes} masters=${masters} /><//>
+    </div>`;
+}

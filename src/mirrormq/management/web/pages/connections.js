@@ -1,0 +1,55 @@
+// Connections: a list, and one of them with its channels and the button that ends it.
+import { Arguments, Badge, Facts, Panel, Refusal } from "../components/basics.js";
+import { ChannelTable } from "../components/channels.js";
+import { confirmed } from "../components/dialog.js";
+import { Listing, useListing } from "../components/listing.js";
+import { act } from "../components/notices.js";
+import { path, request } from "../lib/api.js";
+import { useFetch } from "../lib/fetching.js";
+import { count, dateTime } from "../lib/format.js";
+import { html } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { go, to } from "../lib/router.js";
+
+export const stateTone = (state) => ({ running: "good", blocked: "bad", blocking: "warn", flow: "warn" }[state] || "plain");
+
+export function Connections() {
+  const listing = useListing("connections", { every: 2 });
+  return html`<h1>${t("place.connections")}</h1>
+    <${Listing} listing=${listing} caption=${t("place.connections")} keyOf=${(row) => row.name} empty=${t("connections.none")} columns=${[
+      { id: "name", label: t("common.name"), sort: "name", head: true, cell: (row) => html`<a class="name" href=${to("connections", row.name)}>${row.name}</a>${
+        row.user_provided_name && html`<br /><small class="soft">${row.user_provided_name}</small>`}` },
+      { id: "user", label: t("common.user"), sort: "user", cell: (row) => row.user },
+      { id: "vhost", label: t("common.vhost"), sort: "vhost", cell: (row) => row.vhost },
+      { id: "state", label: t("common.state"), sort: "state", cell: (row) => html`<${Badge} tone=${stateTone(row.state)}>${row.state}<//>` },
+      { id: "tls", minor: true, label: "TLS", sort: "ssl", cell: (row) => (row.ssl ? t("common.yes") : t("common.no")) },
+      { id: "channels", label: t("place.channels"), sort: "channels", numeric: true, cell: (row) => count(row.channels) },
+      { id: "since", label: t("connection.since"), sort: "connected_at", cell: (row) => dateTime(row.connected_at) },
+    ]} />`;
+}
+
+export function Connection({ name }) {
+  const { data, error } = useFetch(path("connections", name), {}, { every: 2 });
+  const channels = useFetch(path("connections", name, "channels"), {}, { every: 2, when: Boolean(data) });
+  const close = async () => {
+    if (!await confirmed(t("connection.close"), t("connection.closeText", { name }), t("connection.close"))) return;
+    if (await act(request(path("connections", name), { method: "DELETE" }), t("connection.closed"))) go("connections");
+  };
+  return html`<nav class="crumbs" aria-label=${t("frame.crumbs")}><a href=${to("connections")}>${t("place.connections")}</a></nav>
+    <h1 class="name">${name}</h1>
+    <${Refusal} error=${error} />
+    ${data && html`<div class="panels">
+      <${Panel} id="facts" title=${t("common.details")} actions=${html`<button type="button" class="button danger" onClick=${close}>${t("connection.close")}</button>`}>
+        <${Facts} rows=${[
+          [t("common.state"), html`<${Badge} tone=${stateTone(data.state)}>${data.state}<//>`],
+          [t("common.user"), data.user], [t("common.vhost"), data.vhost], [t("common.node"), data.node],
+          [t("connection.since"), dateTime(data.connected_at)],
+          [t("connection.mechanism"), data.auth_mechanism],
+          [t("connection.heartbeat"), t("unit.s", { n: data.timeout })],
+          [t("connection.frameMax"), count(data.frame_max)], ["TLS", data.ssl ? t("common.yes") : t("common.no")],
+        ]} />
+      <//>
+      <${Panel} id="client" title=${t("connection.client")}><${Arguments} value=${data.client_properties} /><//>
+      <${Panel} id="channels" title=${t("place.channels")} wide><${ChannelTable} rows=${channels.data || []} /><//>
+    </div>`}`;
+}

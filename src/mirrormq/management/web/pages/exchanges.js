@@ -1,0 +1,55 @@
+// Exchanges: a list, and a form for one more.
+import { Badge } from "../components/basics.js";
+import { ArgumentsField, argumentsOf, Check, Field, Folded, Form } from "../components/forms.js";
+import { Listing, useListing } from "../components/listing.js";
+import { act, say } from "../components/notices.js";
+import { VhostField } from "../components/vhosts.js";
+import { path, put } from "../lib/api.js";
+import { useFetch } from "../lib/fetching.js";
+import { html } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { to } from "../lib/router.js";
+
+export function Features({ row }) {
+  const marks = [row.durable && "durable", row.auto_delete && "autoDelete", row.internal && "internal", row.exclusive && "exclusive"].filter(Boolean);
+  return marks.map((mark) => html`<${Badge} key=${mark} title=${t(`feature.${mark}`)}>${t(`feature.${mark}Short`)}<//>`);
+}
+
+function Declare({ onDone }) {
+  const overview = useFetch("overview", { columns: "exchange_types" });
+  const types = (overview.data?.exchange_types || []).map((type) => type.name);
+  const declare = async (fields) => {
+    try {
+      const body = {
+        type: fields.type, durable: fields.durable === "on", auto_delete: fields.auto_delete === "on", internal: fields.internal === "on",
+        arguments: argumentsOf(fields, "arguments"),
+      };
+      const done = await act(put(path("exchanges", fields.vhost, fields.name), body), t("exchange.declared", { name: fields.name }));
+      if (done) onDone();
+      return Boolean(done);
+    } catch (error) {
+      say(error.message, "bad");
+      return false;
+    }
+  };
+  return html`<${Folded} title=${t("exchange.add")}><${Form} label=${t("exchange.add")} button=${t("exchange.declare")} onSubmit=${declare}>
+    <${VhostField} />
+    <${Field} label=${t("common.name")} name="name" required />
+    <${Field} label=${t("common.type")} name="type" options=${types.length ? types : ["direct", "fanout", "topic", "headers"]} />
+    <div class="checks"><${Check} label=${t("feature.durable")} name="durable" checked /><${Check} label=${t("feature.autoDelete")} name="auto_delete" /><${Check} label=${t("feature.internal")} name="internal" /></div>
+    <${ArgumentsField} label=${t("common.arguments")} name="arguments" suggestions=${["alternate-exchange", "hash-header", "hash-property", "x-recent-history-length"]} />
+  <//><//>`;
+}
+
+export function Exchanges() {
+  const listing = useListing("exchanges");
+  return html`<h1>${t("place.exchanges")}</h1>
+    <${Listing} listing=${listing} caption=${t("place.exchanges")} keyOf=${(row) => `${row.vhost} ${row.name}`} columns=${[
+      { id: "name", label: t("common.name"), sort: "name", head: true, cell: (row) => html`<a class="name" href=${to("exchanges", row.vhost, row.name || "amq.default")}>${row.name || t("exchange.default")}</a>` },
+      { id: "vhost", label: t("common.vhost"), sort: "vhost", cell: (row) => row.vhost },
+      { id: "type", label: t("common.type"), sort: "type", cell: (row) => html`<${Badge} tone="accent">${row.type}<//>` },
+      { id: "features", label: t("common.features"), cell: (row) => html`<${Features} row=${row} />` },
+      { id: "policy", label: t("common.policy"), sort: "policy", cell: (row) => row.policy || "" },
+    ]} />
+    <${Declare} onDone=${listing.reload} />`;
+}

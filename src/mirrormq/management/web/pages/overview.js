@@ -1,0 +1,66 @@
+// The overview: is all well, how much is going on, where.
+import { Badge, Empty, Panel, Stat, Stats } from "../components/basics.js";
+import { NodeTable, Troubles } from "../components/nodes.js";
+import { Table } from "../components/table.js";
+import { Traffic } from "../components/traffic.js";
+import { useFetch } from "../lib/fetching.js";
+import { count, rate, short } from "../lib/format.js";
+import { html } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { live } from "../lib/live.js";
+import { numbersOf } from "../lib/series.js";
+import { to } from "../lib/router.js";
+import { isMonitor } from "../lib/session.js";
+import { useStore } from "../lib/store.js";
+
+const BUSIEST = 6;
+
+function Busiest({ queues }) {
+  const rows = [...queues.values()].map(({ row }) => ({ row, numbers: numbersOf(row) }))
+    .map((each) => ({ ...each, work: each.numbers.publish + each.numbers.deliver_get }))
+    .filter((each) => each.work > 0).sort((one, other) => other.work - one.work).slice(0, BUSIEST);
+  return html`<${Panel} id="busiest" title=${t("overview.busiest")} actions=${html`<a href=${to("queues")}>${t("overview.allQueues")}</a>`}>
+    <${Table} caption=${t("overview.busiest")} rows=${rows} keyOf=${({ row }) => `${row.vhost} ${row.name}`} empty=${t("overview.quiet")} columns=${[
+      { id: "name", label: t("queue.name"), head: true, cell: ({ row }) => html`<a class="name" href=${to("queues", row.vhost, row.name)}>${row.name}</a>` },
+      { id: "in", label: t("number.publish"), numeric: true, cell: ({ numbers }) => rate(numbers.publish) },
+      { id: "out", label: t("number.deliver_get"), numeric: true, cell: ({ numbers }) => rate(numbers.deliver_get) },
+      { id: "depth", label: t("number.messages"), numeric: true, cell: ({ numbers }) => count(numbers.messages) },
+    ]} />
+  <//>`;
+}
+
+function Listeners({ overview }) {
+  return html`<${Panel} id="listeners" title=${t("overview.listeners")}>
+    <${Table} caption=${t("overview.listeners")} rows=${overview.listeners || []} keyOf=${(row) => `${row.node} ${row.protocol} ${row.ip_address} ${row.port}`} columns=${[
+      { id: "protocol", label: t("overview.protocol"), head: true, cell: (row) => html`<${Badge}>${row.protocol}<//>` },
+      { id: "address", label: t("overview.address"), cell: (row) => html`<code>${row.ip_address.includes(":") ? `[${row.ip_address}]` : row.ip_address}:${row.port}</code>` },
+      { id: "node", label: t("common.node"), cell: (row) => row.node },
+    ]} />
+  <//>`;
+}
+
+export function Overview({ user }) {
+  const { totals, nodes, history, queues, tick } = useStore(live);
+  const { data } = useFetch("overview");
+  if (!totals) return html`<h1>${t("place.overview")}</h1><p class="nothing">${t("common.loading")}</p>`;
+  const numbers = numbersOf(totals);
+  const objects = totals.object_totals || {};
+  return html`<div class="page-head"><h1>${t("place.overview")}</h1>
+      ${data && html`<p class="soft">${t("overview.cluster", { name: data.cluster_name, version: data.rabbitmq_version })}</p>`}</div>
+    ${isMonitor(user) && html`<${Troubles} nodes=${nodes} />`}
+    <${Stats}>
+      <${Stat} label=${t("number.messages_ready")} value=${short(numbers.messages_ready)} tone="ready" />
+      <${Stat} label=${t("number.messages_unacknowledged")} value=${short(numbers.messages_unacknowledged)} tone="unacked" />
+      <${Stat} label=${t("number.publish")} value=${short(numbers.publish)} unit=${t("unit.perSecondShort")} tone="publish" />
+      <${Stat} label=${t("number.deliver_get")} value=${short(numbers.deliver_get)} unit=${t("unit.perSecondShort")} tone="deliver" />
+      <${Stat} label=${t("number.ack")} value=${short(numbers.ack)} unit=${t("unit.perSecondShort")} tone="ack" />
+    <//>
+    <${Stats}>${["connections", "channels", "exchanges", "queues"].map((name) => html`<${Stat} key=${name} label=${t(`place.${name}`)} value=${count(objects[name] ?? 0)} href=${to(name)} />`)}
+      <${Stat} label=${t("overview.consumers")} value=${count(objects.consumers ?? 0)} /><//>
+    <div class="panels">
+      <${Traffic} series=${history} tick=${tick} />
+      ${isMonitor(user) && html`<${Panel} id="nodes" title=${t("overview.nodes")} wide>${nodes.length ? html`<${NodeTable} nodes=${nodes} />` : html`<${Empty} title=${t("common.nothing")} />`}<//>`}
+      <${Busiest} queues=${queues} />
+      ${data && isMonitor(user) && html`<${Listeners} overview=${data} />`}
+    </div>`;
+}

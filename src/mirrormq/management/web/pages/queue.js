@@ -1,0 +1,100 @@
+// One queue: its numbers, its ring, who consumes, what is in it, and the buttons that change it.
+import { Arguments, Badge, Facts, Panel, Refusal, Stat, Stats } from "../components/basics.js";
+import { BindForm, BindingTable } from "../components/bindings.js";
+import { confirmed } from "../components/dialog.js";
+import { GetMessages } from "../components/messages.js";
+import { act } from "../components/notices.js";
+import { PublishForm } from "../components/publish.js";
+import { QueueRing } from "../components/queue_ring.js";
+import { Table } from "../components/table.js";
+import { Traffic } from "../components/traffic.js";
+import { path, remove } from "../lib/api.js";
+import { useFetch } from "../lib/fetching.js";
+import { bytes, count, short } from "../lib/format.js";
+import { html, useRef } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { keyOf, live } from "../lib/live.js";
+import { go, to } from "../lib/router.js";
+import { numbersOf, Series } from "../lib/series.js";
+import { useStore } from "../lib/store.js";
+import { stateTone } from "./connections.js";
+import { Features } from "./exchanges.js";
+
+// The lines of this queue's charts: those the stream has kept, or our own from what we asked each second.
+function useSeries(data, tick) {
+  const own = useRef(null);
+  if (own.current === null) own.current = new Series();
+  const kept = data && live.value.queues.get(keyOf(data))?.series;
+  const last = useRef(0);
+  if (data && last.current !== tick) {
+    last.current = tick;
+    own.current.add(live.value.atMs / 1000, numbersOf(data));
+  }
+  return kept && kept.times.length >= own.current.times.length ? kept : own.current;
+}
+
+function Consumers({ rows }) {
+  return html`<${Table} caption=${t("overview.consumers")} rows=${rows} empty=${t("queue.noConsumers")} keyOf=${(row) => `${row.channel_details?.name} ${row.consumer_tag}`} columns=${[
+    { id: "tag", label: t("consumer.tag"), head: true, cell: (row) => html`<code class="name">${row.consumer_tag}</code>` },
+    { id: "channel", label: t("consumer.channel"), cell: (row) => row.channel_details && html`<a class="name" href=${to("connections", row.channel_details.connection_name)}>${row.channel_details.name}</a>` },
+    { id: "ack", label: t("consumer.ack"), cell: (row) => (row.ack_required ? t("common.yes") : t("common.no")) },
+    { id: "prefetch", label: t("channel.prefetch"), numeric: true, cell: (row) => count(row.prefetch_count) },
+    { id: "active", label: t("consumer.active"), cell: (row) => (row.active ? t("common.yes") : t("common.no")) },
+    { id: "exclusive", label: t("feature.exclusive"), cell: (row) => (row.exclusive ? t("common.yes") : t("common.no")) },
+  ]} />`;
+}
+
+function Buttons({ where, name }) {
+  const purge = async () => {
+    if (await confirmed(t("queue.purge"), t("queue.purgeText", { name }), t("queue.purge"))) await act(remove(`${where}/contents`), t("queue.purged"));
+  };
+  const drop = async () => {
+    if (!await confirmed(t("queue.delete"), t("queue.deleteText", { name }), t("common.delete"))) return;
+    if (await act(remove(where), t("queue.deleted", { name }))) go("queues");
+  };
+  return html`<button type="button" class="button" onClick=${purge}>${t("queue.purge")}</button>
+    <button type="button" class="button danger" onClick=${drop}>${t("common.delete")}</button>`;
+}
+
+function Details({ data }) {
+  return html`<${Facts} rows=${[
+    [t("common.state"), html`<${Badge} tone=${stateTone(data.state) === "plain" ? "bad" : stateTone(data.state)}>${data.state}<//>`],
+    [t("common.features"), html`<${Features} row=${data} />`],
+    [t("queue.bytes"), bytes(data.message_bytes)],
+    [t("common.policy"), data.policy || t("common.none")],
+    data.operator_policy && [t("queue.operatorPolicy"), data.operator_policy],
+    [t("queue.effective"), html`<${Arguments} value=${data.effective_policy_definition} />`],
+    [t("common.arguments"), html`<${Arguments} value=${data.arguments} />`],
+  ]} />`;
+}
+
+export function Queue({ vhost, name, user }) {
+  const where = path("queues", vhost, name);
+  const { data, error, reload } = useFetch(where, {}, { every: 1 });
+  const { tick, nodes } = useStore(live);
+  const series = useSeries(data, tick);
+  const numbers = data ? numbersOf(data) : null;
+  return html`<nav class="crumbs" aria-label=${t("frame.crumbs")}><a href=${to("queues")}>${t("place.queues")}</a></nav>
+    <div class="page-head"><h1 class="name">${name} <small class="soft">${t("common.inVhost", { vhost })}</small></h1>
+      ${data && html`<div class="buttons"><${Buttons} where=${where} name=${name} /></div>`}</div>
+    <${Refusal} error=${error} />
+    ${data && html`<${Stats}>
+      <${Stat} label=${t("number.messages_ready")} value=${short(numbers.messages_ready)} tone="ready" />
+      <${Stat} label=${t("number.messages_unacknowledged")} value=${short(numbers.messages_unacknowledged)} tone="unacked" />
+      <${Stat} label=${t("number.publish")} value=${short(numbers.publish)} unit=${t("unit.perSecondShort")} tone="publish" />
+      <${Stat} label=${t("number.deliver_get")} value=${short(numbers.deliver_get)} unit=${t("unit.perSecondShort")} tone="deliver" />
+      <${Stat} label=${t("overview.consumers")} value=${count(data.consumers ?? 0)} />
+    <//>
+    <div class="panels">
+      <${QueueRing} queue=${data} nodes=${nodes} user=${user} flowing=${numbers.publish > 0} onDone=${reload} />
+      <${Panel} id="facts" title=${t("common.details")} wide><${Details} data=${data} /><//>
+      <${Traffic} series=${series} tick=${tick} />
+      <${Panel} id="get" title=${t("get.title")}><${GetMessages} where=${where} /><//>
+      <${Panel} id="publish" title=${t("publish.title")}><${PublishForm} vhost=${vhost} routingKey=${name} /><//>
+      <${Panel} id="consumers" title=${t("overview.consumers")} wide><${Consumers} rows=${data.consumer_details || []} /><//>
+      <${Panel} id="bindings" title=${t("binding.title")} wide>
+        <${BindingTable} where=${`${where}/bindings`} vhost=${vhost} caption=${t("binding.title")} showSource />
+        <${BindForm} vhost=${vhost} fixed=${{ kind: "queue", destination: name }} />
+      <//>
+    </div>`}`;
+}

@@ -1,0 +1,74 @@
+// Queues: a list that lives, and a form for one more.
+import { Badge } from "../components/basics.js";
+import { ArgumentsField, argumentsOf, Check, Field, Folded, Form } from "../components/forms.js";
+import { Listing, useListing } from "../components/listing.js";
+import { act, say } from "../components/notices.js";
+import { VhostField } from "../components/vhosts.js";
+import { path, put } from "../lib/api.js";
+import { count, rate, shortNode } from "../lib/format.js";
+import { html } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { keyOf, live } from "../lib/live.js";
+import { isWhole, ringOf } from "../lib/ring.js";
+import { to } from "../lib/router.js";
+import { useStore } from "../lib/store.js";
+import { stateTone } from "./connections.js";
+import { Features } from "./exchanges.js";
+
+const ARGUMENTS = [
+  "x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes", "x-overflow", "x-dead-letter-exchange",
+  "x-dead-letter-routing-key", "x-single-active-consumer", "x-max-priority", "x-queue-mode", "x-queue-master-locator",
+];
+const SECONDS_WHEN_BUSY = 5; // more queues changed than one event tells: look again at the rows that are shown
+
+function Declare({ onDone }) {
+  const declare = async (fields) => {
+    try {
+      const body = { durable: fields.durable === "on", auto_delete: fields.auto_delete === "on", arguments: argumentsOf(fields, "arguments") };
+      const done = await act(put(path("queues", fields.vhost, fields.name), body), t("queue.declared", { name: fields.name }));
+      if (done) onDone();
+      return Boolean(done);
+    } catch (error) {
+      say(error.message, "bad");
+      return false;
+    }
+  };
+  return html`<${Folded} title=${t("queue.add")}><${Form} label=${t("queue.add")} button=${t("queue.declare")} onSubmit=${declare}>
+    <${VhostField} />
+    <${Field} label=${t("common.name")} name="name" required />
+    <div class="checks"><${Check} label=${t("feature.durable")} name="durable" checked /><${Check} label=${t("feature.autoDelete")} name="auto_delete" /></div>
+    <${ArgumentsField} label=${t("common.arguments")} name="arguments" suggestions=${ARGUMENTS} />
+  <//><//>`;
+}
+
+// Who has it: the master by name, its mirrors by number, and a warning if one lacks something.
+function Holders({ row }) {
+  const ring = ringOf(row, live.value.nodes);
+  const mirrors = ring.members.length - 1;
+  const title = ring.members.map((member) => `${member.name}: ${t(`ring.${member.state === "syncing" ? "syncingShort" : member.state}`)}`).join("\n");
+  return html`<span title=${title}>${shortNode(ring.members[0]?.name ?? "")}</span>${
+    mirrors > 0 && html` <${Badge} tone=${isWhole(ring) ? "good" : "warn"} title=${title}>+${mirrors}<//>`}`;
+}
+
+const stat = (row, name) => row.message_stats?.[`${name}_details`]?.rate ?? 0;
+
+export function Queues() {
+  const more = useStore(live, (value) => Math.floor(value.more / SECONDS_WHEN_BUSY));
+  const listing = useListing("queues", { every: more ? SECONDS_WHEN_BUSY : 0 });
+  const { queues } = useStore(live);
+  const rows = (listing.data?.items || []).map((row) => ({ ...row, ...queues.get(keyOf(row))?.row }));
+  return html`<h1>${t("place.queues")}</h1>
+    <${Listing} listing=${listing} rows=${rows} caption=${t("place.queues")} keyOf=${keyOf} empty=${t("queues.none")} columns=${[
+      { id: "name", label: t("common.name"), sort: "name", head: true, cell: (row) => html`<a class="name" href=${to("queues", row.vhost, row.name)}>${row.name}</a>` },
+      { id: "vhost", label: t("common.vhost"), sort: "vhost", cell: (row) => row.vhost },
+      { id: "node", label: t("queue.holders"), sort: "node", cell: (row) => html`<${Holders} row=${row} />` },
+      { id: "features", minor: true, label: t("common.features"), cell: (row) => html`<${Features} row=${row} />${row.policy && html` <${Badge} tone="accent" title=${t("common.policy")}>${row.policy}<//>`}` },
+      { id: "state", label: t("common.state"), sort: "state", cell: (row) => html`<${Badge} tone=${stateTone(row.state) === "plain" ? "bad" : stateTone(row.state)}>${row.state}<//>` },
+      { id: "ready", label: t("number.messages_ready"), sort: "messages_ready", numeric: true, cell: (row) => count(row.messages_ready) },
+      { id: "unacked", label: t("number.messages_unacknowledged"), sort: "messages_unacknowledged", numeric: true, cell: (row) => count(row.messages_unacknowledged) },
+      { id: "consumers", minor: true, label: t("overview.consumers"), sort: "consumers", numeric: true, cell: (row) => count(row.consumers) },
+      { id: "publish", label: t("number.publish"), sort: "message_stats.publish_details.rate", numeric: true, cell: (row) => rate(stat(row, "publish")) },
+      { id: "deliver", label: t("number.deliver_get"), sort: "message_stats.deliver_get_details.rate", numeric: true, cell: (row) => rate(stat(row, "deliver_get")) },
+    ]} />
+    <${Declare} onDone=${listing.reload} />`;
+}

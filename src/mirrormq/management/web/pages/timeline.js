@@ -1,0 +1,64 @@
+// The failover timeline: who died, who was promoted, how long the gap was, what was redelivered.
+import { Badge, Empty, Panel, Refusal, Stat, Stats } from "../components/basics.js";
+import { Field } from "../components/forms.js";
+import { Lanes } from "../components/lanes.js";
+import { useFetch } from "../lib/fetching.js";
+import { count, day, duration, time } from "../lib/format.js";
+import { html, useState } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { live } from "../lib/live.js";
+import { to } from "../lib/router.js";
+import { useStore } from "../lib/store.js";
+
+const KINDS = ["node_down", "node_up", "promoted", "synchronised", "left_in_sync", "partition", "healed"];
+const TONES = { node_down: "bad", partition: "bad", left_in_sync: "warn", promoted: "accent", node_up: "good", synchronised: "good", healed: "good" };
+
+function Event({ event }) {
+  return html`<li class=${`event ${TONES[event.kind] || "plain"}`}>
+    <time datetime=${new Date(event.at_ms).toISOString()}>${time(event.at_ms)}</time>
+    <div class="event-text">
+      <p><${Badge} tone=${TONES[event.kind]}>${KINDS.includes(event.kind) ? t(`event.${event.kind}`) : event.kind}<//>
+        ${event.node && html` <strong>${event.node}</strong>`}
+        ${event.queue && html` <a class="name" href=${to("queues", event.vhost ?? "/", event.queue)}>${event.queue}</a>`}</p>
+      ${event.text && html`<p class="soft">${event.text}</p>`}
+      ${(Number.isFinite(event.gap_ms) || event.redelivered > 0) && html`<ul class="event-numbers">
+        ${Number.isFinite(event.gap_ms) && html`<li>${t("event.gap")} <strong>${duration(event.gap_ms)}</strong></li>`}
+        ${event.redelivered > 0 && html`<li>${t("event.redelivered")} <strong>${count(event.redelivered)}</strong></li>`}</ul>`}
+    </div>
+  </li>`;
+}
+
+function Days({ events }) {
+  const days = Map.groupBy ? Map.groupBy(events, (event) => day(event.at_ms)) : new Map([["", events]]);
+  return [...days].map(([name, those]) => html`<section key=${name} class="day"><h3>${name}</h3><ol class="events">${
+    those.map((event, index) => html`<${Event} key=${`${event.at_ms} ${event.kind} ${event.queue} ${index}`} event=${event} />`)}</ol></section>`);
+}
+
+export function Timeline() {
+  const { data, error, loading } = useFetch("mirrormq/timeline", {}, { every: 2 });
+  const { nodes, atMs } = useStore(live);
+  const [kind, setKind] = useState("");
+  if (loading) return html`<h1>${t("place.timeline")}</h1><p class="nothing">${t("common.loading")}</p>`;
+  const events = [...(data || [])].sort((one, other) => other.at_ms - one.at_ms);
+  const shown = kind ? events.filter((event) => event.kind === kind) : events;
+  const gaps = events.filter((event) => event.kind === "promoted" && Number.isFinite(event.gap_ms)).map((event) => event.gap_ms);
+  const missing = error?.status === 404;
+  return html`<h1>${t("place.timeline")}</h1>
+    ${!missing && html`<${Refusal} error=${error} />`}
+    ${!events.length ? html`<${Empty} title=${missing ? t("timeline.notKept") : t("timeline.none")}>${t("timeline.noneText")}<//>` : html`
+      <${Stats}>
+        <${Stat} label=${t("timeline.deaths")} value=${count(events.filter((event) => event.kind === "node_down").length)} />
+        <${Stat} label=${t("timeline.promotions")} value=${count(events.filter((event) => event.kind === "promoted").length)} />
+        <${Stat} label=${t("timeline.longestGap")} value=${gaps.length ? duration(Math.max(...gaps)) : "–"} />
+        <${Stat} label=${t("timeline.redelivered")} value=${count(events.reduce((sum, event) => sum + (event.redelivered || 0), 0))} />
+      <//>
+      <div class="panels">
+        <${Panel} id="lanes" title=${t("timeline.whoWasUp")} wide><${Lanes} events=${events} nodes=${nodes || []} nowMs=${atMs} />
+          <ul class="legend"><li><span class="swatch good" aria-hidden="true"></span>${t("node.running")}</li><li><span class="swatch bad" aria-hidden="true"></span>${t("node.stopped")}</li>
+            <li>★ ${t("event.promoted")}</li><li>✓ ${t("event.synchronised")}</li><li>… ${t("event.left_in_sync")}</li><li>✕ ${t("event.partition")}</li><li>○ ${t("event.healed")}</li></ul><//>
+        <${Panel} id="events" title=${t("timeline.events")} wide>
+          <div id="events-kind"><${Field} label=${t("timeline.kind")} name="kind" options=${[["", t("timeline.every")], ...KINDS.map((each) => [each, t(`event.${each}`)])]} onChange=${(event) => setKind(event.target.value)} /></div>
+          <${Days} events=${shown} />
+        <//>
+      </div>`}`;
+}
