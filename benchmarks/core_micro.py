@@ -18,12 +18,12 @@ import time
 
 from mirrormq.broker.broker import Broker, Outside
 from mirrormq.clock import Clock
+from mirrormq.cluster.founding import member_in_memory
 from mirrormq.config.settings import Settings
 from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer
 from mirrormq.metadata import records
-from mirrormq.metadata.state import State
-from mirrormq.metadata.store import Defaults, MetadataStore
+from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.paged import HotBudget
 from mirrormq.storage.disk import LocalDisk
@@ -35,18 +35,10 @@ from mirrormq.wire.properties import BasicProperties, encode_properties
 WINDOW, PREFETCH, ACK_EVERY, BODY = 1000, 500, 100, b"x" * 100
 
 
-class MemoryLog:
-    """Metadata that nobody needs after the run."""
-
-    def append(self, entry: bytes, sync: bool) -> None: ...
-
-    def snapshot(self, blob: bytes) -> None: ...
-
-
 def make_broker(directory: str) -> Broker:
     """A broker with one user and a real journal."""
-    metadata = MetadataStore(State(), MemoryLog())
-    metadata.boot([], Defaults(records.User("guest", tags=["administrator"])))
+    metadata = member_in_memory().metadata
+    metadata.boot(Defaults(records.User("guest", tags=["administrator"])))
     journal = Journal(LocalDisk(), directory, make_envelope)
     journal.open()
     names = itertools.count()

@@ -18,18 +18,20 @@ from typing import Any, Literal, NamedTuple
 
 from mirrormq.broker.broker import Broker, Outside
 from mirrormq.clock import Clock
+from mirrormq.cluster.founding import new_cluster
+from mirrormq.cluster.member import Member
 from mirrormq.config.settings import Settings
 from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer
+from mirrormq.consensus import Automatic
 from mirrormq.metadata import records
 from mirrormq.metadata.commands import Command
-from mirrormq.metadata.store import Defaults, MetadataStore
+from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.paged import HotBudget
 from mirrormq.queues.queue import Queue
-from mirrormq.runtime.metadata_files import MetadataFiles
+from mirrormq.storage.consensus_log import ConsensusLog
 from mirrormq.storage.journal import Journal
-from mirrormq.storage.metadata_log import MetadataLog
 from mirrormq.storage.simulated_disk import SimulatedDisk
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames, method_frame
@@ -67,13 +69,15 @@ class Node:
     def boot(self) -> None:
         """What a starting node does."""
         self.clients: list[Client] = []
-        self._files = MetadataFiles(MetadataLog(self.disk, "data/metadata"))
-        state, entries = self._files.open()
-        self.metadata = MetadataStore(state, self._files)
-        self.metadata.boot(entries, Defaults(records.User("guest", tags=["administrator"])))
+        self._files = ConsensusLog(self.disk, "data/metadata")
+        name = Settings().name
+        self._files.open(lambda: new_cluster(name, lambda below: 0))
+        self.member = Member(name, self._files, Automatic(), lambda below: 0)
+        self.metadata = self.member.metadata
+        self.metadata.boot(Defaults(records.User("guest", tags=["administrator"])))
         self.journal = Journal(self.disk, "data/journal", make_envelope, segment_bytes=self._segment_bytes)
         self.journal.open()
-        self.journal.forget_unknown([queue.queue_id for queue in state.queues.values()])
+        self.journal.forget_unknown([queue.queue_id for queue in self.metadata.state.queues.values()])
         self.budget = HotBudget(HOT_BYTES)
         self.clock = Clock(self.clock.now_ms)
         outside = Outside(

@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "management": {"wire", "auth", "metadata", "queues", "broker", "control", "config"},
     "runtime": {
         "wire", "auth", "metadata", "exchanges", "queues", "storage", "broker", "channels", "connections",
-        "control", "management", "config", "interlink",
+        "control", "management", "config", "interlink", "consensus", "cluster",
     },
     "perf": {"wire"},
     "testing": {"config", "cli"},

@@ -16,12 +16,12 @@ import mirrormq.connections.connection  # noqa: F401 - the broker's types refer 
 from mirrormq.auth import passwords
 from mirrormq.broker.broker import Broker, Outside
 from mirrormq.clock import Clock
+from mirrormq.cluster.founding import member_in_memory
 from mirrormq.config.settings import Settings
 from mirrormq.control.live import BrokerView
 from mirrormq.control.node import AppState
 from mirrormq.metadata.records import User
-from mirrormq.metadata.state import State
-from mirrormq.metadata.store import Defaults, MetadataStore
+from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.paged import HotBudget
 from mirrormq.runtime.control_server import ControlServer
@@ -29,19 +29,6 @@ from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
 
 NODE_NAME = "mirror1@localhost"
-
-
-class ListLog:
-    """A metadata log in memory."""
-
-    def __init__(self) -> None:
-        self.entries: list[bytes] = []
-
-    def append(self, entry: bytes, sync: bool) -> None:
-        self.entries.append(entry)
-
-    def snapshot(self, blob: bytes) -> None:
-        self.entries = []
 
 
 class ControlledNode:
@@ -53,10 +40,10 @@ class ControlledNode:
         self.stopped = False
         self.memory_watermark: tuple[float | None, int | None] | None = None
         self.disk_limit: tuple[float | None, int | None] | None = None
-        self.metadata = MetadataStore(State(), ListLog())
+        self.metadata = member_in_memory(NODE_NAME).metadata
         guest_hash = passwords.hash_password(b"guest", b"salt", passwords.SHA256)
         guest = User("guest", guest_hash, passwords.SHA256, ["administrator"])
-        self.metadata.boot([], Defaults(guest))
+        self.metadata.boot(Defaults(guest))
         journal = Journal(SimulatedDisk(lambda below: 0), "journal", make_envelope)
         journal.open()
         names = iter(range(1_000_000))

@@ -50,6 +50,7 @@ def test_two_nodes_that_both_did_something_are_forked_until_one_is_reset(seed: i
     common = world["A"].commit_index
     world.partition()
     mine, theirs = world.write("A"), world.write("B")
+    world.round()
     world.heal()
     world.run(60)
     for name, peer in ("AB", "BA"):

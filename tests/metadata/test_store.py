@@ -1,48 +1,51 @@
-"""The store: what is logged comes back, what does not survive a restart does not, listeners hear in order."""
+"""The store: what is agreed on comes back, what is transient does not, listeners hear in order."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from mirrormq.cluster import member as member_module
+from mirrormq.cluster.founding import new_cluster
+from mirrormq.cluster.member import Member
+from mirrormq.consensus import Automatic, MemoryLog, Ready
+from mirrormq.errors import ResourceError
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
 from mirrormq.metadata import store as store_module
 from mirrormq.metadata.changes import Change, Put
 from mirrormq.metadata.state import State
-from mirrormq.metadata.store import Defaults, MetadataStore
+from mirrormq.metadata.store import INTERNAL_USER, Defaults, MetadataStore, Unreadable, Written
 
+NAME = "one@localhost"
 GUEST = r.User("guest", "hash", tags=["administrator"])
 DEFAULTS = Defaults(GUEST)
 
 
-class MemoryLog:
-    """A log that remembers, and can be opened again."""
+class CountingLog(MemoryLog):
+    """A log that can be opened again, and says what was forced to disk."""
 
     def __init__(self) -> None:
-        self.entries: list[bytes] = []
+        super().__init__(new_cluster(NAME, lambda below: 0))
         self.synced: list[bool] = []
-        self.blob: bytes | None = None
         self.snapshots = 0
 
-    def append(self, entry: bytes, sync: bool) -> None:
-        self.entries.append(entry)
-        self.synced.append(sync)
-
-    def snapshot(self, blob: bytes) -> None:
-        self.blob = blob
-        self.entries = []
-        self.snapshots += 1
+    def save(self, ready: Ready) -> None:
+        super().save(ready)
+        if ready.entries:
+            self.synced.append(ready.must_sync)
+        self.snapshots += ready.snapshot is not None
 
     def reopen(self, defaults: Defaults = DEFAULTS) -> MetadataStore:
-        state = State.from_snapshot(self.blob) if self.blob else State()
-        store = MetadataStore(state, self)
-        entries, self.entries = self.entries, []
-        store.boot(entries, defaults)
+        store = Member(NAME, self, Automatic(), lambda below: 0).metadata
+        store.boot(defaults)
+        self.synced.clear()
         return store
 
 
 def test_an_empty_node_gets_rabbitmqs_vhost_exchanges_and_user() -> None:
-    state = MemoryLog().reopen().state
+    state = CountingLog().reopen().state
     found = {(e.name, e.kind, e.durable, e.auto_delete, e.internal) for e in state.exchanges.values()}
     assert found == {
         ("", "direct", True, False, False),
@@ -59,7 +62,7 @@ def test_an_empty_node_gets_rabbitmqs_vhost_exchanges_and_user() -> None:
 
 
 def test_a_node_that_has_users_gets_no_default_user_back() -> None:
-    log = MemoryLog()
+    log = CountingLog()
     store = log.reopen()
     store.write(c.PutUser(r.User("admin")))
     store.write(c.DeleteUser("guest"))
@@ -67,7 +70,7 @@ def test_a_node_that_has_users_gets_no_default_user_back() -> None:
 
 
 def test_durable_things_survive_a_restart_and_others_do_not() -> None:
-    log = MemoryLog()
+    log = CountingLog()
     store = log.reopen()
     store.write(c.PutQueue(r.Queue("/", "durable")))
     store.write(c.PutQueue(r.Queue("/", "transient", durable=False)))
@@ -83,30 +86,25 @@ def test_durable_things_survive_a_restart_and_others_do_not() -> None:
     assert log.reopen().state.snapshot() == state.snapshot()
 
 
-def test_a_command_that_changes_nothing_is_not_logged_but_done() -> None:
-    log = MemoryLog()
-    store = log.reopen()
-    done: list[str] = []
-    assert store.write(c.DeleteQueue("/", "none"), lambda: done.append("done")) == []
-    assert done == ["done"]
-    assert log.entries == []
-
-
 def test_only_what_outlives_a_restart_is_forced_to_disk() -> None:
-    log = MemoryLog()
+    log = CountingLog()
     store = log.reopen()
     store.write(c.PutQueue(r.Queue("/", "transient", durable=False)))
     store.write(c.PutBinding(r.Binding("/", "amq.topic", "queue", "transient", "k")))
     store.write(c.DeleteQueue("/", "transient"))
     store.write(c.PutQueue(r.Queue("/", "durable")))
     store.write(c.PutBinding(r.Binding("/", "amq.topic", "queue", "durable", "k")))
+    store.write(c.DeleteBinding("/", "amq.topic", "queue", "durable", "k"))
+    store.write(c.DeleteQueue("/", "durable"))
     store.write(c.DeleteQueue("/", "durable"))
     store.write(c.PutQueue(r.Queue("/", "later")), sync=False)
-    assert log.synced == [False, False, False, True, True, True, False]
+    store.write(c.PutExchange(r.Exchange("/", "gone", "fanout", durable=False)))
+    store.write(c.DeleteExchange("/", "gone"))
+    assert log.synced == [False, False, False, True, True, True, True, False, False, False, False]
 
 
 def test_a_listener_that_writes_hears_of_it_after_what_it_is_hearing() -> None:
-    store = MemoryLog().reopen()
+    store = CountingLog().reopen()
     heard: list[str] = []
 
     def mirror_queue(change: Change) -> None:
@@ -118,23 +116,209 @@ def test_a_listener_that_writes_hears_of_it_after_what_it_is_hearing() -> None:
     store.listeners.append(mirror_queue)
     store.write(c.PutQueue(r.Queue("/", "first")), lambda: heard.append("first done"))
     assert heard == ["first", "written", "first done", "second", "second done"]
+    assert [queue.queue_id for queue in store.state.queues.values()] == [1, 2]
+
+
+def test_observers_hear_who_wanted_it_and_the_broker_answers_for_its_listeners() -> None:
+    store = CountingLog().reopen()
+    heard: list[tuple[str, str, bool]] = []
+
+    def mirror_queue(change: Change) -> None:
+        if isinstance(change.record, r.Queue) and change.record.name == "first":
+            store.write(c.PutQueue(r.Queue("/", "second")))
+
+    def observe(written: Written) -> None:
+        assert isinstance(written.command, c.PutQueue)
+        heard.append((written.command.record.name, written.actor, written.here))
+
+    store.listeners.append(mirror_queue)
+    store.observers.append(observe)
+    with store.acting_as("anna"):
+        store.write(c.PutQueue(r.Queue("/", "first")), lambda: store.write(c.PutQueue(r.Queue("/", "third"))))
+    store.write(c.PutQueue(r.Queue("/", "fourth")))
+    assert heard == [
+        ("first", "anna", True),
+        ("second", INTERNAL_USER, True),
+        ("third", "anna", True),
+        ("fourth", INTERNAL_USER, True),
+    ]
+
+
+def test_a_failing_listener_keeps_nobody_else_from_hearing_and_nothing_is_called_done() -> None:
+    store = CountingLog().reopen()
+    heard: list[str] = []
+
+    def fail(change: Change) -> None:
+        heard.append("first")
+        raise LookupError("a bug")
+
+    store.listeners += [fail, lambda change: heard.append("second")]
+    with pytest.raises(LookupError, match="a bug"):
+        store.write(c.PutQueue(r.Queue("/", "q")), lambda: heard.append("done"))
+    assert heard == ["first", "second"]
+    store.listeners.remove(fail)
+    store.write(c.PutQueue(r.Queue("/", "p")), lambda: heard.append("done"))
+    assert heard == ["first", "second", "second", "done"]
+    assert set(store.state.queues) == {("/", "q"), ("/", "p")}
 
 
 def test_a_log_past_its_limit_becomes_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "LOG_BYTES_MAX", 1000)
-    log = MemoryLog()
+    monkeypatch.setattr(member_module, "LOG_BYTES_MAX", 1000)
+    log = CountingLog()
     store = log.reopen()
     for number in range(200):
         store.write(c.PutQueue(r.Queue("/", f"q{number}")))
-        assert sum(map(len, log.entries)) <= max(1000, len(log.blob or b""))
-    assert 2 < log.snapshots < 20
+        assert sum(entry.size_bytes for entry in log.entries) < 5 * max(1000, len(log.snapshot().state))
+    assert 2 < log.snapshots < 30
     assert len(log.reopen().state.queues) == 200
 
 
 def test_a_name_that_is_not_text_survives() -> None:
-    log = MemoryLog()
+    log = CountingLog()
     name = b"\xff\xc3(".decode("utf-8", "surrogateescape")
-    log.reopen().write(c.PutQueue(r.Queue("/", name, arguments=b"\xff\x00")))
+    store = log.reopen()
+    with store.acting_as(name):
+        store.write(c.PutQueue(r.Queue("/", name, arguments=b"\xff\x00")))
     for _ in range(2):
         queue = log.reopen().state.queues["/", name]
         assert queue.arguments == b"\xff\x00"
+
+
+class SlowGroup:
+    """A group of several nodes: what is proposed comes back when the test says so."""
+
+    alone = False
+
+    def __init__(self, room: int = 1000) -> None:
+        self.room = room
+        self.proposed_entries: list[bytes] = []
+        self.wakes = 0
+
+    def propose(self, entry: bytes, sync: bool) -> int | None:
+        assert sync, "in a cluster everything is forced to disk"
+        if len(self.proposed_entries) >= self.room:
+            return None
+        self.proposed_entries.append(entry)
+        return len(self.proposed_entries) - 1
+
+    def proposed(self) -> None:
+        self.wakes += 1
+
+
+def slow_store(room: int = 1000) -> tuple[MetadataStore, SlowGroup]:
+    state, group = State(), SlowGroup(room)
+    state.apply(c.PutVhost(r.Vhost("/")))
+    return MetadataStore(state, group), group
+
+
+def queues(*names: str) -> Iterator[c.PutQueue]:
+    for name in names:
+        yield c.PutQueue(r.Queue("/", name))
+
+
+def test_in_a_cluster_done_comes_when_the_command_comes_back() -> None:
+    store, group = slow_store()
+    heard: list[str] = []
+    for command in queues("a", "b"):
+        store.write(command, lambda name=command.record.name: heard.append(name))
+    store.written(store.last_written, lambda: heard.append("all"))
+    assert (heard, store.unsettled, store.state.queues) == ([], 2, {})
+    store.apply(group.proposed_entries[0], 0)
+    assert heard == ["a"]
+    store.apply(group.proposed_entries[1], 1)
+    assert heard == ["a", "b", "all"]
+    assert [queue.queue_id for queue in store.state.queues.values()] == [1, 2]
+    store.written(store.last_written, lambda: heard.append("at once"))
+    assert heard[-1] == "at once"
+
+
+def test_another_nodes_command_is_applied_but_is_not_our_event() -> None:
+    ours, group = slow_store()
+    theirs, _ = slow_store()
+    heard: list[tuple[str, bool]] = []
+    theirs.observers.append(lambda written: heard.append((written.actor, written.here)))
+    with ours.acting_as("anna"):
+        ours.write(next(queues("q")))
+    theirs.apply(group.proposed_entries[0], None)
+    assert ("/", "q") in theirs.state.queues
+    assert heard == [("anna", False)]
+
+
+def test_what_the_group_does_not_take_waits_in_order() -> None:
+    store, group = slow_store(room=2)
+    done: list[str] = []
+    for command in queues(*"abcde"):
+        store.write(command, lambda name=command.record.name: done.append(name))
+    assert len(group.proposed_entries) == 2
+    assert store.unsettled == 5
+    group.room = 4
+    store.proceed()
+    assert len(group.proposed_entries) == 4
+    group.room = 5
+    store.proceed()
+    for number, entry in enumerate(group.proposed_entries):
+        store.apply(entry, number)
+    assert done == list("abcde")
+    assert not store.unsettled
+
+
+def test_too_much_that_waits_is_refused_but_the_brokers_own_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "WAITING_MAX", 3)
+    store, _ = slow_store(room=0)
+    with store.acting_as("anna"):
+        for command in queues("a", "b", "c"):
+            store.write(command)
+        with pytest.raises(ResourceError, match="waiting"):
+            store.write(c.DeleteQueue("/", "a"))
+    store.write(c.DeleteQueue("/", "a"))
+    assert store.unsettled == 4
+
+
+def test_a_command_that_is_too_large_is_refused() -> None:
+    store, group = slow_store()
+    with pytest.raises(ValueError, match="too large"):
+        store.write(c.PutGlobalParameter(r.GlobalParameter("big", "x" * (5 << 20))))
+    assert not group.proposed_entries
+
+
+def test_what_cannot_be_read_is_fatal() -> None:
+    store, _ = slow_store()
+    with pytest.raises(Unreadable):
+        store.apply(b"\x92\xa4anna\xc4\x01x", None)
+
+
+def test_a_snapshot_settles_what_is_in_it() -> None:
+    store, group = slow_store()
+    heard: list[str] = []
+    for command in queues("a", "b"):
+        store.write(command, lambda name=command.record.name: heard.append(name))
+    store.written(1, lambda: heard.append("first mark"))
+    other, _ = slow_store()
+    other.apply(group.proposed_entries[0], None)
+    store.restore(other.state.snapshot(), [0])
+    assert heard == ["a", "first mark"]
+    assert set(store.state.queues) == {("/", "a")}
+
+
+def test_what_is_written_together_costs_one_sync_and_is_applied_in_order() -> None:
+    log = CountingLog()
+    store = log.reopen()
+    done: list[str] = []
+    with store.together():
+        for command in queues(*"abc"):
+            store.write(command, lambda name=command.record.name: done.append(name))
+        assert not done
+    assert log.synced == [True]
+    assert done == list("abc")
+    assert [queue.queue_id for queue in store.state.queues.values()] == [1, 2, 3]
+
+
+def test_more_than_the_group_takes_at_once_can_be_written_together() -> None:
+    log = CountingLog()
+    store = log.reopen()
+    with store.together():
+        for number in range(3000):
+            store.write(c.PutQueue(r.Queue("/", f"q{number}")))
+    assert len(store.state.queues) == 3000
+    assert sorted(store.state.queue_keys) == list(range(1, 3001))
+    assert len(log.synced) < 10

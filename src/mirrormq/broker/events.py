@@ -101,8 +101,8 @@ class Events:
     # -- metadata and alarms --------------------------------------------------------------------
 
     def observe(self, written: Written) -> None:
-        """A metadata command was carried out."""
-        if self.heard:
+        """A metadata command was carried out; the node that it was written on tells of it."""
+        if written.here and self.heard:
             for name, facts in events_of(self._broker, written):
                 self._emit(name, facts)
         lost, self._lost = self._lost, []

@@ -51,7 +51,7 @@ _PLACES_OF_A_VHOST: dict[type, int] = {
 
 def events_of(broker: Broker, written: Written) -> Iterator[Event]:
     """Everything that a command made happen."""
-    command, changes, actor = written
+    command, changes, actor, _ = written
     if isinstance(command, Rights):
         yield from _rights(broker, command, actor)
         return

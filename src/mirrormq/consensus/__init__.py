@@ -10,7 +10,7 @@ from mirrormq.consensus.messages import (
     Message,
     Snapshot,
 )
-from mirrormq.consensus.quorum import Majority, QuorumRule, Reachable
+from mirrormq.consensus.quorum import Automatic, Majority, QuorumRule, Reachable, SeesOneOf
 from mirrormq.consensus.raft import Consensus
 from mirrormq.consensus.ready import Forked, Ready
 from mirrormq.consensus.settings import Settings
@@ -18,6 +18,7 @@ from mirrormq.consensus.state import Role
 from mirrormq.consensus.storage import MemoryLog, Storage, Stored, decode_message, encode_message, founded
 
 __all__ = [
+    "Automatic",
     "Busy",
     "ChangePending",
     "Committed",
@@ -37,6 +38,7 @@ __all__ = [
     "Ready",
     "Role",
     "Run",
+    "SeesOneOf",
     "Settings",
     "Snapshot",
     "Storage",

@@ -35,14 +35,21 @@ class Elections:
             self.stand()
 
     def hurry(self) -> None:
-        """The failure detector says that the leader is gone: only the random part of the wait is left."""
-        self._state.leader = None
-        self.silence = max(self.silence, self._state.settings.election_ticks)
+        """The failure detector says that there is no leader: the first of those who are left stands at once,
+        the others one after another, in case it cannot win. Later attempts are at random again."""
+        state = self._state
+        state.leader = None
+        if state.name not in state.voters:
+            return
+        place = sorted(state.present).index(state.name)
+        self.silence, self._patience = 0, place * state.settings.stagger_ticks
+        if not place:
+            self.stand()
 
     def stand(self) -> None:
         """Ask first whether an election could be won."""
         state = self._state
-        if state.name not in state.voters or state.leading:
+        if state.name not in state.voters or state.leading or not state.may_go_on:
             return self.rest()
         state.role, state.leader = Role.PRECANDIDATE, None
         self._begin({state.name})

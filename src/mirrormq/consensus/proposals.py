@@ -4,6 +4,10 @@ The origin keeps a proposal until it sees it applied, and sends it to every new 
 leaders may write it. Every node therefore keeps, as part of the replicated state, which numbers of
 each origin were applied, and skips what comes again. The table stays small because each proposal says
 below which number its origin is done, and an origin never runs further ahead of that than its window.
+
+Proposals of one origin are written in the order of their numbers, also when some of them got lost on
+their way: a leader takes one only if it has the one before. (One that was withdrawn in between makes the
+later ones wait until all before it are settled.)
 """
 
 from __future__ import annotations
@@ -124,16 +128,21 @@ class Proposals:
         return self._state.log.applied, self._state.log.last
 
     def forwarded(self, sender: str, message: Forward) -> None:
-        """Write another node's proposal, if we lead. Otherwise it will try again."""
+        """Write another node's proposal, if we lead and have the one before it. Otherwise it tries again."""
         state = self._state
-        if state.leading and not state.replication.handing_over and sender in state.log.members.everyone:
+        if not state.leading or state.replication.handing_over or sender not in state.log.members.everyone:
+            return
+        if message.number == message.oldest or self._knows(sender, message.number - 1):
             self._write(Command(sender, message.number, message.oldest, message.data))
 
+    def _knows(self, origin: str, number: int) -> bool:
+        return (origin, number) in self._written or self.applied.has(origin, number)
+
     def _write(self, command: Command) -> None:
-        key = (command.origin, command.number)
-        if key in self._written or self.applied.has(*key) or self._state.replication.handing_over:
+        known = self._knows(command.origin, command.number)
+        if known or self._state.replication.handing_over:
             return
-        self._written.add(key)
+        self._written.add((command.origin, command.number))
         self._state.log.write(self._state.term, self._state.run.branch, command)
 
     def apply(self, entries: list[Entry]) -> list[Committed]:

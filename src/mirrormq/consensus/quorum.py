@@ -14,11 +14,17 @@ from typing import Protocol
 
 Names = frozenset[str]
 
+PAIR = 2
+"""So many nodes have no majority that can lose one."""
+
 
 class QuorumRule(Protocol):
     """Names the electorate, given the voters, who can be reached (and is not forked), and who asks."""
 
     def electorate(self, voters: Names, reachable: Names, me: str) -> Names: ...
+
+    def may_go_on(self, voters: Names, reachable: Names, me: str) -> bool:
+        """Whether this node may stand, or stay leader, at all."""
 
 
 class Majority:
@@ -27,6 +33,9 @@ class Majority:
     def electorate(self, voters: Names, reachable: Names, me: str) -> Names:
         return voters
 
+    def may_go_on(self, voters: Names, reachable: Names, me: str) -> bool:
+        return True
+
 
 class Reachable:
     """All voters if a majority of them can be reached, else those who can: ignore, autoheal."""
@@ -34,6 +43,26 @@ class Reachable:
     def electorate(self, voters: Names, reachable: Names, me: str) -> Names:
         present = voters & (reachable | {me})
         return voters if is_quorum(present, voters) else present
+
+    def may_go_on(self, voters: Names, reachable: Names, me: str) -> bool:
+        return True
+
+
+class Automatic(Reachable):
+    """A majority where there can be one without everybody, the reachable ones of two: auto."""
+
+    def electorate(self, voters: Names, reachable: Names, me: str) -> Names:
+        return voters if len(voters) > PAIR else super().electorate(voters, reachable, me)
+
+
+class SeesOneOf(Reachable):
+    """Whoever sees one of the nodes listed, or is one of them: pause_if_all_down."""
+
+    def __init__(self, listed: Names) -> None:
+        self._listed = listed
+
+    def may_go_on(self, voters: Names, reachable: Names, me: str) -> bool:
+        return bool(self._listed & (reachable | {me}))
 
 
 def is_quorum(agreeing: Collection[str], electorate: Names) -> bool:

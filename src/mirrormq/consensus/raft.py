@@ -234,10 +234,10 @@ class Consensus:
     def set_reachable(self, names: frozenset[str]) -> None:
         """What the failure detector thinks now."""
         state = self.state
-        state.reachable = names
+        before, state.reachable = state.reachable, names
         if state.leading:
-            state.replication.presence_changed()
-        elif state.leader is not None and state.leader not in names:
+            state.replication.presence_changed(names - (before or frozenset()))
+        elif state.leader is None or state.leader not in names:
             state.elections.hurry()
 
     def set_rule(self, rule: QuorumRule) -> None:

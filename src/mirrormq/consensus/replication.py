@@ -90,18 +90,25 @@ class Replication:
         heard = {peer for peer, progress in self.followers.items() if progress.active} | {state.name}
         for progress in self.followers.values():
             progress.active = False
-        if not is_quorum(heard, self.electorate):
+        if not is_quorum(heard, self.electorate) or not state.may_go_on:
             state.follow(state.term, None)
         elif self.partial and is_quorum(heard & state.present, state.voters):
             state.elections.campaign()
 
-    def presence_changed(self) -> None:
-        """The failure detector spoke: do not wait for the next check."""
+    def presence_changed(self, back: frozenset[str]) -> None:
+        """The failure detector spoke: do not wait for the next check. Those who are back have lost what
+        was on its way to them."""
         state = self._state
-        if not is_quorum(state.present, self.electorate):
-            smaller = state.rule.electorate(state.voters, state.present, state.name)
-            if is_quorum(state.present, smaller):
-                state.elections.campaign()
+        if not state.may_go_on:
+            return state.follow(state.term, None)
+        if is_quorum(state.present, self.electorate):
+            for peer in back & self.followers.keys():
+                self.followers[peer].probe(max(self.followers[peer].match, 0) + 1)
+            return None
+        smaller = state.rule.electorate(state.voters, state.present, state.name)
+        if is_quorum(state.present, smaller):
+            return state.elections.campaign()
+        return state.follow(state.term, None)
 
     def hand_over(self, to: str) -> None:
         """Let `to` lead as soon as it has everything."""

@@ -26,6 +26,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_ticks: int = 1
     """Ticks between two signs of life of a leader."""
 
+    stagger_ticks: int = 5
+    """When the failure detector says that a leader is gone, candidates stand one after another at this
+    distance, by name: two round trips and as many syncs, so that the first one is elected before the
+    second has to try."""
+
     append_bytes_max: int = 256 * 1024
     """Entries in one message (a single larger entry still goes): a few milliseconds of a 1 Gbit/s link."""
 

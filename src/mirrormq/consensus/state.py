@@ -91,6 +91,11 @@ class State:
         return (reachable - self.forks.known.keys()) | ({self.name} & self.voters)
 
     @property
+    def may_go_on(self) -> bool:
+        """Does the rule let this node be one of those who decide?"""
+        return self.rule.may_go_on(self.voters, self.present, self.name)
+
+    @property
     def run(self) -> Run:
         return self.log.last_run
 

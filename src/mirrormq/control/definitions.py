@@ -131,8 +131,9 @@ def import_definitions(metadata: MetadataStore, document: Any, node_name: str) -
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ControlError(f"The definitions cannot be used: {_words(error)}.", EXIT_DATA) from None
-    for command in wanted:
-        metadata.write(command)
+    with metadata.together():
+        for command in wanted:
+            metadata.write(command)
 
 
 def _words(error: Exception) -> str:

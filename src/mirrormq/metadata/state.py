@@ -117,6 +117,10 @@ class State:
     def apply(self, command: c.Command) -> list[Change]:
         """Carry out one command; says what changed, in order."""
         _APPLY[type(command)](self, command)
+        return self.take_changes()
+
+    def take_changes(self) -> list[Change]:
+        """What `store` and `remove` have changed since this was last asked."""
         changes, self._changes = self._changes, []
         if changes:
             self.version += 1

@@ -1,40 +1,53 @@
-"""The metadata store: the state, the log that makes it last, and those who follow its changes.
+"""The metadata store: the state, the way its changes are agreed upon, and those who follow them.
 
-`write` applies a command, logs it, tells the listeners and then calls `done`. Today all of that has
-happened when `write` returns; when the log is replicated, `done` comes later. Callers that wait for
-`done` are right in both worlds.
+`write` proposes a command to the *group*, the nodes that apply the same commands in the same order. When the
+command comes back it is applied here, as on every other node; listeners are told what changed, and
+then the one who wrote it hears `done`. In a group of one all of that has happened when `write` returns;
+among several nodes it takes a while. Callers that wait for `done`, or with `written` for all they have
+written, are right in both worlds.
 
-Commands do not say whose they are: that is nothing to apply or keep, only to tell. Whoever acts for
-somebody writes under `acting_as`; any other write is the broker's own, and so is what a listener writes.
+What is promised of order: the commands that one node writes are applied in the order in which it wrote
+them; listeners and observers are told of one command after the other. A listener may write too: that
+comes after what it is being told of.
 
-What failed to be logged must not be lived with: an exception from the log leaves the state ahead
-of the disk, and the node that sees one stops.
+Commands do not say whose they are: that is nothing to apply, only to tell. Whoever acts for somebody
+writes under `acting_as`; any other write is the broker's own, and so is what a listener writes.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from mirrormq.metadata import commands
+from mirrormq.errors import DamageError, ResourceError
+from mirrormq.metadata import commands, encoding, restoring
 from mirrormq.metadata.changes import Change
 from mirrormq.metadata.commands import Command
 from mirrormq.metadata.defaults import DEFAULT_VHOST, DEFAULT_VHOST_DESCRIPTION
-from mirrormq.metadata.records import Binding, Exchange, Permission, Queue, User, Vhost
+from mirrormq.metadata.lasting import outlives_restart
+from mirrormq.metadata.records import Permission, User, Vhost
 from mirrormq.metadata.state import State
 
-LOG_BYTES_MAX = 4 * 1024 * 1024
-"""The log is replaced by a snapshot when its entries outweigh both this and the last snapshot:
-about 40,000 declarations, which replay in well under a second."""
+COMMAND_BYTES_MAX = 4 * 1024 * 1024
+"""One command as a log entry: far more than a queue with the largest arguments that fit into a frame, and
+half of what the group takes as one proposal."""
+
+WAITING_MAX = 100_000
+"""Writes of clients and operators that wait for the group to take them, while it has no leader or enough
+to do. Each connection waits for its own, so it takes an import of definitions to get here."""
 
 ALL_NAMES = ".*"
 
 INTERNAL_USER = "rmq-internal"
 """The name that RabbitMQ gives to the broker where it tells who did something."""
+
+
+class Unreadable(DamageError):
+    """Something was agreed upon that this node cannot apply: it stops rather than differ from the rest."""
 
 
 class Written(NamedTuple):
@@ -43,20 +56,43 @@ class Written(NamedTuple):
     command: Command
     changes: list[Change]
     actor: str
+    here: bool = True
+    """Was it written on this node? Only there it is anybody's event."""
 
 
-class Log(Protocol):
-    """Keeps entries, and one snapshot in place of the entries before it."""
+class Group(Protocol):
+    """This node's way to all the nodes that share the metadata."""
 
-    def append(self, entry: bytes, sync: bool) -> None:
-        """Add an entry; with `sync` it is on disk on return."""
+    @property
+    def alone(self) -> bool:
+        """Nobody else is in it: what is proposed is applied when `proposed` returns."""
 
-    def snapshot(self, blob: bytes) -> None:
-        """From now on, recovery starts from this and the entries that follow."""
+    def propose(self, entry: bytes, sync: bool) -> int | None:
+        """Take an entry; `MetadataStore.apply` gets the number given here back with it, if it was proposed
+        by this node. None: not now, and `MetadataStore.proceed` is called when it may be tried again.
+        Without `sync` a group of one need not force it to disk."""
+
+    def proposed(self) -> None:
+        """That was all for now."""
+
+
+class _Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A command on its way, with the one who wants it."""
+
+    actor: str
+    command: bytes
+
+
+class _Write(msgspec.Struct):
+    number: int
+    command: Command
+    actor: str
+    done: Callable[[], None] | None
+    sync: bool
 
 
 class Defaults(msgspec.Struct, frozen=True):
-    """What an empty node starts with. The user's hash comes from auth.passwords."""
+    """What an empty cluster starts with. The user's hash comes from auth.passwords."""
 
     user: User | None
     vhost: str = DEFAULT_VHOST
@@ -68,7 +104,7 @@ class Defaults(msgspec.Struct, frozen=True):
 class MetadataStore:
     """Reads go to `state`; writes go through `write`."""
 
-    def __init__(self, state: State, log: Log) -> None:
+    def __init__(self, state: State, group: Group) -> None:
         self.state = state
         self.listeners: list[Callable[[Change], None]] = []
         """Told of each change: those who keep live objects in step."""
@@ -76,31 +112,50 @@ class MetadataStore:
         """Told of each command once the listeners are in step with it."""
         self.telling: Written | None = None
         """What listeners and observers are being told of."""
-        self._log = log
-        self._log_bytes = 0
-        self._snapshot_bytes = 0
+        self.last_written = 0
+        """The number of this node's last write: a mark for `written`."""
+        self._group = group
         self._actor = INTERNAL_USER
-        self._untold: deque[tuple[Written, Callable[[], None] | None]] = deque()
+        self._telling_listeners = False
+        self._attentive = False
+        """Somebody is being told something: what they write waits."""
+        self._proceeding = False
+        self._collecting = 0
+        self._waiting: deque[_Write] = deque()
+        self._under_way: dict[int, _Write] = {}
+        """What the group has taken, by its number for it."""
+        self._marks: list[tuple[int, Callable[[], None]]] = []
 
-    def write(
-        self, command: Command, done: Callable[[], None] | None = None, sync: bool = True
-    ) -> list[Change]:
-        """Change the metadata; returns what changed.
+    # -- writing --------------------------------------------------------------------------------
 
-        A listener may write too: its changes are told after those it is being told of. Nothing is
-        forced to disk for changes that a restart would undo anyway.
-        """
-        before = self.state.next_queue_id
-        command = self._numbered(command)
-        changes = self.state.apply(command)
-        if changes or self.state.next_queue_id != before:
-            self._append(commands.encode(command), sync and any(map(self._outlives_restart, changes)))
-        if self.telling is not None:
-            self._untold.append((Written(command, changes, INTERNAL_USER), done))
+    def write(self, command: Command, done: Callable[[], None] | None = None, sync: bool = True) -> None:
+        """Change the metadata. Nothing is forced to disk for changes that a restart would undo anyway."""
+        actor = INTERNAL_USER if self._telling_listeners else self._actor
+        if actor != INTERNAL_USER and len(self._waiting) >= WAITING_MAX:
+            raise ResourceError("too many changes of metadata are waiting for the cluster")
+        if len(commands.encode(command)) > COMMAND_BYTES_MAX:
+            raise ValueError("it is too large to be kept as metadata")
+        self.last_written += 1
+        self._waiting.append(_Write(self.last_written, command, actor, done, sync))
+        self.proceed()
+
+    def written(self, mark: int, callback: Callable[[], None]) -> None:
+        """Call back when all that this node wrote up to a mark (`last_written`) is applied here."""
+        if self._settled >= mark:
+            callback()
         else:
-            self._untold.append((Written(command, changes, self._actor), done))
-            self._tell()
-        return changes
+            self._marks.append((mark, callback))
+
+    @property
+    def unsettled(self) -> int:
+        """How many of this node's writes are not applied yet."""
+        return len(self._under_way) + len(self._waiting)
+
+    @property
+    def _settled(self) -> int:
+        """The last of our writes that is applied, and with it all before; the group keeps our order."""
+        oldest = next(iter(self._under_way.values()), self._waiting[0] if self._waiting else None)
+        return self.last_written if oldest is None else oldest.number - 1
 
     @contextmanager
     def acting_as(self, actor: str) -> Iterator[None]:
@@ -111,9 +166,46 @@ class MetadataStore:
         finally:
             self._actor = before
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is written meanwhile is handed over at the end, with as few syncs as possible. A node on its
+        own that crashes has all of it or nothing, as long as the group takes it at once."""
+        self._collecting += 1
+        try:
+            yield
+        finally:
+            self._collecting -= 1
+            self.proceed()
+
+    def proceed(self) -> None:
+        """Hand over what waits, as far as the group takes it."""
+        if self._proceeding or self._attentive or self._collecting:
+            return
+        self._proceeding = True
+        try:
+            while self._waiting and self._hand_over(self._waiting[0]):
+                while self._waiting and self._hand_over(self._waiting[0]):
+                    pass
+                self._group.proposed()
+        finally:
+            self._proceeding = False
+
+    def _hand_over(self, write: _Write) -> bool:
+        sync = True
+        if self._group.alone:
+            write.command = self._numbered(write.command)
+            sync = write.sync and outlives_restart(self.state, write.command)
+        entry = encoding.encode(_Entry(write.actor, commands.encode(write.command)))
+        number = self._group.propose(entry, sync)
+        if number is None:
+            return False
+        self._under_way[number] = write
+        self._waiting.popleft()
+        return True
+
     def _numbered(self, command: Command) -> Command:
-        """Log a queue with its id: if an older entry is ever lost, the queues behind it must not be taken
-        for one another."""
+        """Log a queue with its id, where nobody else can give it meanwhile: if an older entry is ever lost,
+        the queues behind it must not be taken for one another."""
         if not isinstance(command, commands.PutQueue) or command.record.queue_id:
             return command
         before = self.state.queues.get(command.record.key)
@@ -121,75 +213,102 @@ class MetadataStore:
         record = msgspec.structs.replace(command.record, queue_id=given)
         return msgspec.structs.replace(command, record=record)
 
-    def boot(self, entries: Iterable[bytes], defaults: Defaults) -> None:
-        """Replay the log, drop what does not survive a restart, make the defaults if all is empty.
-
-        Listeners hear nothing of it: they build themselves from the state that results.
-        """
-        replayed = 0
-        for entry in entries:
-            self.state.apply(commands.decode(entry))
-            replayed += 1
-        dropped = self.state.apply(commands.DropTransient())
-        created = [self.state.apply(command) for command in self._birth(defaults)]
-        if replayed or dropped or created:
-            self._take_snapshot()
-
-    def _birth(self, defaults: Defaults) -> list[Command]:
+    def boot(self, defaults: Defaults) -> None:
+        """What the first node of a cluster does when it starts: nothing is left of what does not survive a
+        restart, and a state without vhosts and users gets the defaults."""
+        self.write(commands.DropTransient(), sync=False)
         if self.state.vhosts or self.state.users:
-            return []
-        vhost = Vhost(defaults.vhost, description=DEFAULT_VHOST_DESCRIPTION)
-        born: list[Command] = [commands.PutVhost(vhost)]
-        if defaults.user is not None:
-            born.append(commands.PutUser(defaults.user))
-            rights = (defaults.configure, defaults.write, defaults.read)
-            born.append(commands.PutPermission(Permission(defaults.user.name, defaults.vhost, *rights)))
-        return born
+            return
+        with self.together():
+            self.write(commands.PutVhost(Vhost(defaults.vhost, description=DEFAULT_VHOST_DESCRIPTION)))
+            if defaults.user is not None:
+                self.write(commands.PutUser(defaults.user))
+                rights = (defaults.configure, defaults.write, defaults.read)
+                self.write(commands.PutPermission(Permission(defaults.user.name, defaults.vhost, *rights)))
 
-    def _append(self, entry: bytes, sync: bool) -> None:
-        self._log.append(entry, sync)
-        self._log_bytes += len(entry)
-        if self._log_bytes > max(LOG_BYTES_MAX, self._snapshot_bytes):
-            self._take_snapshot()
+    # -- what the group tells ---------------------------------------------------------------------
 
-    def _take_snapshot(self) -> None:
-        blob = self.state.snapshot()
-        self._log.snapshot(blob)
-        self._log_bytes = 0
-        self._snapshot_bytes = len(blob)
+    def apply(self, entry: bytes, number: int | None) -> None:
+        """An entry is agreed upon. `number` is what `propose` gave it, None if another node proposed it.
 
-    def _tell(self) -> None:
+        All listeners hear of it even if one of them fails; the first failure is raised afterwards, and
+        whoever wrote the command is not told that all is well.
+        """
         try:
-            while self._untold:
-                self.telling, done = self._untold.popleft()
-                for change in self.telling.changes:
+            read = encoding.decode(entry, _decoder, _Entry)
+            command = commands.decode(read.command)
+        except msgspec.DecodeError as error:
+            raise Unreadable(f"this node cannot read what the cluster has agreed on: {error}") from None
+        write = None if number is None else self._under_way.pop(number, None)
+        changes = self.state.apply(command)
+        self._tell(Written(command, changes, read.actor, write is not None))
+        self._settle([] if write is None else [write])
+
+    def restore(self, blob: bytes, settled: list[int]) -> None:
+        """The whole state is replaced; `settled` are the numbers of our own proposals that are in it.
+
+        Listeners are led there change by change, each of them applied when they are told.
+        """
+        writes = [self._under_way.pop(number) for number in settled if number in self._under_way]
+        self._telling_listeners = True
+        try:
+            with self._attention() as attempt:
+                for change in restoring.changes_to(self.state, blob):
                     for listener in self.listeners:
-                        listener(change)
-                for observer in self.observers:
-                    observer(self.telling)
-                if done is not None:
-                    done()
+                        attempt(listener, change)
         finally:
-            self.telling = None
+            self._telling_listeners = False
+        self._settle(writes)
 
-    def _outlives_restart(self, change: Change) -> bool:
-        record = change.record
-        if isinstance(record, Queue):
-            return record.survives_restart
-        if isinstance(record, Exchange):
-            return record.durable
-        if isinstance(record, Binding):
-            return self._binding_outlives_restart(record)
-        return True
+    def forget(self) -> None:
+        """The node leaves its cluster: what waits to be written never will be."""
+        self._waiting.clear()
+        self._under_way.clear()
+        self._marks.clear()
 
-    def _binding_outlives_restart(self, binding: Binding) -> bool:
-        """An end that has just gone with the binding is judged by its own change."""
-        source = self.state.exchanges.get((binding.vhost, binding.source))
-        if source is not None and not source.durable:
-            return False
-        end = (binding.vhost, binding.destination)
-        if binding.destination_kind == "queue":
-            queue = self.state.queues.get(end)
-            return queue is not None and queue.survives_restart
-        exchange = self.state.exchanges.get(end)
-        return exchange is not None and exchange.durable
+    def _tell(self, written: Written) -> None:
+        self.telling, self._telling_listeners = written, True
+        try:
+            with self._attention() as attempt:
+                for change in written.changes:
+                    for listener in self.listeners:
+                        attempt(listener, change)
+                for observer in self.observers:
+                    attempt(observer, written)
+        finally:
+            self.telling, self._telling_listeners = None, False
+
+    def _settle(self, writes: list[_Write]) -> None:
+        """Tell those who waited."""
+        settled = self._settled
+        reached = [callback for mark, callback in self._marks if mark <= settled]
+        self._marks = [pair for pair in self._marks if pair[0] > settled]
+        with self._attention() as attempt:
+            for write in writes:
+                if write.done is not None:
+                    attempt(write.done)
+            for callback in reached:
+                attempt(callback)
+
+    @contextmanager
+    def _attention(self) -> Iterator[Callable[..., None]]:
+        """While others are told: nothing is handed over, and whoever fails does not keep the rest from
+        hearing. The first failure is raised at the end."""
+        failures: list[Exception] = []
+
+        def attempt(call: Callable[..., None], *arguments: object) -> None:
+            try:
+                call(*arguments)
+            except Exception as error:
+                failures.append(error)
+
+        self._attentive = True
+        try:
+            yield attempt
+        finally:
+            self._attentive = False
+        if failures:
+            raise failures[0]
+
+
+_decoder = msgspec.msgpack.Decoder(_Entry)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import os
 import signal
 import time
 from collections.abc import Sequence
@@ -21,22 +20,19 @@ from typing import Any
 import uvloop
 
 from mirrormq import limits
-from mirrormq.auth.passwords import DEFAULT_ALGORITHM, hash_password, salt_bytes
-from mirrormq.broker.events import EXCHANGE as EVENT_EXCHANGE
 from mirrormq.config.settings import Settings
 from mirrormq.control import definitions
 from mirrormq.control.node import AppState, LiveObjects
 from mirrormq.errors import ConfigurationError, DamageError
-from mirrormq.metadata import commands, records
-from mirrormq.metadata.store import Defaults, MetadataStore
+from mirrormq.metadata import commands
 from mirrormq.runtime import logs
 from mirrormq.runtime.application import Application
 from mirrormq.runtime.control_server import ControlServer
-from mirrormq.runtime.metadata_files import MetadataFiles
+from mirrormq.runtime.metadata_opening import open_member
 from mirrormq.runtime.status import status
+from mirrormq.storage.consensus_log import ConsensusLog
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.errors import JournalFailed
-from mirrormq.storage.metadata_log import MetadataLog
 from mirrormq.storage.recovery import Dropped
 
 
@@ -55,31 +51,10 @@ class Node:
         self._stopped = asyncio.Event()
         data = settings.data_directory
         data.mkdir(parents=True, exist_ok=True)
-        self._files = MetadataFiles(MetadataLog(LocalDisk(), str(data / "metadata")), self.die)
-        self.metadata = self._open_metadata()
+        self._files = ConsensusLog(LocalDisk(), str(data / "metadata"), self.die)
+        self.member = open_member(self._files, settings)
+        self.metadata = self.member.metadata
         self._control = ControlServer(self, self._after_request)
-
-    def _open_metadata(self) -> MetadataStore:
-        state, entries = self._files.open()
-        store = MetadataStore(state, self._files)
-        settings = self.settings
-        salt = os.urandom(salt_bytes())
-        user = None
-        if settings.default_user and not state.users:
-            user = records.User(
-                settings.default_user,
-                hash_password(settings.default_pass.encode(), salt),
-                DEFAULT_ALGORITHM,
-                list(settings.default_user_tags),
-            )
-        rights = settings.default_permissions
-        store.boot(
-            entries, Defaults(user, settings.default_vhost, rights.configure, rights.write, rights.read)
-        )
-        if settings.default_vhost in state.vhosts:
-            events = records.Exchange(settings.default_vhost, EVENT_EXCHANGE, "topic", True, False, True)
-            store.write(commands.PutExchange(events))
-        return store
 
     @property
     def lost_metadata(self) -> Sequence[Dropped]:

@@ -1,6 +1,6 @@
 """What a node remembers of its cluster's agreement: the `Storage` of `consensus`, in one small file.
 
-The file is a `MetadataLog`: its first entry is a snapshot, each further one a *batch*, what one `save` wrote.
+The file is a `EntryLog`: its first entry is a snapshot, each further one a *batch*, what one `save` wrote.
 A batch has one checksum, so it is there or not. A snapshot makes a new file, with what still counts of the
 old one behind it, and takes its name; so there is always one whole story.
 
@@ -26,8 +26,8 @@ from mirrormq.consensus.proposals import BOOT_SHIFT
 from mirrormq.errors import DamageError
 from mirrormq.storage import records
 from mirrormq.storage.disk import Disk
+from mirrormq.storage.entry_log import EntryLog
 from mirrormq.storage.errors import JournalFailed
-from mirrormq.storage.metadata_log import MetadataLog
 from mirrormq.storage.recovery import Dropped
 
 
@@ -47,7 +47,7 @@ class ConsensusLog:
     def __init__(
         self, disk: Disk, directory: str, failed: Callable[[JournalFailed], None] = lambda failure: None
     ) -> None:
-        self._log = MetadataLog(disk, directory)
+        self._log = EntryLog(disk, directory)
         self._failed = failed
         self._hard_state = HardState()
         self._lasting = HardState()

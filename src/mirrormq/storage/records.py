@@ -35,7 +35,7 @@ except ImportError:  # pragma: no cover - where the wheel is missing, new files 
     _crc32c = None
 
 MESSAGE, ACK, DELIVERED, ERASED, NEXT, ENTRY = 0xE1, 0xE2, 0xE3, 0xE4, 0xE5, 0xE6
-"""ENTRY is the one kind of the metadata log."""
+"""ENTRY is the one kind of an entry log."""
 
 DURABLE = 1
 """Flag of a message that recovery keeps; without it the record only pages memory out."""

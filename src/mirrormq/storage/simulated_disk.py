@@ -21,8 +21,8 @@ NameChange = tuple[str | None, str | None, "Content | None"]
 """(name that goes, name that comes, what it names)."""
 
 
-class SimulatedCrash(Exception):
-    """The machine stopped; call `SimulatedDisk.crash` and start again."""
+class SimulatedCrash(BaseException):
+    """The machine stopped, so nobody may go on; call `SimulatedDisk.crash` and start again."""
 
 
 class Content:

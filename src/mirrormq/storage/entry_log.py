@@ -1,7 +1,7 @@
-"""A small append-only log beside the journal: the node's metadata, one entry after another.
+"""A small append-only log beside the journal: entries of bytes, one after another.
 
-One file, with the journal's header and record format; a snapshot writes a new file and renames it
-over the old one, so there is always exactly one whole history. A torn tail is cut off on `open`;
+One file, with the journal's header and record format; replacing its entries writes a new file and renames
+it over the old one, so there is always exactly one whole history. A torn tail is cut off on `open`;
 a damaged entry in the middle is dropped and reported, and those behind it are kept. Whatever was
 dropped is still in a copy beside the log, for a person to look at.
 """
@@ -21,8 +21,8 @@ NAME = "metadata.log"
 COPY = "metadata.log.damaged"
 
 
-class MetadataLog:
-    """Entries since the last snapshot; the snapshot's own entries come first."""
+class EntryLog:
+    """Entries in their order, in a file of their own."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -36,7 +36,7 @@ class MetadataLog:
         self.dropped: list[Dropped] = []
         """What `open` could not use."""
         self.entries = 0
-        """Entries in the file; when there are many, it is time for a snapshot."""
+        """Entries in the file."""
 
     @property
     def size_bytes(self) -> int:

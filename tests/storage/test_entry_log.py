@@ -1,4 +1,4 @@
-"""The metadata log keeps whole histories only."""
+"""The entry log keeps whole histories only."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from mirrormq.errors import DamageError
 from mirrormq.storage.disk import LocalDisk
+from mirrormq.storage.entry_log import EntryLog
 from mirrormq.storage.errors import JournalFailed
-from mirrormq.storage.metadata_log import MetadataLog
 from mirrormq.storage.simulated_disk import SimulatedCrash
 from tests.storage.support import disk
 
@@ -21,13 +21,13 @@ def entry(number):
 
 
 def opened(on):
-    log = MetadataLog(on, DIRECTORY)
+    log = EntryLog(on, DIRECTORY)
     return log, log.open()
 
 
-def test_entries_come_back_in_order_with_the_snapshot_first(tmp_path):
+def test_entries_come_back_in_order_after_those_that_replaced_others(tmp_path):
     directory = str(tmp_path / "a" / "b")
-    log = MetadataLog(LocalDisk(), directory)
+    log = EntryLog(LocalDisk(), directory)
     assert log.open() == []
     for number in range(10):
         log.append(entry(number), sync=number % 2 == 0)
@@ -35,7 +35,7 @@ def test_entries_come_back_in_order_with_the_snapshot_first(tmp_path):
     log.append(b"", sync=True)
     log.append(b"later", sync=True)
     log.close()
-    again = MetadataLog(LocalDisk(), directory)
+    again = EntryLog(LocalDisk(), directory)
     assert again.open() == [b"state so far", b"", b"later"]
     assert again.entries == 3 and not again.dropped
 

@@ -1,0 +1,345 @@
+"""One node's part in its cluster: it agrees with the others on the metadata, joins, leaves, lets others in.
+
+Pure: `tick`, `up`, `down`, `receive` and `MetadataStore.write` come in; messages leave through `send`, what
+lasts through the `Storage`. Nothing happens behind the caller's back: after any of these, `wake` asks for
+`work`, which the runtime calls at the end of its turn, so that one write to disk serves a whole turn. A node
+on its own has nobody to wait for: there a write has happened when `MetadataStore.write` returns.
+
+**A node that starts** may have been away while others went on. Under a rule that lets a few go on without the
+rest, it must not begin a story of its own just because its links are not up yet. So until it has met
+a leader, it follows that rule only if nobody else ran when it last heard; otherwise it waits for a majority,
+or until the operator says `force`. RabbitMQ's nodes wait for the last one to stop in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mirrormq.cluster.doors import Doors, Send
+from mirrormq.cluster.member_events import (
+    ForkFound,
+    ForkHealed,
+    LeaderChanged,
+    MemberEvent,
+    MembersChanged,
+    Refused,
+)
+from mirrormq.cluster.messages import ClusterMessage, JoinRefused, JoinRequest, Raft
+from mirrormq.consensus import (
+    Busy,
+    Consensus,
+    Majority,
+    NotLeader,
+    QuorumRule,
+    Ready,
+    Role,
+    Settings,
+    Storage,
+    decode_message,
+    encode_message,
+)
+from mirrormq.consensus.messages import Chunk, Command
+from mirrormq.metadata import commands
+from mirrormq.metadata.state import State
+from mirrormq.metadata.store import MetadataStore, Unreadable
+
+TICK_MS = 25
+"""The pace at which `tick` is called: what a candidate may be late by, and cheap."""
+
+SETTINGS = Settings(election_ticks=120, heartbeat_ticks=8, stagger_ticks=3)
+"""A sign of life each 200 ms; a leader is missed after 3 s of silence, like any other peer by the failure
+detector. When a link goes down nobody waits that long: candidates then stand 75 ms after one another."""
+
+LOG_BYTES_MAX = 4 * 1024 * 1024
+"""The log is replaced by a snapshot when its entries outweigh both this and the last snapshot: about
+40,000 declarations, which replay in well under a second."""
+
+
+def _nowhere(peer: str, message: ClusterMessage, urgent: bool) -> None:
+    """A node without links."""
+
+
+class Member:
+    """A node of a cluster. Implements `metadata.store.Group`."""
+
+    def __init__(
+        self,
+        name: str,
+        storage: Storage,
+        rule: QuorumRule,
+        choose: Callable[[int], int],
+        send: Send = _nowhere,
+        wake: Callable[[], None] = lambda: None,
+        *,
+        address: str = "",
+        settings: Settings = SETTINGS,
+    ) -> None:
+        """`choose(n)` gives a number below n; `wake` asks for `work` soon."""
+        self.name = name
+        self.address = address
+        self.listeners: list[Callable[[MemberEvent], None]] = []
+        self._storage = storage
+        self._rule = rule
+        self._send = send
+        self._wake = wake
+        stored = storage.load()
+        self._log_bytes = 0
+        self._snapshot_bytes = len(stored.snapshot.state)
+        state = State.from_snapshot(stored.snapshot.state) if stored.snapshot.state else State()
+        self.consensus = Consensus(name, storage, Majority(), choose, settings)
+        self.metadata = MetadataStore(state, self)
+        self._linked: set[str] = set()
+        self._leader: str | None = None
+        self._introduced = False
+        """Has it met a leader in this life?"""
+        self._promise: tuple[int, str | None, int] | None = None
+        self._sync = False
+        self._taken = False
+        self._working = False
+        self._failure: Exception | None = None
+        self._events: list[MemberEvent] = []
+        self._doors = Doors(self, send)
+        if self.consensus.state.voters == {name}:
+            self.consensus.campaign()
+        self.work()
+        if not self._single:
+            self._presence_changed()
+
+    # -- questions ------------------------------------------------------------------------------
+
+    @property
+    def cluster_id(self) -> str:
+        """What this cluster was founded as; empty while the node belongs to none."""
+        return f"{self.consensus.cluster:016x}" if self.consensus.cluster else ""
+
+    @property
+    def joined(self) -> bool:
+        """Does this node belong to a cluster, as far as it knows?"""
+        return self.name in self.consensus.state.log.members.everyone
+
+    @property
+    def leader(self) -> str | None:
+        """Who leads; None: nothing can be decided, because no majority (or whoever counts) is in touch."""
+        return self.consensus.leader
+
+    @property
+    def leading(self) -> bool:
+        """Does this node lead?"""
+        return self.consensus.role is Role.LEADER
+
+    @property
+    def linked(self) -> frozenset[str]:
+        """The nodes that there is a link to."""
+        return frozenset(self._linked)
+
+    @property
+    def awaited(self) -> list[str]:
+        """Nodes that ran when this one last heard, and without which it does not begin."""
+        if self._introduced:
+            return []
+        nodes = self.metadata.state.nodes.values()
+        return sorted(node.name for node in nodes if node.running and node.name != self.name)
+
+    # -- what happens ---------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """`TICK_MS` have passed."""
+        self.consensus.tick()
+        self._doors.tick()
+        self._wake()
+
+    def up(self, peer: str, session: int = 0) -> None:
+        """There is a link to a node."""
+        self._linked.add(peer)
+        self._presence_changed()
+        if not self.joined:
+            self._doors.knock()
+
+    def down(self, peer: str, reason: str = "") -> None:
+        """The link to a node is gone."""
+        self._linked.discard(peer)
+        self._presence_changed()
+
+    def receive(self, peer: str, message: ClusterMessage) -> None:
+        """A message has come over a node's link."""
+        match message:
+            case Raft():
+                self._doors.heard()
+                self.consensus.step(peer, decode_message(message.data))
+            case JoinRequest():
+                self._doors.let_in(peer, message)
+            case JoinRefused():
+                if not self.joined:
+                    self._events.append(Refused(peer, message.reason))
+        self._wake()
+
+    def set_rule(self, rule: QuorumRule) -> None:
+        """The operator has changed the partition mode."""
+        self._rule = rule
+        if self._introduced:
+            self.consensus.set_rule(rule)
+
+    def force(self) -> None:
+        """The operator says that the nodes it waits for will not come back (`force_boot`)."""
+        self._introduce()
+        self._presence_changed()
+
+    def hand_over(self) -> None:
+        """If this node leads, let another one do it: before it stops, so that nobody has to miss it."""
+        if not self.leading:
+            return
+        voters = self.consensus.state.voters
+        heirs = sorted(name for name in voters & self._linked if name != self.name)
+        if heirs:
+            self.consensus.transfer_leadership(heirs[0])
+            self._wake()
+
+    def _presence_changed(self) -> None:
+        if not self.awaited:
+            self._introduce()
+        if self._introduced or self._linked:
+            self.consensus.set_reachable(frozenset(self._linked))
+        self._wake()
+
+    def _introduce(self) -> None:
+        if not self._introduced:
+            self._introduced = True
+            self.consensus.set_rule(self._rule)
+
+    def forget(self, name: str) -> None:
+        """Let a node be a member no more."""
+        self.metadata.write(commands.DeleteNode(name))
+
+    # -- proposals (the store's group) ----------------------------------------------------------
+
+    @property
+    def alone(self) -> bool:
+        """Is this node the whole cluster, with nothing on its way?"""
+        log = self.consensus.state.log
+        return self._single and self.leading and log.applied == log.last
+
+    @property
+    def _single(self) -> bool:
+        return self.consensus.state.log.members.everyone == (self.name,)
+
+    def propose(self, entry: bytes, sync: bool) -> int | None:
+        try:
+            number = self.consensus.propose(entry)
+        except (Busy, NotLeader):
+            return None
+        self._sync = self._sync or sync
+        self._taken = True
+        return number
+
+    def proposed(self) -> None:
+        if self._single:
+            self.work()
+        else:
+            self._wake()
+
+    # -- work -----------------------------------------------------------------------------------
+
+    def work(self) -> bool:
+        """Persist, send and apply what is to be; says whether anything was applied here.
+
+        A failure of the disk is final; one of those who follow the metadata is raised when all is done.
+        """
+        if self._working:
+            return False
+        if self._failure is not None:
+            raise self._failure
+        self._working = True
+        trouble: list[Exception] = []
+        version = self.metadata.state.version
+        try:
+            while True:
+                ready = self.consensus.ready()
+                if not ready.empty:
+                    self._carry_out(ready, trouble)
+                    continue
+                self.consensus.advance()
+                if not self._take_more():
+                    break
+            self._notice_leader()
+        finally:
+            self._working = False
+        self._tell(trouble)
+        if trouble:
+            raise trouble[0]
+        return version != self.metadata.state.version
+
+    def _take_more(self) -> bool:
+        """Let the store hand over what has waited for room."""
+        self._taken = False
+        self.metadata.proceed()
+        return self._taken
+
+    def _carry_out(self, ready: Ready, trouble: list[Exception]) -> None:
+        ready.must_sync = self._must_sync(ready)
+        try:
+            self._storage.save(ready)
+            for peer, message in ready.messages:
+                self._send(peer, Raft(encode_message(message)), urgent=not isinstance(message, Chunk))
+            self._apply(ready, trouble)
+        except BaseException as error:
+            self._failure = error if isinstance(error, Exception) else None
+            raise
+        self.consensus.advance()
+        if ready.members is not None:
+            self._events.append(MembersChanged(ready.members))
+        self._events += [ForkFound(fork) for fork in ready.forks]
+        self._events += [ForkHealed(peer) for peer in ready.healed]
+        self._compact_if_due()
+
+    def _apply(self, ready: Ready, trouble: list[Exception]) -> None:
+        if ready.restore:
+            assert ready.snapshot is not None
+            self._log_bytes, self._snapshot_bytes = 0, len(ready.snapshot.state)
+            _survive(trouble, self.metadata.restore, ready.snapshot.state, ready.settled)
+        for entry in ready.committed:
+            self._log_bytes += len(entry.data)
+            number = entry.number if entry.origin == self.name else None
+            _survive(trouble, self.metadata.apply, entry.data, number)
+
+    def _must_sync(self, ready: Ready) -> bool:
+        """A node on its own need not force to disk what a restart would undo anyway."""
+        wanted, self._sync = self._sync, False
+        hard_state = ready.hard_state
+        promise = self._promise
+        if hard_state is not None:
+            self._promise = (hard_state.term, hard_state.vote, hard_state.boots)
+        if not self._single or ready.restore or promise != self._promise:
+            return ready.must_sync
+        only_commands = all(isinstance(entry.payload, Command) for entry in ready.entries)
+        return ready.must_sync and (wanted or not only_commands)
+
+    def _compact_if_due(self) -> None:
+        if self._log_bytes > max(LOG_BYTES_MAX, self._snapshot_bytes):
+            blob = self.metadata.state.snapshot()
+            self.consensus.compact(self.consensus.applied_index, blob)
+            self._log_bytes, self._snapshot_bytes = 0, len(blob)
+
+    def _notice_leader(self) -> None:
+        if self.consensus.leader == self._leader:
+            return
+        self._leader = self.consensus.leader
+        if self._leader is not None:
+            self._introduce()
+        self._events.append(LeaderChanged(self._leader, self.consensus.term))
+
+    def _tell(self, trouble: list[Exception]) -> None:
+        events, self._events = self._events, []
+        for event in events:
+            for listener in self.listeners:
+                _survive(trouble, listener, event)
+
+
+def _survive(trouble: list[Exception], call: Callable[..., None], *arguments: object) -> None:
+    """Somebody's failure must not keep the node from doing its part; it is raised later. But a node that
+    cannot apply what was agreed on is none any more."""
+    try:
+        call(*arguments)
+    except Unreadable:
+        raise
+    except Exception as error:
+        trouble.append(error)

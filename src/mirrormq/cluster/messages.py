@@ -1,0 +1,28 @@
+"""What nodes say to each other over a link, beside what queues say."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Raft(msgspec.Struct, frozen=True, array_like=True, tag="raft"):
+    """A message of the agreement on metadata (`consensus.encode_message`)."""
+
+    data: bytes
+
+
+class JoinRequest(msgspec.Struct, frozen=True, array_like=True, tag="join"):
+    """From a node that belongs to no cluster: let me be a member of yours."""
+
+    name: str
+    address: str
+    """Where other nodes reach it: host:port."""
+
+
+class JoinRefused(msgspec.Struct, frozen=True, array_like=True, tag="join-refused"):
+    """No, and why."""
+
+    reason: str
+
+
+ClusterMessage = Raft | JoinRequest | JoinRefused
