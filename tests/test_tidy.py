@@ -49,8 +49,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "perf": {"wire"},
     "testing": {"config", "cli"},
     "chaos": {"wire", "perf", "history", "testing"},
-    "cli": {"wire", "config", "control", "runtime", "perf", "chaos", "testing"},
-    "spark": {"wire", "perf"},
+    "cli": {"wire", "config", "control", "runtime", "perf", "chaos", "testing", "spark"},
+    "history": set(),
+    "spark": {"wire", "perf", "history"},
 }  # fmt: skip
 """Package → the packages it may import when it runs. Imports for type checkers only are free."""
 

@@ -1,0 +1,223 @@
+"""Runs the transforms over one history and gathers the short tables that a report needs.
+
+What is gathered has a limit each; what is long (messages, ticks, inversions) stays in Spark and is kept
+on disk between uses, so the memory an audit takes does not grow with the history.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F  # noqa: N812
+
+from mirrormq.history import Kind
+from mirrormq.spark.audit import activity, latency, loss, masters, messages, order
+from mirrormq.spark.audit.findings import Findings, Row
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SLICES_MAX = 240
+"""Points of a plot: about one for every four pixels of its width."""
+
+SLICE_NS_MIN = 10 * activity.TICK_NS
+"""A rate over less than ten ticks is noise."""
+
+TABLE_ROWS_MAX = 50
+"""Rows of a table in the report; the totals count everything."""
+
+LANE_ROWS_MAX = 2_000
+"""Faults and epochs that are gathered for the timeline, which has far fewer pixels."""
+
+EXAMPLES_MAX = 20
+
+PERCENTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
+PERCENTILES_OVER_TIME = (0.5, 0.99)
+
+Progress = Callable[[int, str], None]
+
+
+class Collector:
+    """Gathers the findings of one history, step by step."""
+
+    def __init__(self, events: DataFrame, history: str, progress: Progress) -> None:
+        self.events = events
+        self.progress = progress
+        self.kept: list[DataFrame] = []
+        self.found = self._overview(history)
+
+    def collect(self) -> Findings:
+        """Everything. What was kept on disk meanwhile is given back."""
+        try:
+            verdicts = messages.judged(self._keep(messages.messages(self.events)))
+            self._classes(verdicts)
+            self._loss(verdicts)
+            self._order()
+            self._masters()
+            self._activity()
+            self._latencies(verdicts)
+        finally:
+            for frame in self.kept:
+                frame.unpersist()
+        return self.found
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        """Compute once; the result waits on disk, never in memory."""
+        self.kept.append(frame.persist(StorageLevel.DISK_ONLY))
+        return self.kept[-1]
+
+    def _overview(self, history: str) -> Findings:
+        self.progress(1, "counting rows")
+        by_run = self.events.groupBy("run", "kind").agg(
+            F.count(F.lit(1)).alias("rows"), F.min("time_ns").alias("first"), F.max("time_ns").alias("last")
+        )
+        kinds = rows_of(
+            by_run.groupBy("kind").agg(
+                F.sum("rows").alias("rows"), F.min("first").alias("first"), F.max("last").alias("last")
+            )
+        )
+        start = min((row["first"] for row in kinds), default=0)
+        end = max((row["last"] for row in kinds), default=0)
+        return Findings(
+            history=history,
+            start_ns=start,
+            end_ns=end,
+            slice_ns=max(-(-(end - start + 1) // SLICES_MAX), SLICE_NS_MIN),
+            runs=by_run.select("run").distinct().count(),
+            kinds={row["kind"]: row["rows"] for row in sorted(kinds, key=lambda row: -row["rows"])},
+        )
+
+    def _classes(self, verdicts: DataFrame) -> None:
+        self.progress(2, "following each message")
+        by_queue = self._keep(messages.classes(verdicts, "run", "queue"))
+        self.found.totals = rows_of(messages.classes_summed(by_queue))[0]
+        worst = [F.desc(name) for name in ("lost", "unexpected", "unflagged", "attempted")]
+        self.found.queues = rows_of(by_queue.orderBy(*worst, "run", "queue").limit(TABLE_ROWS_MAX))
+        for name in ("lost", "unexpected", "unflagged"):
+            if self.found.totals[name]:
+                self.found.examples[name] = rows_of(messages.examples(verdicts, name, EXAMPLES_MAX))
+        drained = self.events.where(F.col("kind") == Kind.DRAINED.value).select("run", "queue").distinct()
+        tried = by_queue.where("attempted > 0")
+        self.found.not_drained = rows_of(
+            tried.join(F.broadcast(drained), ["run", "queue"], "left_anti")
+            .select("run", "queue")
+            .orderBy("run", "queue")
+            .limit(TABLE_ROWS_MAX)
+        )
+
+    def _loss(self, verdicts: DataFrame) -> None:
+        self.progress(3, "looking for what was lost, and when")
+        windows = loss.fault_windows(self.events)
+        self.found.faults = rows_of(windows.orderBy("run", "begin_ns", "fault").limit(LANE_ROWS_MAX))
+        if not self.found.totals["lost"]:
+            return
+        lost = self._keep(loss.lost_when(verdicts))
+        most = F.desc("lost")
+        by_fault = loss.lost_by_fault(lost, windows).orderBy(most, "run", "fault", "relation")
+        self.found.lost_by_fault = rows_of(by_fault.limit(LANE_ROWS_MAX))
+        by_epoch = loss.lost_by_epoch(lost, masters.epochs(self.events)).orderBy(
+            most, "run", "queue", "epoch"
+        )
+        self.found.lost_by_epoch = rows_of(by_epoch.limit(TABLE_ROWS_MAX))
+        number = F.expr(f"cast((at_ms * 1000000 - {self.found.start_ns}) div {self.found.slice_ns} as int)")
+        self.found.lost_over_time = rows_of(
+            lost.groupBy(number.alias("slice")).agg(F.sum("lost").alias("lost")).orderBy("slice")
+        )
+
+    def _order(self) -> None:
+        self.progress(4, "checking the order")
+        inverted = self._keep(order.inversions(self.events))
+        self.found.totals["inversions"] = inverted.count()
+        if self.found.totals["inversions"]:
+            ordered = inverted.orderBy("run", "time_ns", "publisher", "number")
+            self.found.inversions = rows_of(ordered.limit(EXAMPLES_MAX))
+
+    def _masters(self) -> None:
+        self.progress(5, "comparing masters and replicas")
+        known = self._keep(masters.epochs(self.events))
+        split = masters.split_epochs(known)
+        counts = {
+            row["both_confirmed"]: row["count"] for row in rows_of(split.groupBy("both_confirmed").count())
+        }
+        self.found.totals["split"] = counts.get(True, 0)
+        self.found.totals["claimed"] = counts.get(False, 0)
+        at = ("run", "queue", "epoch")
+        self.found.epochs = rows_of(known.orderBy("run", "since_ns", "queue", "epoch").limit(LANE_ROWS_MAX))
+        self.found.split_epochs = rows_of(split.orderBy(*at).limit(TABLE_ROWS_MAX))
+        differing = self._keep(masters.divergences(self.events))
+        self.found.totals["divergences"] = differing.count()
+        self.found.divergences = rows_of(differing.orderBy(*at, "sequence").limit(TABLE_ROWS_MAX))
+        self.found.replicas = rows_of(
+            masters.replicas(self.events).orderBy("run", "queue", "node").limit(TABLE_ROWS_MAX)
+        )
+
+    def _activity(self) -> None:
+        self.progress(6, "measuring rates and silences")
+        ticked = self._keep(activity.ticks(self.events))
+        rates = activity.rates(ticked, self.found.start_ns, self.found.slice_ns)
+        by_node = rates.groupBy("node", "kind", "slice").agg(F.sum("events").alias("events"))
+        self.found.rates = rows_of(
+            by_node.orderBy("node", "kind", "slice").limit(SLICES_MAX * TABLE_ROWS_MAX)
+        )
+        longest = activity.silences(ticked).orderBy("kind", F.desc("silence_ns"), "run", "node")
+        self.found.silences = rows_of(longest.limit(TABLE_ROWS_MAX))
+        stopped = (Kind.DISCONNECTED.value, Kind.CANCELLED.value)
+        self.found.interruptions = rows_of(
+            self.events.where(F.col("kind").isin(*stopped))
+            .groupBy("node")
+            .agg(*(F.count_if(F.col("kind") == kind).alias(kind) for kind in stopped))
+            .orderBy("node")
+            .limit(TABLE_ROWS_MAX)
+        )
+
+    def _latencies(self, verdicts: DataFrame) -> None:
+        self.progress(7, "measuring latencies")
+        counted = latency.latencies(verdicts, self.found.start_ns, self.found.slice_ns)
+        by_slice = counted.groupBy("measure", "slice", "bucket").agg(
+            F.sum("messages").alias("messages"), F.max("latency_ns_max").alias("latency_ns_max")
+        )
+        _summarise_latencies(self.found, rows_of(by_slice))
+
+
+def _summarise_latencies(found: Findings, rows: list[Row]) -> None:
+    for measure in (latency.CONFIRM, latency.DELIVERY):
+        mine = [row for row in rows if row["measure"] == measure]
+        if not mine:
+            continue
+        whole: dict[int, int] = defaultdict(int)
+        slices: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        for row in mine:
+            whole[row["bucket"]] += row["messages"]
+            slices[row["slice"]][row["bucket"]] += row["messages"]
+        found.latencies.append(
+            {
+                "measure": measure,
+                "messages": sum(whole.values()),
+                **{_name(part): latency.percentile_ns(whole.items(), part) for part in PERCENTILES},
+                "max": max(row["latency_ns_max"] for row in mine),
+            }
+        )
+        found.latencies_over_time += [
+            {
+                "measure": measure,
+                "slice": number,
+                **{_name(p): latency.percentile_ns(counts.items(), p) for p in PERCENTILES_OVER_TIME},
+            }
+            for number, counts in sorted(slices.items())
+        ]
+        found.latency_buckets += [
+            {"measure": measure, "bucket": bucket, "messages": n} for bucket, n in sorted(whole.items())
+        ]
+
+
+def _name(part: float) -> str:
+    """0.999 → p99.9"""
+    return f"p{part * 100:g}"
+
+
+def rows_of(frame: DataFrame) -> list[Row]:
+    """The rows of a short table."""
+    return [row.asDict(recursive=True) for row in frame.collect()]

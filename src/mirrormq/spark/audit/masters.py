@@ -1,0 +1,58 @@
+"""Who was master of what, in which epoch, and whether the replicas agreed in the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from mirrormq.history import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def epochs(events: DataFrame) -> DataFrame:
+    """One row per queue and epoch: since when, who said to be master in it, and who confirmed in it."""
+    claimed = F.col("kind") == Kind.MASTER.value
+    confirmed = F.col("kind") == Kind.MASTER_CONFIRMED.value
+    return (
+        events.where((claimed | confirmed) & F.col("epoch").isNotNull())
+        .groupBy("run", "queue", "epoch")
+        .agg(
+            F.min("time_ns").alias("since_ns"),
+            F.sort_array(F.collect_set(F.when(claimed, F.col("node")))).alias("masters"),
+            F.sort_array(F.collect_set(F.when(confirmed, F.col("node")))).alias("confirming"),
+            F.coalesce(F.sum(F.when(confirmed, F.col("count"))), F.lit(0)).alias("confirms"),
+        )
+    )
+
+
+def split_epochs(known: DataFrame) -> DataFrame:
+    """The epochs with two masters. `both_confirmed` tells the ones in which more than one confirmed."""
+    everybody = F.array_union("masters", "confirming")
+    return known.where(F.size(everybody) > 1).withColumn("both_confirmed", F.size("confirming") > 1)
+
+
+def divergences(events: DataFrame) -> DataFrame:
+    """Places (epoch, sequence) of a queue at which replicas have different checksums."""
+    return (
+        events.where((F.col("kind") == Kind.REPLICA.value) & F.col("checksum").isNotNull())
+        .groupBy("run", "queue", "epoch", "sequence")
+        .agg(
+            F.count_distinct("checksum").alias("versions"),
+            F.sort_array(F.collect_set(F.struct("node", "checksum", "count"))).alias("replicas"),
+        )
+        .where(F.col("versions") > 1)
+    )
+
+
+def replicas(events: DataFrame) -> DataFrame:
+    """What each replica said last of what it holds."""
+    at = F.struct("time_ns", "epoch", "sequence", "checksum", "count")
+    return (
+        events.where(F.col("kind") == Kind.REPLICA.value)
+        .groupBy("run", "queue", "node")
+        .agg(F.max(at).alias("at"))
+        .select("run", "queue", "node", "at.epoch", "at.sequence", "at.checksum", "at.count")
+    )

@@ -1,0 +1,104 @@
+"""The audit of a history: read it, judge it, write the report, and answer with an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mirrormq.spark.errors import PipelineError, sentence
+from mirrormq.spark.progress import ProgressLine
+from mirrormq.spark.session import DEFAULT_MASTER, require_spark, start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from mirrormq.spark.audit.collect import Progress
+    from mirrormq.spark.audit.findings import Findings
+
+PASSED, FAILED = 0, 1
+"""Exit codes: nothing serious; something serious."""
+
+STEPS = 7
+"""How many steps the collector tells of."""
+
+SETTINGS = {
+    # With one task per core and data on disk between the steps, this holds whatever the history's size.
+    "spark.driver.memory": "2g",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `mirrormq pipeline audit` was asked to do."""
+
+    history: str
+    report: Path | None = None
+    master: str = DEFAULT_MASTER
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def audit(events: DataFrame, history: str = "", progress: Progress = lambda step, text: None) -> Findings:
+    """Judge the events of a history, which is called `history` in the report."""
+    from mirrormq.spark.audit.collect import Collector
+
+    return Collector(events, history, progress).collect()
+
+
+def run(options: Options) -> Findings:
+    """Start Spark, judge the history, write the report. What goes wrong is a PipelineError."""
+    _check(options)
+    require_spark()
+    from mirrormq.spark.report.page import page
+
+    with ProgressLine(STEPS, "audit") as line:
+        spark = start_session("mirrormq audit", options.master, {**SETTINGS, **options.settings})
+        line.spark = spark
+        try:
+            found = _judge(spark, options, line)
+        finally:
+            line.spark = None
+            spark.stop()
+    if options.report is not None:
+        try:
+            options.report.write_text(page(found), encoding="utf-8")
+        except OSError as error:
+            raise PipelineError(f"the report {options.report} cannot be written: {error.strerror}") from None
+    return found
+
+
+def _judge(spark: SparkSession, options: Options, line: ProgressLine) -> Findings:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from mirrormq.spark.audit.events import read_events
+
+    try:
+        return audit(read_events(spark, options.history), options.history, line.tell)
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(f"Spark gave up on {options.history}: {sentence(error)}") from None
+
+
+def _check(options: Options) -> None:
+    """Say before Spark starts, which takes seconds, what can be seen to be wrong."""
+    if options.report is not None:
+        directory = options.report.absolute().parent
+        if not directory.is_dir():
+            raise PipelineError(f"the report cannot be written: there is no directory {directory}")
+        if options.report.is_dir():
+            raise PipelineError(f"the report cannot be written: {options.report} is a directory")
+    if options.master.startswith("local") and "://" not in options.history:
+        _check_local_history(options.history)
+
+
+def _check_local_history(path: str) -> None:
+    directory = Path(path)
+    if not directory.exists():
+        raise PipelineError(
+            f"there is no history at {path}: give --history the directory that mirrormq chaos wrote"
+        )
+    if directory.is_dir() and not any(directory.glob("*.parquet")):
+        unfinished = any(directory.glob(".*.parquet.open"))
+        why = "only files that were never finished" if unfinished else "no Parquet files"
+        raise PipelineError(f"there is no history at {path}: the directory has {why}")

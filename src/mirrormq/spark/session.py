@@ -1,0 +1,122 @@
+"""Starts Spark: in this process, on a cluster, or behind a Connect address; quietly, or with one sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from mirrormq.spark.errors import PipelineError, sentence
+from mirrormq.spark.java import find_java, quiet_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_MASTER = "local[*]"
+
+CONNECT_PORT = 15002
+"""Spark Connect's own default."""
+
+REACH_TIMEOUT_S = 5.0
+"""How long to try a Connect server or a master; Spark itself would go on trying for minutes."""
+
+MASTER = re.compile(r"local(\[[^\]]+\])?|local-cluster\[[^\]]+\]|(spark|k8s|sc)://.+|yarn")
+
+QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+
+def require_spark() -> None:
+    """Say so when the packages of the extra are not there."""
+    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+        raise PipelineError("Spark is not installed: run pip install 'mirrormq[spark]'")
+
+
+def start_session(
+    name: str, master: str = DEFAULT_MASTER, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session called `name` on `master`, which is any Spark master or an `sc://` address.
+
+    `settings` are Spark's own (`spark.driver.memory`, …) and win over ours. What keeps Spark from
+    starting becomes a PipelineError.
+    """
+    if not MASTER.fullmatch(master):
+        raise PipelineError(
+            f"--master {master} is no Spark master:"
+            " use local[N], spark://HOST:PORT, yarn, k8s://… or sc://HOST:PORT"
+        )
+    require_spark()
+    if master.startswith("sc://"):
+        return _connect(name, master, settings or {})
+    return _launch(name, master, settings or {})
+
+
+def _connect(name: str, address: str, settings: Mapping[str, str]) -> SparkSession:
+    _reach(address, CONNECT_PORT, "Spark Connect server")
+    from pyspark.sql import SparkSession
+
+    # Spark takes this variable as its master too, and refuses to have two.
+    os.environ.pop("SPARK_REMOTE", None)
+    try:
+        builder = SparkSession.builder.remote(address).appName(name)
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+    except Exception as error:  # whatever grpc, Spark or the server has to say
+        raise PipelineError(
+            f"no session with the Spark Connect server at {address}: {sentence(error)}"
+        ) from None
+
+
+def _launch(name: str, master: str, settings: Mapping[str, str]) -> SparkSession:
+    if master.startswith("spark://"):
+        _reach(master.split(",")[0], 7077, "Spark master")
+    _prepare_environment(master)
+    from pyspark.sql import SparkSession
+
+    log_option = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
+    options = {
+        **QUIET,
+        **settings,
+        "spark.driver.extraJavaOptions": f"{log_option} {settings.get('spark.driver.extraJavaOptions', '')}",
+    }
+    try:
+        builder = SparkSession.builder.appName(name).master(master)
+        for key, value in options.items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+    except Exception as error:
+        raise PipelineError(f"Spark does not start on {master}: {sentence(error)}") from None
+
+
+def _prepare_environment(master: str) -> None:
+    os.environ["JAVA_HOME"] = str(quiet_java_home(find_java()))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Where it stays on this machine it also works where the machine's own name has no address.
+    if master.startswith("local") or urlsplit(master).hostname in ("localhost", "127.0.0.1"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _reach(address: str, default_port: int, what: str) -> None:
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname or "", parts.port or default_port
+    except ValueError:
+        raise PipelineError(f"--master {address} has no valid host and port") from None
+    try:
+        socket.create_connection((host, port), REACH_TIMEOUT_S).close()
+    except OSError as error:
+        raise PipelineError(
+            f"no {what} answers at {host}:{port} ({error.strerror or error}): start it or correct --master"
+        ) from None
