@@ -139,6 +139,10 @@ COMMIT_POSTPONEMENTS = 8
 some microseconds, an fsync 200 to 2,000: with a publisher that sends in slices of 100 messages this
 makes one fsync of five: 234,000 persistent messages a second instead of 130,000."""
 
+METADATA_WAIT_TIMEOUT_S = 30.0
+"""How long a command or an HTTP request waits for the cluster to agree on what it wrote: longer than any
+election, shorter than the patience of those who type. Without a majority nothing comes of it."""
+
 UNJOINED_BYTES_MIN = 16 * 1024
 """From this size on, pieces of output go to the socket as they are: joining them costs more than
 the longer list of buffers."""

@@ -19,6 +19,7 @@ FORBIDDEN = 403
 NOT_FOUND = 404
 METHOD_NOT_ALLOWED = 405
 INTERNAL_ERROR = 500
+UNAVAILABLE = 503
 
 
 class Refusal(Exception):
@@ -67,6 +68,12 @@ def bad_request(reason: Any) -> Refusal:
 def not_authorised(reason: str) -> Refusal:
     """Not with these rights."""
     return Refusal(UNAUTHORISED, "not_authorised", reason)
+
+
+def undecided() -> Refusal:
+    """The cluster has not agreed on what was asked for."""
+    reason = "the change waits for a majority of the cluster's nodes, and may still be made"
+    return Refusal(UNAVAILABLE, "service_unavailable", reason)
 
 
 def keys_missing(names: Iterable[str]) -> Refusal:

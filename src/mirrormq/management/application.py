@@ -18,7 +18,15 @@ from starlette.types import Receive, Scope, Send
 
 from mirrormq.control.protocol import ControlError
 from mirrormq.management import access
-from mirrormq.management.answers import METHOD_NOT_ALLOWED, Refusal, Silent, bad_request, encode, not_found
+from mirrormq.management.answers import (
+    METHOD_NOT_ALLOWED,
+    Refusal,
+    Silent,
+    bad_request,
+    encode,
+    not_found,
+    undecided,
+)
 from mirrormq.management.call import Call, Done, Listing, Raw, Stream
 from mirrormq.management.listing import chunks, only_columns
 from mirrormq.management.live import Live
@@ -104,7 +112,15 @@ class Application:
         finally:
             if method != "GET":
                 self._node.changed()
+        if method != "GET":
+            await self._agreed()
         return await _response(answer, query)
+
+    async def _agreed(self) -> None:
+        try:
+            await self._node.settled()
+        except TimeoutError:
+            raise undecided() from None
 
     async def _user(self, request: Request) -> User:
         name, password = access.credentials(request.headers.get("authorization"))

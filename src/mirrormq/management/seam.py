@@ -62,3 +62,6 @@ class ManagedNode(Node, Protocol):
 
     def changed(self) -> None:
         """Something was done that the end of a turn must finish."""
+
+    async def settled(self) -> None:
+        """Returns when the metadata that was written is in force here; TimeoutError if that takes long."""

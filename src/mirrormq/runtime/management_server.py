@@ -25,6 +25,7 @@ from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
 from mirrormq.metadata.store import MetadataStore
 from mirrormq.runtime.direct_channel import SocketlessChannel
+from mirrormq.runtime.settling import settled
 
 if TYPE_CHECKING:
     from mirrormq.runtime.application import Application as NodeApplication
@@ -70,6 +71,9 @@ class _Managed:
     def changed(self) -> None:
         self._node.read_clock()
         self._node.end_turn_soon()
+
+    async def settled(self) -> None:
+        await settled(self.metadata)
 
 
 class ManagementServer:

@@ -1,0 +1,18 @@
+"""Waiting for the cluster: what a request has written is in force before it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mirrormq import limits
+from mirrormq.metadata.store import MetadataStore
+
+
+async def settled(store: MetadataStore) -> None:
+    """Returns when all that was written here so far is applied here; raises TimeoutError if that takes too
+    long. It may come about later nevertheless."""
+    if not store.unsettled:
+        return
+    applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    store.written(store.last_written, lambda: applied.done() or applied.set_result(None))
+    await asyncio.wait_for(applied, limits.METADATA_WAIT_TIMEOUT_S)
