@@ -108,6 +108,12 @@ class Vhost:
         """The queue of this name that is about to be made will belong to the connection."""
         self._owners[name] = connection
 
+    def disclaim_exclusive(self, name: str, connection: Connection) -> None:
+        """It is another's, or was made on another node first."""
+        queue = self.queues.get(name)
+        if self._owners.get(name) is connection and (queue is None or queue.owner is not connection):
+            del self._owners[name]
+
     def exclusive_to(self, connection: Connection) -> list[str]:
         """The queues that belong to a connection."""
         return [name for name, owner in self._owners.items() if owner is connection]

@@ -70,10 +70,14 @@ def exchange_declare(channel: Channel, method: methods.ExchangeDeclare) -> None:
         equivalence.check_exchange(existing, record, method.arguments)
         answer(channel, method.nowait, methods.encode_exchange_declare_ok())
         return
-    write(
-        channel, methods.EXCHANGE_DECLARE, commands.PutExchange(record), method.nowait,
-        methods.encode_exchange_declare_ok,
-    )  # fmt: skip
+
+    def written() -> None:
+        made = channel.vhost.find_exchange(name)
+        if made is not None:  # somebody on another node may have been faster
+            equivalence.check_exchange(made, record, method.arguments)
+        answer(channel, method.nowait, methods.encode_exchange_declare_ok())
+
+    channel.write(methods.EXCHANGE_DECLARE, commands.PutExchange(record), written)
 
 
 def _check_alternate(channel: Channel, name: str, arguments: Table) -> None:
@@ -131,8 +135,7 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
     )  # fmt: skip
     existing = vhost.find_queue(name)
     if existing is not None:
-        _check_owner(channel, name, method.exclusive)
-        equivalence.check_queue(existing, record, method.arguments)
+        _check_queue(channel, existing, record, method.arguments)
         _declared(channel, name, method.nowait)
         return
     queue_arguments.validate(vhost.name, name, method.arguments, exclusive=method.exclusive)
@@ -140,8 +143,14 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
     channel.broker.check_queue_limit(vhost.name, name)
     if method.exclusive:
         vhost.claim_exclusive(name, channel.connection)
-    command = commands.PutQueue(record)
-    channel.write(methods.QUEUE_DECLARE, command, lambda: _declared(channel, name, method.nowait))
+
+    def written() -> None:
+        made = vhost.find_queue(name)
+        if made is not None:
+            _check_queue(channel, made, record, method.arguments)
+        _declared(channel, name, method.nowait)
+
+    channel.write(methods.QUEUE_DECLARE, commands.PutQueue(record), written)
 
 
 def _declared(channel: Channel, name: str, nowait: bool) -> None:
@@ -157,10 +166,15 @@ def _declared(channel: Channel, name: str, nowait: bool) -> None:
     channel.ask(methods.QUEUE_DECLARE, queue.count, counted)
 
 
-def _check_owner(channel: Channel, name: str, exclusive: bool) -> None:
-    owner = channel.vhost.queues[name].owner
-    if owner is not (channel.connection if exclusive else None):
-        raise ResourceLocked(equivalence.locked_text(channel.vhost.name, name))
+def _check_queue(channel: Channel, existing: records.Queue, wanted: records.Queue, arguments: Table) -> None:
+    """Is what is there what was wanted? Somebody on another node may have been faster, too."""
+    name, vhost = existing.name, channel.vhost
+    owner = vhost.queues[name].owner
+    foreign = existing.exclusive and existing.node != channel.broker.settings.name
+    if foreign or owner is not (channel.connection if wanted.exclusive else None):
+        vhost.disclaim_exclusive(name, channel.connection)
+        raise ResourceLocked(equivalence.locked_text(vhost.name, name))
+    equivalence.check_queue(existing, wanted, arguments)
 
 
 def _check_dead_letter_rights(channel: Channel, name: str, arguments: Table) -> None:

@@ -14,5 +14,10 @@ async def settled(store: MetadataStore) -> None:
     if not store.unsettled:
         return
     applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    store.written(store.last_written, lambda: applied.done() or applied.set_result(None))
+
+    def tell() -> None:
+        if not applied.done():
+            applied.set_result(None)
+
+    store.written(store.last_written, tell)
     await asyncio.wait_for(applied, limits.METADATA_WAIT_TIMEOUT_S)
