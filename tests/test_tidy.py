@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "replication": {"wire", "queues", "metadata"},
     "consensus": set(),
     "interlink": set(),
-    "cluster": {"consensus", "metadata", "replication"},
+    "cluster": {"consensus", "metadata", "queues", "replication", "storage", "wire"},
     "config": set(),
     # Its one door to the outside is the Disk it is given, so the broker may hold a journal and stay pure.
     "storage": {"wire", "queues", "consensus"},

@@ -17,7 +17,7 @@ from mirrormq.cluster.healing import (
     winner,
 )
 from mirrormq.cluster.partitions import DISAGREEMENT_MS, Handling, Sightings, may_start, partitioned
-from mirrormq.consensus.quorum import Majority, Reachable, is_quorum
+from mirrormq.consensus.quorum import Majority, Reachable
 
 ABC = frozenset("abc")
 
@@ -64,14 +64,15 @@ def test_with_a_majority_mode_two_sides_never_both_go_on(mode: str) -> None:
 
 
 def test_the_quorum_rule_follows_from_the_mode() -> None:
-    assert isinstance(Handling("pause_minority").quorum(ABC), Majority)
-    assert isinstance(Handling("auto").quorum(ABC), Majority)
-    assert type(Handling("auto").quorum("ab")) is Reachable
-    assert type(Handling("ignore").quorum(ABC)) is Reachable
-    rule = Handling("pause_if_all_down", frozenset("c")).quorum(ABC)
-    assert is_quorum({"c"}, rule.electorate(ABC, frozenset(), "c"))
-    assert not is_quorum({"a"}, rule.electorate(ABC, frozenset(), "a")), "it sees no listed node"
-    assert is_quorum({"a", "b"}, rule.electorate(ABC, frozenset("b"), "a")), "two of three are a majority"
+    assert type(Handling("pause_minority").quorum()) is Majority
+    assert type(Handling("ignore").quorum()) is type(Handling("autoheal").quorum()) is Reachable
+    automatic = Handling("auto").quorum()
+    assert automatic.electorate(ABC, frozenset(), "a") == ABC
+    assert automatic.electorate(frozenset("ab"), frozenset(), "a") == {"a"}
+    listed = Handling("pause_if_all_down", frozenset("c")).quorum()
+    assert listed.electorate(ABC, frozenset(), "c") == {"c"} and listed.may_go_on(ABC, frozenset(), "c")
+    assert not listed.may_go_on(ABC, frozenset("b"), "a"), "it sees no listed node"
+    assert listed.may_go_on(ABC, frozenset("c"), "a")
 
 
 def test_which_modes_heal_by_themselves() -> None:

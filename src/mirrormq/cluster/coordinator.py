@@ -131,13 +131,6 @@ class Coordinator:
         for name in names:
             self._missed.pop(name, None)
 
-    def restored(self, state: State, policies: Policies) -> None:
-        """The metadata was replaced by a snapshot."""
-        self._state, self._policies = state, policies
-        self.census = Census(state)
-        if self._leading:
-            self._dirty = dict.fromkeys(state.queue_keys)
-
     def follow(self, change: Change) -> None:
         """The metadata has changed."""
         self.census.follow(change)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from mirrormq.consensus.quorum import Majority, Names, QuorumRule, Reachable, is_quorum
+from mirrormq.consensus.quorum import PAIR, Automatic, Majority, Names, QuorumRule, Reachable, is_quorum
 
 IGNORE, PAUSE_MINORITY, PAUSE_IF_ALL_DOWN, AUTOHEAL, AUTO = (
     "ignore",
@@ -29,9 +29,6 @@ IGNORE, PAUSE_MINORITY, PAUSE_IF_ALL_DOWN, AUTOHEAL, AUTO = (
     "autoheal",
     "auto",
 )
-
-MAJORITY_FROM = 3
-"""Members from which `auto` asks for a majority: of two, one alone could never go on."""
 
 DISAGREEMENT_MS = 5000
 """How long two nodes may be out of each other's sight before one of them has to go: longer than the failure
@@ -51,7 +48,7 @@ class Handling(NamedTuple):
         """The mode for a cluster of these members."""
         if self.mode != AUTO:
             return self.mode
-        return PAUSE_MINORITY if len(members) >= MAJORITY_FROM else AUTOHEAL
+        return PAUSE_MINORITY if len(members) > PAIR else AUTOHEAL
 
     def may_go_on(self, me: str, members: Collection[str], reachable: Collection[str]) -> bool:
         """May this node serve clients, given whom it can reach?"""
@@ -69,24 +66,23 @@ class Handling(NamedTuple):
         mode = self.in_force(members)
         return mode == AUTOHEAL or (mode == PAUSE_IF_ALL_DOWN and self.recover == AUTOHEAL)
 
-    def quorum(self, members: Collection[str]) -> QuorumRule:
+    def quorum(self) -> QuorumRule:
         """Who has to agree on the metadata."""
-        mode = self.in_force(members)
-        if mode == PAUSE_MINORITY:
+        if self.mode == PAUSE_MINORITY:
             return Majority()
-        return ReachableIf(self) if mode == PAUSE_IF_ALL_DOWN else Reachable()
+        if self.mode == AUTO:
+            return Automatic()
+        return ReachableIf(self) if self.mode == PAUSE_IF_ALL_DOWN else Reachable()
 
 
 class ReachableIf(Reachable):
-    """As `Reachable`, for nodes that may go on; the others can agree on nothing without a majority."""
+    """As `Reachable`, for nodes that may go on."""
 
     def __init__(self, handling: Handling) -> None:
         self._handling = handling
 
-    def electorate(self, voters: Names, reachable: Names, me: str) -> Names:
-        if not self._handling.may_go_on(me, voters, reachable):
-            return voters
-        return super().electorate(voters, reachable, me)
+    def may_go_on(self, voters: Names, reachable: Names, me: str) -> bool:
+        return self._handling.may_go_on(me, voters, reachable)
 
 
 def partitioned(me: str, reachable: Collection[str], forked: Collection[str], running: Names) -> list[str]:

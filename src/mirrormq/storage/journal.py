@@ -22,7 +22,7 @@ from mirrormq.queues.message import Message
 from mirrormq.storage import records, shutdown_index
 from mirrormq.storage.disk import Disk
 from mirrormq.storage.housekeeping import Housekeeper
-from mirrormq.storage.limits import REFERENCES_PER_RECORD, SEGMENT_BYTES
+from mirrormq.storage.limits import REFERENCES_PER_RECORD, RESERVED_IDS_FROM, SEGMENT_BYTES
 from mirrormq.storage.loading import Loader, MakeEnvelope
 from mirrormq.storage.queue_store import EVERY_SEQUENCE, JournalQueue
 from mirrormq.storage.recovery import Recovery, RecoveryReport
@@ -68,9 +68,9 @@ class Journal:
         return JournalQueue(self, queue_id)
 
     def forget_unknown(self, known_ids: Collection[int]) -> list[int]:
-        """Erase recovered queues whose ids are not in `known_ids`; says which."""
+        """Erase recovered queues whose ids are not in `known_ids`; says which. Reserved ids stay."""
         known = set(known_ids)
-        unknown = sorted(set(self.queues) - known)
+        unknown = sorted(queue_id for queue_id in set(self.queues) - known if queue_id < RESERVED_IDS_FROM)
         for queue_id in unknown:
             self.queues[queue_id].erase()
         return unknown

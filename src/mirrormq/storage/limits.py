@@ -46,3 +46,7 @@ in 65,536 and a crash skips at most that many numbers."""
 RESYNC_CHECKSUM_BYTES = 1 << 30
 """Bytes that may be checksummed while searching for the next valid record behind damage in one
 segment; about a second of work."""
+
+RESERVED_IDS_FROM = 0xF000_0000
+"""Queue ids from here on are not queues of the metadata, which would have to declare four thousand million
+to get here: the node keeps messages of its own under them (orphans)."""

@@ -1,0 +1,277 @@
+"""Orphans: marked when the sides part, set aside when one has lost, put back when it has healed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from mirrormq.cluster.apart import Apart, Mark, Share, share
+from mirrormq.cluster.orphans import BATCH_MESSAGES, ORPHANED_FROM, Orphans, Title, marked
+from mirrormq.cluster.putting_back import PuttingBack
+from mirrormq.metadata import commands as c
+from mirrormq.metadata.records import Queue, Vhost
+from mirrormq.metadata.state import State
+from mirrormq.metadata.view import View
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.face import Publisher
+from mirrormq.queues.message import Message
+from mirrormq.storage.entry_log import EntryLog
+from mirrormq.storage.journal import Journal
+from mirrormq.storage.simulated_disk import SimulatedDisk
+from mirrormq.wire.content import body_of, build_frames, properties_of
+from mirrormq.wire.fields import Field
+from mirrormq.wire.methods import encode_basic_publish
+from mirrormq.wire.properties import BasicProperties, decode_properties, encode_properties
+
+QUEUE = Queue("/", "q", 7, node="a", view=View(1, 1, ("a", "b"), frozenset("ab")))
+
+
+def message(sequence: int, body: str = "", delivery_mode: int = 2) -> Message:
+    headers = {"mine": Field("S", b"kept")}
+    payload = encode_properties(BasicProperties(delivery_mode=delivery_mode, headers=headers))
+    envelope = make_envelope(encode_basic_publish("amq.direct", "key"), payload)
+    made = Message(envelope, build_frames(1, payload, (body or f"m{sequence}").encode(), 0))
+    made.sequence = sequence
+    return made
+
+
+class Node:
+    """A disk with a journal and orphans; may crash."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.disk = SimulatedDisk(random.Random(seed).randrange)
+        self.start()
+
+    def start(self) -> None:
+        self.journal = Journal(self.disk, "journal", make_envelope, segment_bytes=64 * 1024)
+        self.journal.open()
+        self.journal.forget_unknown([])
+        self.orphans = Orphans(self.journal, EntryLog(self.disk, "orphans"))
+        self.orphans.open()
+        self.apart = Apart(EntryLog(self.disk, "apart"))
+        self.apart.open()
+
+    def crash(self) -> None:
+        self.disk.crash()
+        self.start()
+
+    def bodies(self, number: int) -> list[str]:
+        return [body_of(found.frames).decode() for found in self.orphans.read(number, limit=10**6)]
+
+
+# -- set aside -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_was_set_aside_survives_a_crash_with_its_title(seed: int) -> None:
+    node = Node(seed)
+    assert (
+        node.orphans.set_aside(QUEUE, "a", 5, False, [message(number) for number in range(10, 1010)]) == 1000
+    )
+    node.crash()
+    title = node.orphans.titles[1]
+    assert (title.queue, title.node, title.at_ms, title.born_apart) == (QUEUE, "a", 5, False)
+    assert node.bodies(1) == [f"m{number}" for number in range(10, 1010)]
+    assert node.orphans.count(1) == 1000 and node.orphans.size_bytes(1) > 3000
+
+
+def test_transient_messages_are_kept_as_well() -> None:
+    node = Node()
+    node.orphans.set_aside(QUEUE, "a", 5, False, [message(1, delivery_mode=1)])
+    node.crash()
+    assert node.bodies(1) == ["m1"]
+
+
+def test_nothing_to_set_aside_is_no_batch() -> None:
+    node = Node()
+    assert node.orphans.set_aside(QUEUE, "a", 5, False, []) == 0
+    assert not node.orphans.titles
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_batch_that_was_cut_short_has_what_was_written_and_a_deleted_one_stays_deleted(seed: int) -> None:
+    node = Node(seed)
+
+    def messages() -> Iterator[Message]:
+        yield from (message(number) for number in range(BATCH_MESSAGES * 2))
+        raise RuntimeError("the machine stops here")
+
+    with pytest.raises(RuntimeError):
+        node.orphans.set_aside(QUEUE, "a", 5, False, messages())
+    node.crash()
+    assert node.orphans.count(1) == BATCH_MESSAGES * 2
+    node.orphans.delete(1)
+    node.crash()
+    assert not node.orphans.titles and not node.orphans.count(1)
+
+
+def test_a_title_without_messages_is_forgotten() -> None:
+    node = Node()
+
+    node.orphans._log.append(msgspec.msgpack.encode(Title(3, "a", 5, QUEUE, False)), sync=True)
+    node.crash()
+    assert not node.orphans.titles
+
+
+def test_batches_are_independent_and_go_with_their_last_message() -> None:
+    node = Node()
+    node.orphans.set_aside(QUEUE, "a", 5, False, [message(1), message(2)])
+    node.orphans.set_aside(QUEUE, "a", 6, False, [message(1, "again")])
+    node.orphans.settled(1, [1])
+    assert (node.bodies(1), node.bodies(2)) == (["m2"], ["again"])
+    node.orphans.settled(1, [2])
+    assert list(node.orphans.titles) == [2]
+    node.orphans.delete(2)
+    assert not node.orphans.titles
+    node.crash()
+    assert not node.orphans.titles
+
+
+def test_reading_goes_on_behind_a_sequence() -> None:
+    node = Node()
+    node.orphans.set_aside(QUEUE, "a", 5, False, [message(number) for number in (3, 5, 9)])
+    assert [found.sequence for found in node.orphans.read(1, after=3, limit=1)] == [5]
+
+
+# -- put back --------------------------------------------------------------------------------------
+
+
+def test_an_orphan_says_where_it_was_and_is_otherwise_the_same() -> None:
+    found = marked(message(4), "a@host")
+    properties = decode_properties(properties_of(found.frames), 0)
+    assert properties.headers == {"mine": Field("S", b"kept"), ORPHANED_FROM: Field("S", b"a@host")}
+    assert found.envelope.persistent and body_of(found.frames) == b"m4"
+    assert (found.envelope.exchange, found.envelope.routing_key) == ("amq.direct", "key")
+
+
+class HealedQueue:
+    """Takes what is published; confirms when told."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        self.waiting: list[tuple[Publisher, int]] = []
+        self.room = 10**6
+
+    def publish(self, messages: list[Message], publisher: Publisher, first: int) -> None:
+        for at, each in enumerate(messages):
+            if self.room:
+                self.room -= 1
+                self.taken.append(body_of(each.frames).decode())
+                self.waiting.append((publisher, first + at))
+            else:
+                publisher.refused(first + at)
+
+    def confirm(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for publisher, number in waiting:
+            publisher.confirmed(number, number)
+
+
+def put_back(node: Node, queue: HealedQueue) -> list[bool]:
+    finished: list[bool] = []
+    PuttingBack(node.orphans, 1, queue.publish, lambda: finished.append(True)).go_on()
+    return finished
+
+
+def test_orphans_are_put_back_in_order_and_leave_the_store_when_confirmed() -> None:
+    node, queue = Node(), HealedQueue()
+    count = BATCH_MESSAGES * 2 + 7
+    node.orphans.set_aside(QUEUE, "a", 5, False, [message(number) for number in range(1, count + 1)])
+    finished = put_back(node, queue)
+    assert len(queue.taken) == BATCH_MESSAGES and node.orphans.count(1) == count, "not before they are safe"
+    while queue.waiting:
+        queue.confirm()
+    assert queue.taken == [f"m{number}" for number in range(1, count + 1)]
+    assert finished == [True] and not node.orphans.titles
+
+
+def test_after_a_crash_what_was_not_confirmed_is_put_back_again() -> None:
+    node, queue = Node(), HealedQueue()
+    node.orphans.set_aside(QUEUE, "a", 5, False, [message(1), message(2)])
+    put_back(node, queue)
+    node.crash()
+    queue.waiting.clear()
+    put_back(node, queue)
+    queue.confirm()
+    assert queue.taken == ["m1", "m2", "m1", "m2"] and not node.orphans.titles
+
+
+def test_a_full_queue_leaves_the_rest_in_the_store_for_another_time() -> None:
+    node, queue = Node(), HealedQueue()
+    queue.room = 2
+    node.orphans.set_aside(QUEUE, "a", 5, False, [message(number) for number in (1, 2, 3, 4)])
+    finished = put_back(node, queue)
+    queue.confirm()
+    assert finished == [True] and node.bodies(1) == ["m3", "m4"]
+    queue.room = 9
+    put_back(node, queue)
+    queue.confirm()
+    assert queue.taken == ["m1", "m2", "m3", "m4"] and not node.orphans.titles
+
+
+# -- marks -----------------------------------------------------------------------------------------
+
+
+def test_the_first_marks_stand_until_everybody_is_back() -> None:
+    node = Node()
+    assert not node.apart.begun
+    node.apart.begin(50, {7: Mark(100, ("b",))})
+    node.apart.begin(60, {7: Mark(200, ("b",))})
+    assert node.apart.begun and node.apart.first(7, None) == 100
+    assert node.apart.born_apart(50) and not node.apart.born_apart(49)
+    node.apart.end()
+    assert not node.apart.begun and not node.apart.born_apart(50)
+
+
+def test_marks_survive_a_restart_and_their_loss_sets_aside_too_much() -> None:
+    node = Node()
+    node.apart.begin(50, {7: Mark(100, ("b",))})
+    node.start()
+    assert node.apart.first(7, None) == 100
+    assert node.apart.first(8, None) == 0, "no mark: it may all be ours"
+
+
+def healed(*queues: Queue) -> State:
+    state = State()
+    state.apply(c.PutVhost(Vhost("/")))
+    for queue in queues:
+        state.apply(c.PutQueue(queue))
+    return state
+
+
+def ring(name: str, queue_id: int, members: str, in_sync: str = "") -> Queue:
+    view = View(2, 5, tuple(members), frozenset(in_sync or members))
+    return Queue("/", name, queue_id, node=members[0], view=view)
+
+
+def test_against_a_winner_that_had_holes_everything_is_set_aside() -> None:
+    node = Node()
+    node.apart.begin(50, {7: Mark(100, ("b",)), 8: Mark(10, ())})
+    assert node.apart.first(7, ring("q", 7, "bc")) == 100
+    assert node.apart.first(7, ring("q", 7, "c")) == 0, "c was not synchronised when we parted"
+    assert node.apart.first(7, ring("q", 9, "c")) == 100, "deleted and declared anew over there"
+    assert node.apart.first(8, ring("r", 8, "b")) == 0, "forced onto a node that never had it"
+
+
+def test_what_becomes_of_a_losers_copy() -> None:
+    mine = ring("q", 7, "ab")
+    assert share("a", mine, "ab", healed(ring("q", 7, "cd"))) is Share.SET_ASIDE
+    assert share("b", mine, "ab", healed(ring("q", 7, "cd"))) is Share.DROP, "the master does it"
+    assert share("b", mine, "b", healed(ring("q", 7, "cd"))) is Share.SET_ASIDE, "the master is gone"
+    assert share("b", ring("q", 7, "ab", "a"), "b", healed()) is Share.DROP, "and b has holes"
+    assert share("a", mine, "ab", healed()) is Share.SET_ASIDE, "they have deleted it"
+
+
+def test_a_queue_that_only_the_loser_holds_stays_as_it_is() -> None:
+    home = ring("q", 7, "a")
+    assert share("a", home, "a", healed(ring("q", 7, "a"))) is Share.KEEP
+    assert share("a", home, "a", healed(ring("q", 7, "b"))) is Share.SET_ASIDE, "forced elsewhere"
+    assert share("a", home, "a", healed(ring("q", 9, "a"))) is Share.SET_ASIDE, "another queue of that name"
+
+
+def test_exclusive_queues_die_with_their_clients() -> None:
+    queue = Queue("/", "x", 7, durable=False, exclusive=True, node="a")
+    assert share("a", queue, "a", healed()) is Share.DROP
