@@ -130,3 +130,23 @@ def test_the_table_of_applied_proposals_is_bounded() -> None:
     origins = {row.origin for row in table.rows()}
     assert len(origins) == ORIGINS_MAX + 1
     assert {"A", "gone-199"} <= origins
+
+
+def test_proposals_of_one_origin_keep_their_order_when_some_of_them_get_lost() -> None:
+    world = World("ABC", seed=1)
+    leader = world.leader()
+    origin = next(name for name in "ABC" if name != leader)
+    first: list[Message] = []
+
+    def lose_the_first(sender: str, to: str, message: Message) -> bool:
+        if isinstance(message, Forward) and (not first or message == first[0]) and len(first) < 3:
+            first.append(message)
+            return True
+        return False
+
+    world.drop = lose_the_first
+    keys = [world.propose(origin) for _ in range(4)]
+    assert None not in keys
+    world.until(lambda: set(keys) <= set(world.nodes[origin].machine))
+    assert [key for key in world.nodes[leader].machine if key in keys] == keys
+    assert first, "something did get lost"

@@ -41,7 +41,7 @@ from mirrormq.consensus import (
 from mirrormq.consensus.messages import Chunk, Command
 from mirrormq.metadata import commands
 from mirrormq.metadata.state import State
-from mirrormq.metadata.store import MetadataStore, Unreadable
+from mirrormq.metadata.store import MetadataStore, Unreadable, read_entry
 
 TICK_MS = 25
 """The pace at which `tick` is called: what a candidate may be late by, and cheap."""
@@ -102,6 +102,7 @@ class Member:
         if self.consensus.state.voters == {name}:
             self.consensus.campaign()
         self.work()
+        self._running_before = self._running_at_the_end()
         if not self._single:
             self._presence_changed()
 
@@ -135,10 +136,18 @@ class Member:
     @property
     def awaited(self) -> list[str]:
         """Nodes that ran when this one last heard, and without which it does not begin."""
-        if self._introduced:
-            return []
-        nodes = self.metadata.state.nodes.values()
-        return sorted(node.name for node in nodes if node.running and node.name != self.name)
+        return [] if self._introduced else self._running_before
+
+    def _running_at_the_end(self) -> list[str]:
+        """Who else ran, by the end of the log: how much of it is committed a crash makes a node forget."""
+        log, state = self.consensus.state.log, State()
+        for node in self.metadata.state.nodes.values():
+            state.store(node)
+        for entry in log.between(log.applied, log.last):
+            command = read_entry(entry.payload.data)[1] if isinstance(entry.payload, Command) else None
+            if isinstance(command, commands.PutNode | commands.DeleteNode):
+                state.apply(command)
+        return sorted(node.name for node in state.nodes.values() if node.running and node.name != self.name)
 
     # -- what happens ---------------------------------------------------------------------------
 

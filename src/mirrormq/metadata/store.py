@@ -234,14 +234,10 @@ class MetadataStore:
         All listeners hear of it even if one of them fails; the first failure is raised afterwards, and
         whoever wrote the command is not told that all is well.
         """
-        try:
-            read = encoding.decode(entry, _decoder, _Entry)
-            command = commands.decode(read.command)
-        except msgspec.DecodeError as error:
-            raise Unreadable(f"this node cannot read what the cluster has agreed on: {error}") from None
+        actor, command = read_entry(entry)
         write = None if number is None else self._under_way.pop(number, None)
         changes = self.state.apply(command)
-        self._tell(Written(command, changes, read.actor, write is not None))
+        self._tell(Written(command, changes, actor, write is not None))
         self._settle([] if write is None else [write])
 
     def restore(self, blob: bytes, settled: list[int]) -> None:
@@ -312,3 +308,12 @@ class MetadataStore:
 
 
 _decoder = msgspec.msgpack.Decoder(_Entry)
+
+
+def read_entry(entry: bytes) -> tuple[str, Command]:
+    """Whose command an entry of the log is, and which."""
+    try:
+        read = encoding.decode(entry, _decoder, _Entry)
+        return read.actor, commands.decode(read.command)
+    except msgspec.DecodeError as error:
+        raise Unreadable(f"this node cannot read what the cluster has agreed on: {error}") from None
