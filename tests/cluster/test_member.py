@@ -6,7 +6,8 @@ import pytest
 
 from mirrormq.cluster import member as member_module
 from mirrormq.cluster.member_events import ForkFound, LeaderChanged, MembersChanged, Refused
-from mirrormq.consensus import Majority, Reachable, SeesOneOf
+from mirrormq.cluster.partitions import PAUSE_IF_ALL_DOWN, Handling
+from mirrormq.consensus import Majority, Reachable
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
 from tests.cluster.members import World, cluster, declare
@@ -304,7 +305,7 @@ def test_two_that_went_on_apart_find_out_and_exchange_nothing() -> None:
 
 
 def test_nodes_pause_that_see_none_of_those_listed() -> None:
-    world = cluster(3, rule=lambda: SeesOneOf(frozenset("a")))
+    world = cluster(3, rule=Handling(PAUSE_IF_ALL_DOWN, frozenset("a")).quorum)
     world.cut("a", "bc")
     world.write("a", declare("with a"))
     world.run(5000)

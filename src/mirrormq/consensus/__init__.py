@@ -10,7 +10,7 @@ from mirrormq.consensus.messages import (
     Message,
     Snapshot,
 )
-from mirrormq.consensus.quorum import Automatic, Majority, QuorumRule, Reachable, SeesOneOf
+from mirrormq.consensus.quorum import Automatic, Majority, QuorumRule, Reachable
 from mirrormq.consensus.raft import Consensus
 from mirrormq.consensus.ready import Forked, Ready
 from mirrormq.consensus.settings import Settings
@@ -38,7 +38,6 @@ __all__ = [
     "Ready",
     "Role",
     "Run",
-    "SeesOneOf",
     "Settings",
     "Snapshot",
     "Storage",

@@ -55,16 +55,6 @@ class Automatic(Reachable):
         return voters if len(voters) > PAIR else super().electorate(voters, reachable, me)
 
 
-class SeesOneOf(Reachable):
-    """Whoever sees one of the nodes listed, or is one of them: pause_if_all_down."""
-
-    def __init__(self, listed: Names) -> None:
-        self._listed = listed
-
-    def may_go_on(self, voters: Names, reachable: Names, me: str) -> bool:
-        return bool(self._listed & (reachable | {me}))
-
-
 def is_quorum(agreeing: Collection[str], electorate: Names) -> bool:
     """Whether a strict majority of the electorate is among those who agree."""
     return 2 * len(electorate.intersection(agreeing)) > len(electorate)
