@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mirrormq.broker.broker import Broker
 from mirrormq.wire.content import method_frame
-from mirrormq.wire.frames import METHOD
+from mirrormq.wire.frames import HEADER, METHOD
 from mirrormq.wire.methods import encode_basic_ack
 from mirrormq.wire.scanner import Scanner
 from tests.hostile.in_process import Wire, make_broker
@@ -43,8 +44,12 @@ def test_any_cut_of_a_stream_is_the_same_stream(stream: bytes, piece: int) -> No
     assert fed(stream, piece) == whole
 
 
+UNREADABLE = b"\x00\x3c\x00\x28\x00\x00\tno name of nine octets"
+
+
 @settings(max_examples=150)
 @given(mutated(), st.integers(1, 64))
+@example(method_frame(2, UNREADABLE) + publish_bytes("k", b"", channel=2)[-22:], 7)
 def test_also_if_something_is_wrong_with_it(stream: bytes, piece: int) -> None:
     whole = fed(stream, 0)
     assert fed(stream, 1) == whole
@@ -96,6 +101,19 @@ def test_equal_publishes_come_as_one_run() -> None:
     scanner(sink).feed(publish_bytes("k", b"abc") * 10 + publish_bytes("other", b"abc") * 5)
     assert sink.runs == [10, 5]
     assert sink.frames == []
+
+
+@pytest.mark.parametrize("size", [1, 8, 21, 1000])
+def test_a_body_that_does_not_follow_its_header_is_not_waited_for(size: int) -> None:
+    """Something else in its place is passed on at once, however it is cut."""
+    sink = Recorder()
+    reading = scanner(sink)
+    whole = publish_bytes("k", b"x" * 60_000)
+    flow = method_frame(1, b"\x00\x14\x00\x14\x01")
+    stream = whole[: -60_000 - 8] + flow
+    for at in range(0, len(stream), size):
+        reading.feed(stream[at : at + size])
+    assert [kind for kind, _, _ in sink.frames] == [METHOD, HEADER, METHOD]
 
 
 def test_acknowledgements_come_as_one_run_up_to_one_that_is_not_single() -> None:

@@ -37,7 +37,7 @@ class ChannelFrames:
     ) -> None:
         """A run of publishes from the scanner."""
         self.effort -= 1 + len(properties) // limits.HEADER_BYTES_PER_EFFORT
-        open_channel = self._publishing_channel(channel)
+        open_channel = self._publishing_channel(channel, publish)
         if open_channel is None:
             return
         if open_channel.waiting.count:
@@ -54,7 +54,7 @@ class ChannelFrames:
     def publishes_mixed(self: Connection, channel: int, publish: bytes, contents: list[bytes]) -> None:  # type: ignore[misc]
         """A run of publishes whose properties differ."""
         self.effort -= len(contents)
-        open_channel = self._publishing_channel(channel)
+        open_channel = self._publishing_channel(channel, publish)
         if open_channel is None:
             return
         if open_channel.waiting.count:
@@ -85,11 +85,11 @@ class ChannelFrames:
         except ChannelError as error:
             self.close_channel(acknowledging, error)
 
-    def _publishing_channel(self: Connection, number: int) -> Channel | None:  # type: ignore[misc]
+    def _publishing_channel(self: Connection, number: int, publish: bytes) -> Channel | None:  # type: ignore[misc]
         """The channel of a publish; None if it is closing and publishes are dropped."""
         channel = self.channels.get(number)
         if channel is None:
-            raise ChannelErrorHard("expected 'channel.open'").at(methods.BASIC_PUBLISH)
+            raise self._unopened(METHOD, publish)
         return None if channel.closing or self.state is not State.OPEN else channel
 
     def frame_of_channel(self: Connection, kind: int, number: int, payload: bytes) -> None:  # type: ignore[misc]
@@ -100,9 +100,8 @@ class ChannelFrames:
         ids = payload[:4] if kind == METHOD else b""
         if channel is None:
             if ids != _CHANNEL_OPEN:
-                self._refuse_unopened(kind, payload)
-            else:
-                self._open_channel(number, payload)
+                raise self._unopened(kind, payload)
+            self._open_channel(number, payload)
         elif channel.waiting.count:
             channel.waiting.postpone(len(payload), lambda: self.frame_of_channel(kind, number, payload))
         elif ids == _CHANNEL_CLOSE:
@@ -118,12 +117,13 @@ class ChannelFrames:
             except ChannelError as error:
                 self.close_channel(channel, error)
 
-    def _refuse_unopened(self: Connection, kind: int, payload: bytes) -> None:  # type: ignore[misc]
+    def _unopened(self: Connection, kind: int, payload: bytes) -> AmqpError:  # type: ignore[misc]
+        """What is wrong with a frame of a channel that is not open: if it cannot be read, that."""
         method_id = 0
         if kind == METHOD:
             methods.decode_method(payload)
             method_id = int.from_bytes(payload[:4], "big")
-        raise ChannelErrorHard("expected 'channel.open'").at(method_id)
+        return ChannelErrorHard("expected 'channel.open'").at(method_id)
 
     def _open_channel(self: Connection, number: int, payload: bytes) -> None:  # type: ignore[misc]
         methods.decode_channel_open(payload)

@@ -122,10 +122,15 @@ class Connection(Outbox, ChannelFrames):
         """Input that waits."""
         return self._scanner.buffered_bytes
 
+    @property
+    def awaited_bytes(self) -> int:
+        """Input that is known to be missing."""
+        return self._scanner.awaited_bytes
+
     # -- bytes in -------------------------------------------------------------------------------
 
-    def receive(self, data: bytes) -> None:
-        """Bytes from the socket."""
+    def receive(self, data: bytes | memoryview) -> None:
+        """Bytes from the socket; what a view shows is gone after this."""
         if self.finished:
             return
         self.last_received_ms = self.broker.clock.now_ms
@@ -140,7 +145,7 @@ class Connection(Outbox, ChannelFrames):
         self._begin_turn()
         self._feed(data)
 
-    def _feed(self, data: bytes) -> None:
+    def _feed(self, data: bytes | memoryview) -> None:
         """Let the scanner find frames; what follows one that was wrong may be the client's close-ok."""
         while not self.finished:
             try:

@@ -9,7 +9,9 @@ from mirrormq import limits
 from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer, is_loopback
 from mirrormq.connections.proxy_protocol import Ends, Incomplete, ProxyHeaderInvalid, read_proxy_header
+from mirrormq.runtime.large_reads import READ_BYTES_PER_EFFORT, LargeReads
 from mirrormq.runtime.tls import certificate_user
+from mirrormq.wire.large import LARGE_BYTES
 
 if TYPE_CHECKING:
     from mirrormq.runtime.application import Application
@@ -27,6 +29,8 @@ class AmqpSocket(asyncio.Protocol):
         self._connection: Connection | None = None
         self._before_proxy_header = b""
         self._reading = True
+        self._large_reads: LargeReads | None = None
+        """Who reads in its place while large bodies come in."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
@@ -68,13 +72,13 @@ class AmqpSocket(asyncio.Protocol):
         user = certificate_user(self._transport, self._node.settings) if self._tls else None
         return Peer(*ends, is_loopback=is_loopback(ends.host), tls=self._tls, certificate_user=user)
 
-    def data_received(self, data: bytes) -> None:
-        """Bytes from the client."""
+    def data_received(self, data: bytes | memoryview) -> None:
+        """Bytes from the client; a view is valid in this call only."""
         node = self._node
         node.input_seen = True
         node.read_clock()
         if self._connection is None:
-            rest = self._proxy_header(data)
+            rest = self._proxy_header(bytes(data))
             if rest is None:
                 return
             data = rest
@@ -84,11 +88,26 @@ class AmqpSocket(asyncio.Protocol):
             connection.receive(data)
         except Exception as error:
             node.fault(connection, error)
+        if len(data) >= LARGE_BYTES or self._large_reads is not None:
+            self._choose_reading(connection, len(data))
         if connection.held and self._reading:
             self._pause()
         elif connection.yields_to is not None and self._reading:
             self._rest()
         node.end_turn_soon()
+
+    def _choose_reading(self, connection: Connection, size_bytes: int) -> None:
+        """Read large pieces while a large body is awaited; TLS has its own buffers."""
+        assert self._transport is not None
+        awaited_bytes = connection.awaited_bytes
+        if self._large_reads is not None:
+            connection.effort -= size_bytes // READ_BYTES_PER_EFFORT
+            if not awaited_bytes:
+                self._large_reads = None
+                self._transport.set_protocol(self)
+        elif awaited_bytes >= LARGE_BYTES and not self._tls:
+            self._large_reads = LargeReads(self, self._node.sockets.large_reads)
+            self._transport.set_protocol(self._large_reads)
 
     def _proxy_header(self, data: bytes) -> bytes | None:
         """Read the PROXY header that a load balancer puts first; None until it is complete."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mirrormq import limits
+from mirrormq.runtime.large_reads import LARGE_READ_BYTES
 
 if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection
@@ -30,6 +31,8 @@ class ClientSockets:
         self.by_connection: dict[Connection, AmqpSocket] = {}
         self._paused: dict[AmqpSocket, None] = {}
         self._resting: dict[AmqpSocket, None] = {}
+        self.large_reads = memoryview(bytearray(LARGE_READ_BYTES))
+        """What a client sends in large pieces is read to here; the next read of any client overwrites it."""
 
     def admit(self, socket: AmqpSocket) -> bool:
         """May this client connect?"""

@@ -12,6 +12,7 @@ from mirrormq.wire.frames import FRAME_END, FRAME_OVERHEAD, HEAD_SIZE, HEADER
 
 CONTENT_HEAD = Struct(">BHIHHQ").unpack_from
 BASIC_CLASS = 60
+BASIC_PUBLISH = b"\x00\x3c\x00\x28"
 BASIC_ACK = b"\x00\x3c\x00\x50"
 ACK_SIZE = 13
 """The payload of basic.ack: ids, delivery tag, `multiple`."""

@@ -9,8 +9,8 @@ well). Everything that is not of this simple shape
 (bodies in several frames, frames of other channels in between, anything wrong) takes the plain road,
 frame by frame, and the sink puts contents together by itself.
 
-Both roads give the same messages; `tests/wire/test_scanner.py` feeds every stream byte by byte and
-all at once.
+All roads give the same messages, also the one of large bodies (`wire.large`); `tests/wire/test_scanner.py`
+feeds every stream byte by byte, all at once, and out of a buffer that is used again.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from typing import Protocol
 
 from mirrormq.errors import AmqpError
 from mirrormq.wire.frames import BODY, FRAME_END, FRAME_OVERHEAD, HEAD_SIZE, HEADER, METHOD
+from mirrormq.wire.large import large_run
 from mirrormq.wire.refusals import unreadable_frame
 from mirrormq.wire.runs import (
     ACK_SIZE,
     BASIC_ACK,
     BASIC_CLASS,
+    BASIC_PUBLISH,
     CONTENT_HEAD,
     any_properties,
     like_the_first,
@@ -34,7 +36,6 @@ from mirrormq.wire.runs import (
 )
 
 _HEAD = Struct(">BHI").unpack_from
-_BASIC_PUBLISH = b"\x00\x3c\x00\x28"
 
 PLAIN, INCOMPLETE = 0, -1
 """What `_publishes` says instead of a position."""
@@ -116,10 +117,20 @@ class Scanner:
         """How much is waiting for the rest of its frame, or for the sink."""
         return self._rest_size
 
-    def feed(self, data: bytes) -> None:
-        """Take what the socket gave and pass on every complete frame."""
+    @property
+    def awaited_bytes(self) -> int:
+        """How much is known to be missing of the frame or publish that is not complete."""
+        return max(0, self._needed - self._rest_size)
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Take what the socket gave and pass on every complete frame.
+
+        A view is of memory that will be overwritten; nothing of it is kept.
+        """
         if self.lost:
             return
+        if isinstance(data, memoryview):
+            data = self._take_large(data)
         if not self._rest_size:
             self._scan(data, 0)
             return
@@ -130,6 +141,26 @@ class Scanner:
             self._complete(data, missing)
         else:
             self._scan(self._with_rest(data), 0)
+
+    def _take_large(self, view: memoryview) -> bytes:
+        """Pass on the large publishes at the front of a view and copy what is left of it."""
+        sink, at = self.sink, 0
+        try:
+            missing = self.awaited_bytes
+            if self._content_at and missing <= len(view):
+                at = missing
+                if not self._take_split(view[:missing]):
+                    at = 0
+            while self.publishing and not self._rest_size and not sink.held:
+                run = large_run(view, at, self.max_run, self.whole_max)
+                if run is None or not sink.may_publish():
+                    break
+                at = run.end
+                sink.publishes(run.channel, run.publish, run.properties, run.contents)
+        except AmqpError:
+            self._keep(bytes(view[at:]))
+            raise
+        return bytes(view[at:])
 
     def _complete(self, data: bytes, missing: int) -> None:
         """The rest and `missing` octets more are worth a look; what follows need not be copied for it."""
@@ -200,7 +231,7 @@ class Scanner:
                 if buffer[end] != FRAME_END:
                     marker = f"{{invalid_frame_end_marker,{buffer[end]}}}"
                     raise unreadable_frame(kind, buffer[start:end], marker)
-                if kind == METHOD and self.publishing and buffer.startswith(_BASIC_PUBLISH, start):
+                if kind == METHOD and self.publishing and buffer.startswith(BASIC_PUBLISH, start):
                     if not sink.may_publish():
                         position = before
                         break
@@ -244,14 +275,19 @@ class Scanner:
         header_end = header_at + HEAD_SIZE + header_size
         body_at = header_end + 1
         after: int = body_at + body_size + FRAME_OVERHEAD if body_size else body_at
-        if after > size:
-            if body_at <= size and not may_become(buffer, body_at, BODY, channel):
+        if body_at <= size and buffer[header_end] != FRAME_END:
+            return PLAIN
+        if size < body_at + HEAD_SIZE and body_size:
+            if not may_become(buffer, body_at, BODY, channel):
                 return PLAIN
+            self._needed = body_at + HEAD_SIZE - position
+            return INCOMPLETE
+        if body_size and _HEAD(buffer, body_at) != (BODY, channel, body_size):
+            return PLAIN
+        if after > size:
             self._needed, self._content_at = after - position, header_at - position
             return INCOMPLETE
-        if buffer[header_end] != FRAME_END or buffer[after - 1] != FRAME_END:
-            return PLAIN
-        if body_size and _HEAD(buffer, body_at) != (BODY, channel, body_size):
+        if buffer[after - 1] != FRAME_END:
             return PLAIN
         contents = [buffer[header_at:after]]
         publish = buffer[position + HEAD_SIZE : header_at - 1]
