@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirrormq.cluster import member as member_module
-from mirrormq.cluster.member_events import ForkFound, LeaderChanged, MembersChanged, Refused
+from mirrormq.cluster.member_events import Forgotten, ForkFound, LeaderChanged, MembersChanged, Refused
 from mirrormq.cluster.partitions import PAUSE_IF_ALL_DOWN, Handling
 from mirrormq.consensus import Majority, Reachable
 from mirrormq.metadata import commands as c
@@ -206,6 +206,19 @@ def test_a_node_is_forgotten_and_may_join_again_as_a_new_one() -> None:
     world.join("c")
     world.until(lambda: "c" in world["a"].consensus.members.voters)
     assert world["a"].metadata.state.nodes["c"].life > life, "no life of before is lived again"
+
+
+def test_a_node_that_was_forgotten_while_it_was_away_is_told() -> None:
+    world = cluster(3)
+    world.end("c")
+    world["a"].forget("c")
+    world.until(lambda: world["a"].consensus.members.voters == ("a", "b"))
+    world.restart("c")
+    world.until(lambda: any(isinstance(event, Forgotten) for event in world.nodes["c"].events))
+    assert world["c"].leader is None
+    world.run(10_000)
+    assert world["a"].consensus.members.voters == ("a", "b")
+    assert "c" not in world["a"].metadata.state.nodes
 
 
 def test_the_leader_can_be_forgotten_too() -> None:

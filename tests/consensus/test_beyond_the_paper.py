@@ -137,12 +137,3 @@ def test_ready_and_advance_alternate() -> None:
     core.ready()
     with pytest.raises(ConsensusError):
         core.ready()
-
-
-def test_a_detector_that_names_the_leader_dead_shortens_the_wait() -> None:
-    world = World("ABC")
-    leader = world.leader()
-    world.crash(leader)
-    world.round()
-    world.tell_reachable()
-    world.until(world.leaders, world.settings.election_ticks + 3)

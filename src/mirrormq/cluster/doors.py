@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from mirrormq.cluster.messages import ClusterMessage, JoinRefused, JoinRequest
+from mirrormq.cluster.messages import ClusterMessage, JoinRefused, JoinRequest, YouAreForgotten
 from mirrormq.consensus import ChangePending
 from mirrormq.metadata import commands, records
 
@@ -34,6 +34,7 @@ class Doors:
         self._member = member
         self._send = send
         self._silent_ticks = 0
+        self._knocks = 0
 
     def tick(self) -> None:
         """Time passes."""
@@ -43,13 +44,22 @@ class Doors:
             if self._silent_ticks % KNOCK_TICKS == 0:
                 self.knock()
 
-    def heard(self) -> None:
-        """A leader talks to us: no need to ask again."""
+    def heard(self, peer: str) -> bool:
+        """A node talks to us as a member of our cluster; False if it is none any more, and is told so."""
         self._silent_ticks = 0
+        member = self._member
+        known = member.consensus.state.log.members.everyone
+        if not member.leading or peer in known or peer in member.metadata.state.nodes:
+            return True
+        self._send(peer, YouAreForgotten(), urgent=True)
+        return False
 
     def knock(self) -> None:
-        """Ask to be let in."""
-        for peer in sorted(self._member.linked)[:1]:
+        """Ask to be let in: one after the other, since some may belong to no cluster themselves."""
+        linked = sorted(self._member.linked)
+        if linked:
+            peer = linked[self._knocks % len(linked)]
+            self._knocks += 1
             self._send(peer, JoinRequest(self._member.name, self._member.address), urgent=True)
 
     def let_in(self, peer: str, request: JoinRequest) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from mirrormq.cluster.doors import Doors, Send
 from mirrormq.cluster.member_events import (
+    Forgotten,
     ForkFound,
     ForkHealed,
     LeaderChanged,
@@ -24,7 +25,7 @@ from mirrormq.cluster.member_events import (
     MembersChanged,
     Refused,
 )
-from mirrormq.cluster.messages import ClusterMessage, JoinRefused, JoinRequest, Raft
+from mirrormq.cluster.messages import ClusterMessage, JoinRefused, JoinRequest, Raft, YouAreForgotten
 from mirrormq.consensus import (
     Busy,
     Consensus,
@@ -173,13 +174,16 @@ class Member:
         """A message has come over a node's link."""
         match message:
             case Raft():
-                self._doors.heard()
-                self.consensus.step(peer, decode_message(message.data))
+                if self._doors.heard(peer):
+                    self.consensus.step(peer, decode_message(message.data))
             case JoinRequest():
                 self._doors.let_in(peer, message)
             case JoinRefused():
                 if not self.joined:
                     self._events.append(Refused(peer, message.reason))
+            case YouAreForgotten():
+                if self.leader is None:
+                    self._events.append(Forgotten(peer))
         self._wake()
 
     def set_rule(self, rule: QuorumRule) -> None:

@@ -39,4 +39,10 @@ class Refused(NamedTuple):
     reason: str
 
 
-MemberEvent = LeaderChanged | MembersChanged | ForkFound | ForkHealed | Refused
+class Forgotten(NamedTuple):
+    """The cluster has taken this node out while it was away."""
+
+    by: str
+
+
+MemberEvent = LeaderChanged | MembersChanged | ForkFound | ForkHealed | Refused | Forgotten

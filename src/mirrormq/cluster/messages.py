@@ -25,4 +25,8 @@ class JoinRefused(msgspec.Struct, frozen=True, array_like=True, tag="join-refuse
     reason: str
 
 
-ClusterMessage = Raft | JoinRequest | JoinRefused
+class YouAreForgotten(msgspec.Struct, frozen=True, array_like=True, tag="forgotten"):
+    """From a leader to a node that believes to be a member and is none any more."""
+
+
+ClusterMessage = Raft | JoinRequest | JoinRefused | YouAreForgotten

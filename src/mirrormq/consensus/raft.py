@@ -3,8 +3,9 @@
 The guarantee
 =============
 Proposals come out of `Ready.committed` on every node in the same order, each at most once, and never
-change their place. A proposal that came out anywhere is on the disks of a strict majority of the voters
-(with the rule `Majority`), so it comes out everywhere in the end, whoever crashes in between.
+change their place; those of one origin in the order in which it made them. A proposal that came out
+anywhere is on the disks of a strict majority of the voters (with the rule `Majority`), so it comes out
+everywhere in the end, whoever crashes in between.
 
 With the rule `Reachable` the nodes that can be reached are enough, down to one alone. Then two sides
 of a partition may each go on, and the guarantee is: what came out on a node is never taken back there
@@ -61,6 +62,9 @@ Where it differs from the paper
    comparison of histories is the paper's "at least as up-to-date", and the rest is never used.
 *  Everything is sent after everything is persisted; the leader does not overlap its disk with its followers'.
 *  A proposal may be made anywhere and is forwarded; duplicates are recognised when applied.
+*  A failure detector is listened to, never believed. When it says that the leader is gone, candidates
+   stand at once, one after another by name, instead of after a silence; they still ask first, so one that
+   is wrong is refused. A leader that it says has lost its quorum steps down before the silence proves it.
 """
 
 from __future__ import annotations

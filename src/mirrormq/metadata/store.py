@@ -250,7 +250,7 @@ class MetadataStore:
         try:
             with self._attention() as attempt:
                 for change in restoring.changes_to(self.state, blob):
-                    for listener in self.listeners:
+                    for listener in tuple(self.listeners):
                         attempt(listener, change)
         finally:
             self._telling_listeners = False
@@ -267,9 +267,9 @@ class MetadataStore:
         try:
             with self._attention() as attempt:
                 for change in written.changes:
-                    for listener in self.listeners:
+                    for listener in tuple(self.listeners):
                         attempt(listener, change)
-                for observer in self.observers:
+                for observer in tuple(self.observers):
                     attempt(observer, written)
         finally:
             self.telling, self._telling_listeners = None, False

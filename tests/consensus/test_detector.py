@@ -1,0 +1,116 @@
+"""What the failure detector says is acted on at once: leaders are replaced, step down, catch others up."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrormq.consensus import Automatic, Majority, Message, Reachable, Role
+from mirrormq.consensus.messages import Append
+from mirrormq.consensus.quorum import Names
+from tests.consensus.test_beyond_the_paper import others
+from tests.consensus.world import World
+
+ROUND_TRIPS = 5
+"""A question before the election and the election itself, in rounds."""
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("names", ["ABC", "ABCDE"])
+def test_a_dead_leader_is_replaced_by_the_first_of_the_others_without_waiting(names: str, seed: int) -> None:
+    world = World(names, seed=seed)
+    leader = world.leader()
+    world.crash(leader)
+    world.round()
+    world.tell_reachable()
+    world.until(world.leaders, ROUND_TRIPS)
+    assert world.leaders() == [min(name for name in names if name != leader)]
+
+
+def test_if_the_first_one_cannot_win_the_next_one_tries_soon() -> None:
+    """A lacks an entry that B and C have, so it gets no votes."""
+    world = World("ABC")
+    world.leader()
+    world["C"].state.elections.campaign()
+    world.pump(world.nodes["C"])
+    world.until(lambda: world.leaders() == ["C"])
+    world.settle()
+    world.partition("BC", "A", tell=False)
+    world.write("C")
+    world.settle("B", "C")
+    world.group = {}
+    world.crash("C")
+    world.tell_reachable()
+    world.until(world.leaders, world.settings.stagger_ticks + 2 * ROUND_TRIPS)
+    assert world.leaders() == ["B"]
+
+
+def test_a_follower_that_alone_lost_the_leader_disturbs_nobody() -> None:
+    world = World("ABC")
+    leader = world.leader()
+    lonely, term = others(world, leader)[0], world[leader].term
+    world[lonely].set_reachable(frozenset("ABC") - {leader})
+    world.drop = lambda sender, to, message: {sender, to} == {lonely, leader}
+    world.pump(world.nodes[lonely])
+    world.run(100)
+    assert world.leaders() == [leader]
+    assert world[leader].term == term
+
+
+def test_a_leader_that_has_lost_the_majority_knows_at_once() -> None:
+    world = World("ABC")
+    leader = world.leader()
+    world.partition("".join(others(world, leader)), leader)
+    assert world[leader].role is Role.FOLLOWER
+    assert world[leader].leader is None
+
+
+def test_whoever_comes_back_gets_what_it_missed_without_waiting_for_a_heartbeat() -> None:
+    world = World("ABC")
+    leader = world.leader()
+    away = others(world, leader)[0]
+    world.settle()
+    world[leader].set_reachable(frozenset("ABC") - {away})
+    world.drop = lambda sender, to, message: away in (sender, to)
+    key = world.propose(leader)
+    world.pump(world.nodes[leader])
+    world.drop = lambda sender, to, message: False
+    world._mail.clear()
+    world[leader].set_reachable(frozenset("ABC"))
+    sent: list[Append] = []
+    world.drop = lambda sender, to, message: bool(_note(sent, to, away, message))
+    world.pump(world.nodes[leader])
+    due = list(world._mail)
+    world._mail.clear()
+    for _, sender, to, data in due:
+        world._deliver(sender, to, data)
+    assert sent
+    assert any(entry.payload.number == key[1] for entry in sent[0].entries if key is not None)
+
+
+def _note(sent: list[Append], to: str, wanted: str, message: Message) -> None:
+    if to == wanted and isinstance(message, Append):
+        sent.append(message)
+
+
+def test_automatic_wants_a_majority_of_three_and_whoever_is_there_of_two() -> None:
+    three, two = frozenset("ABC"), frozenset("AB")
+    assert Automatic().electorate(three, frozenset("A"), "A") == three
+    assert Automatic().electorate(two, frozenset("A"), "A") == frozenset("A")
+    assert Automatic().electorate(two, two, "A") == two
+    assert Majority().electorate(two, frozenset("A"), "A") == two
+
+
+class OnlyWithC(Reachable):
+    def may_go_on(self, voters: Names, reachable: Names, me: str) -> bool:
+        return "C" in reachable | {me}
+
+
+def test_a_rule_may_forbid_even_a_majority_to_go_on() -> None:
+    world = World("ABC", rule=OnlyWithC)
+    world.leader()
+    world.partition("AB", "C")
+    world.until(lambda: world.leaders() == ["C"])
+    world.run(100)
+    assert world.leaders() == ["C"]
+    world.heal()
+    world.settle()
