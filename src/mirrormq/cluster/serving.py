@@ -1,0 +1,188 @@
+"""May this node's application run, and in which life? One road for every start and every stop.
+
+    IDLE ──claim──▶ CLAIMING ──agreed──▶ RUNNING ──▶ LEAVING ──▶ STOPPING ──▶ IDLE
+                                            └──────────────────────▲
+
+A life is *claimed* in the metadata before it begins: the node drops the queues that did not survive its
+last one, and writes that it runs, with a life one higher than any before. Only when that has been agreed
+upon does it serve clients. So nobody ever deals with a life that the cluster does not know of.
+
+A life ends because the operator wants it to (LEAVING: its masters are handed over first), because the others
+have given the node up as lost, or because the partition mode says so. Then, unless the operator stopped it,
+the node waits until it may run again, and claims its next life.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Protocol
+
+import msgspec
+
+from mirrormq.cluster.member import Member
+from mirrormq.cluster.moves import drain, still_to_leave
+from mirrormq.cluster.partitions import Handling, may_start
+from mirrormq.metadata import commands as c
+from mirrormq.metadata.records import Node
+from mirrormq.replication.census import Census
+
+LEAVING_MS = 10_000
+"""How long a node that stops waits for others to take its masters: what RabbitMQ gives a single queue."""
+
+
+STOPPED_BY_OPERATOR = "the node is stopped"
+
+
+class Application(Protocol):
+    """What serves clients."""
+
+    def start(self, life: int) -> None:
+        """Begin to serve."""
+
+    def stop(self, reason: str) -> None:
+        """Close clients and queues, at once; `Serving.stopped` is called when that is done."""
+
+
+class Phase(Enum):
+    """Where the application is."""
+
+    IDLE = "idle"
+    CLAIMING = "claiming"
+    RUNNING = "running"
+    LEAVING = "leaving"
+    STOPPING = "stopping"
+
+
+class Serving:
+    """One node's application, through all of its lives."""
+
+    def __init__(self, member: Member, handling: Handling, application: Application, census: Census) -> None:
+        self.handling = handling
+        self.phase = Phase.IDLE
+        self.life = 0
+        """The present life, or the last one."""
+        self.wanted = False
+        self.held_back = ""
+        """Why it must not start although it could: somebody is changing the metadata under it."""
+        self._member = member
+        self._application = application
+        self._census = census
+        self._leave_by_ms = 0
+        self._said_goodbye = False
+
+    # -- questions ------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """Are clients served?"""
+        return self.phase in (Phase.RUNNING, Phase.LEAVING)
+
+    @property
+    def _record(self) -> Node | None:
+        return self._member.metadata.state.nodes.get(self._member.name)
+
+    def hindrance(self) -> str:
+        """What it waits for before it may start; empty if nothing."""
+        member = self._member
+        if self.held_back:
+            return self.held_back
+        if not member.joined:
+            return "it belongs to no cluster yet"
+        if not self._may_go_on():
+            return "it sees too few of the others"
+        if member.leader is None:
+            return "nobody leads the cluster"
+        running = [node.name for node in member.metadata.state.nodes.values() if node.running]
+        if not may_start(member.name, running, member.linked):
+            unseen = sorted(set(running) - member.linked - {member.name})
+            return f"it does not see {', '.join(unseen)}"
+        return ""
+
+    def _may_go_on(self) -> bool:
+        member = self._member
+        return self.handling.may_go_on(member.name, member.consensus.members.voters, member.linked)
+
+    def _verdict(self) -> str:
+        """Why a life must end; empty if it need not."""
+        record = self._record
+        if record is None:
+            return "the node was taken out of its cluster"
+        if record.life != self.life or not record.running:
+            return "the other nodes gave this one up as lost"
+        if not self._may_go_on():
+            return "the node sees too few of the others"
+        return ""
+
+    # -- what happens ---------------------------------------------------------------------------
+
+    def want(self, wanted: bool, now_ms: int) -> None:
+        """The operator starts or stops the application."""
+        self.wanted = wanted
+        if not wanted and self.phase is Phase.RUNNING:
+            self._leave(now_ms)
+        self.look(now_ms)
+
+    def look(self, now_ms: int) -> None:
+        """Something has changed, or time has passed."""
+        if self.running:
+            if verdict := self._verdict():
+                self._stop(verdict if self.wanted else STOPPED_BY_OPERATOR)
+            elif self.phase is Phase.LEAVING:
+                self._go_if_free(now_ms)
+        elif self.phase is Phase.IDLE and self.wanted and not self.hindrance():
+            self._claim()
+
+    def stopped(self) -> None:
+        """The application has stopped."""
+        self.phase = Phase.IDLE
+
+    def yielding(self) -> None:
+        """Somebody else stops the application, and says so with `stopped`."""
+        self.phase = Phase.STOPPING
+
+    # -- beginning ------------------------------------------------------------------------------
+
+    def _claim(self) -> None:
+        record = self._record
+        self.phase = Phase.CLAIMING
+        life = max(self.life, record.life if record is not None else 0) + 1
+        member = self._member
+        claim = Node(member.name, member.address, life, running=True)
+        member.metadata.write(c.DropTransient(member.name))
+        member.metadata.write(c.PutNode(claim), lambda: self._claimed(life))
+
+    def _claimed(self, life: int) -> None:
+        if self.phase is not Phase.CLAIMING:
+            return
+        self.phase, self.life = Phase.IDLE, life
+        if self.wanted and not self._verdict() and not self.held_back:
+            self.phase = Phase.RUNNING
+            self._application.start(life)
+
+    # -- ending ---------------------------------------------------------------------------------
+
+    def _leave(self, now_ms: int) -> None:
+        record = self._record
+        self.phase = Phase.LEAVING
+        self._leave_by_ms = now_ms + LEAVING_MS
+        self._said_goodbye = False
+        if record is not None and self._member.leader is not None:
+            self._member.metadata.write(drain(record))
+
+    def _go_if_free(self, now_ms: int) -> None:
+        """Say goodbye when nobody needs this node any more, or when it has waited long enough. What is
+        said is heard by `look`, as any other end of this life."""
+        member, record = self._member, self._record
+        late_ms = now_ms - self._leave_by_ms
+        if late_ms >= 0 and (member.leader is None or late_ms >= LEAVING_MS):
+            self._stop(STOPPED_BY_OPERATOR)
+        elif record is not None and member.leader is not None and not self._said_goodbye:
+            needed = any(still_to_leave(member.metadata.state, self._census, member.name))
+            if late_ms >= 0 or (record.maintenance and not needed):
+                self._said_goodbye = True
+                gone = msgspec.structs.replace(record, running=False, shutdown=True, maintenance=False)
+                member.metadata.write(c.PutNode(gone))
+
+    def _stop(self, reason: str) -> None:
+        self.phase = Phase.STOPPING
+        self._application.stop(reason)

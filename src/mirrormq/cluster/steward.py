@@ -1,0 +1,280 @@
+"""The steward of a node: whatever its cluster wants of it, decided in one place, without touching anything.
+
+It brings together the parts that each know one thing: the membership and its metadata (`member`), whether
+the application may run (`serving`), what has become of nodes and where replicas belong, while this node leads
+(`coordinator`), who sees whom (`partitions`), and what happens when two sides meet (`healing`, `surrender`).
+
+Links, messages and time come in; messages go out through `send`, and the `Application` is told to start, to
+stop, to give up. The runtime and the simulator drive the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from mirrormq.cluster import healing, partitions
+from mirrormq.cluster.coordinator import Coordinator
+from mirrormq.cluster.healing import Presence, YouLost
+from mirrormq.cluster.member import Member
+from mirrormq.cluster.messages import ClusterMessage
+from mirrormq.cluster.partitions import Handling, Sightings
+from mirrormq.cluster.serving import Application, Phase, Serving
+from mirrormq.cluster.surrender import Exports, StatePart, Surrender, WantState
+from mirrormq.metadata.policies import Policies
+from mirrormq.metadata.state import State
+
+PRESENCE_MS = 1000
+"""How often a node tells the others of itself when nothing changes."""
+
+MEET_MS = 2000
+"""Where a few may go on without the rest, a node that starts waits so long for the others to be heard of:
+ten times what a link takes. It may be that it has to take over their metadata first."""
+
+HEAL_AFTER_MS = 3000
+"""How long a fork must have been seen before one side is told to give up: the others' links come back, and
+their presences tell of the fork, within a second or two."""
+
+StewardMessage = Presence | YouLost | WantState | StatePart
+
+
+class Send(Protocol):
+    """Send a message to a node, if there is a link to it."""
+
+    def __call__(self, peer: str, message: StewardMessage, urgent: bool) -> None: ...
+
+
+class Household(Application, Protocol):
+    """The application, with all that a steward asks of it."""
+
+    def give_up(self, winner: State, done: Callable[[], None]) -> None:
+        """This node's side has lost. Close clients, set aside what the winner's cluster lacks, stop; if it
+        does not run, set aside what is on disk. Then call `done`."""
+
+    @property
+    def clients(self) -> int:
+        """Open connections."""
+
+    def part(self) -> None:
+        """Somebody is missing who may go on without this node: mark what is shared (`apart`). Said often."""
+
+    def whole(self) -> None:
+        """Everybody is here and of one mind: marks are not needed."""
+
+
+class Steward:
+    """One node's."""
+
+    def __init__(
+        self,
+        member: Member,
+        handling: Handling,
+        application: Household,
+        choose: Callable[[int], int],
+        send: Send,
+    ) -> None:
+        state = member.metadata.state
+        self.member = member
+        self.handling = handling
+        self.coordinator = Coordinator(member.name, state, Policies(state), choose)
+        self.serving = Serving(member, handling, application, self.coordinator.census)
+        self.presences: dict[str, Presence] = {}
+        """What the nodes that there is a link to last said of themselves."""
+        self._application = application
+        self._send = send
+        self._sightings = Sightings()
+        self._exports = Exports(member)
+        self._surrender = Surrender(
+            member, self._give_up, lambda peer, message: send(peer, message, urgent=True), self._hold_back
+        )
+        self._when_stopped: Callable[[], None] | None = None
+        self._now_ms = 0
+        self._told: Presence | None = None
+        self._told_ms = 0
+        self._began_ms: int | None = None
+        self._forked_since_ms: int | None = None
+        member.metadata.listeners.append(self.coordinator.follow)
+        self.serving.held_back = "it looks for the others"
+
+    # -- what happens ---------------------------------------------------------------------------
+
+    def up(self, peer: str, session: int) -> None:
+        """There is a link to a node."""
+        self.member.up(peer, session)
+        if self._told is not None:
+            self._send(peer, self._told, urgent=True)
+        self._survey()
+
+    def down(self, peer: str, reason: str) -> None:
+        """The link to a node is gone."""
+        self.member.down(peer, reason)
+        self.presences.pop(peer, None)
+        self._sightings.forget(peer)
+        self._surrender.down(peer)
+        self._exports.forget(peer)
+        self._survey()
+
+    def receive(self, peer: str, message: ClusterMessage | StewardMessage) -> None:
+        """A message has come over a node's link."""
+        match message:
+            case Presence():
+                self.presences[peer] = message
+                self._sightings.heard(peer, message.reachable)
+            case YouLost():
+                forked = self.member.consensus.forks
+                if healing.obeys(self.member.name, self.member.linked, forked, peer, message):
+                    self._surrender.begin(message.winner)
+            case WantState():
+                self._send(peer, self._exports.part(peer, message), urgent=False)
+            case StatePart():
+                self._surrender.received(peer, message)
+            case _:
+                self.member.receive(peer, message)
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes: call it every `member.TICK_MS`."""
+        self._now_ms = now_ms
+        if self._began_ms is None:
+            self._began_ms = now_ms
+        self.member.tick()
+        self._tell_presence()
+        self._heal()
+        self._survey()
+
+    def want(self, wanted: bool) -> None:
+        """The operator starts or stops the application."""
+        self.serving.want(wanted, self._now_ms)
+
+    def work(self) -> bool:
+        """Do what is to be done about the metadata; says whether anything was applied here."""
+        changed = self.member.work()
+        self.look()
+        if self.coordinator.pending:
+            for command in self.coordinator.work():
+                self.member.metadata.write(command)
+        return self.member.work() or changed
+
+    def look(self) -> None:
+        """Something may have been agreed upon, or somebody else may lead."""
+        self.coordinator.lead(self.member.leading)
+        if self._when_stopped is not None and self.serving.phase is not Phase.STOPPING:
+            proceed, self._when_stopped = self._when_stopped, None
+            proceed()
+        self.serving.look(self._now_ms)
+
+    def _survey(self) -> None:
+        """Somebody may have come into sight, or gone out of it."""
+        member = self.member
+        victims: frozenset[str] = frozenset()
+        if member.leading:
+            running = [node.name for node in member.metadata.state.nodes.values() if node.running]
+            victims = self._sightings.victims(running, self._now_ms)
+        self.coordinator.reach(member.linked - victims)
+        self._mark()
+        self.look()
+
+    # -- who is there ---------------------------------------------------------------------------
+
+    @property
+    def partitions(self) -> list[str]:
+        """The nodes that this one is partitioned from."""
+        member = self.member
+        running = frozenset(node.name for node in member.metadata.state.nodes.values() if node.running)
+        return partitions.partitioned(member.name, member.linked, member.consensus.forks, running)
+
+    @property
+    def presence(self) -> Presence:
+        """What this node says of itself."""
+        member, serving = self.member, self.serving
+        return Presence(
+            member.name,
+            serving.life,
+            serving.running,
+            self._application.clients if serving.running else 0,
+            member.leader or "",
+            tuple(sorted(member.linked)),
+            tuple(sorted(member.consensus.forks)),
+        )
+
+    def _tell_presence(self) -> None:
+        now = self.presence
+        told = self._told
+        if told is not None and self._now_ms - self._told_ms < PRESENCE_MS:
+            same = msgspec.structs.replace(now, clients=told.clients) == told
+            if same:
+                return
+        self._told, self._told_ms = now, self._now_ms
+        self._sightings.heard(self.member.name, now.reachable)
+        for peer in self.member.linked:
+            self._send(peer, now, urgent=True)
+
+    def _mark(self) -> None:
+        """Where two sides may go on, know from where on they differ."""
+        member = self.member
+        voters = member.consensus.members.voters
+        if self.handling.in_force(voters) == partitions.PAUSE_MINORITY:
+            return
+        if not member.linked >= set(voters) - {member.name}:
+            self._application.part()
+        elif not member.consensus.forks and member.leader is not None:
+            leaders = {presence.leader for presence in self.presences.values()}
+            if leaders <= {member.leader} and self.presences.keys() >= set(voters) - {member.name}:
+                self._application.whole()
+
+    # -- healing --------------------------------------------------------------------------------
+
+    def _heal(self) -> None:
+        """Forks: a node that does not serve joins those who do; the arbiter tells the others who has won."""
+        if self._surrender.under_way:
+            return
+        member = self.member
+        self.serving.held_back = self._unmet()
+        forked = [name for name in member.consensus.forks if name in member.linked]
+        if forked and not self.serving.running:
+            winner = healing.whom_to_join(member.linked, forked, self.presences)
+            if winner is not None and winner in forked:
+                self._surrender.begin(winner)
+                return
+        known = {**self.presences, member.name: self.presence}
+        if not any(presence.forked for presence in known.values()):
+            self._forked_since_ms = None
+            return
+        if self._forked_since_ms is None:
+            self._forked_since_ms = self._now_ms
+        lasting = self._now_ms - self._forked_since_ms >= HEAL_AFTER_MS
+        if lasting and self.handling.heals(member.consensus.members.voters):
+            for name, word in healing.verdicts(member.name, member.linked, known):
+                if name == member.name:
+                    self._surrender.begin(word.winner)
+                else:
+                    self._send(name, word, urgent=True)
+
+    def _unmet(self) -> str:
+        """Whom a node that starts should hear of before it goes on; empty: nobody, or it has waited."""
+        voters = self.member.consensus.members.voters
+        strict = self.handling.in_force(voters) == partitions.PAUSE_MINORITY
+        if strict or self._began_ms is None or self._now_ms - self._began_ms >= MEET_MS:
+            return ""
+        unmet = sorted(set(voters) - {self.member.name} - self.presences.keys())
+        return f"it has not heard of {', '.join(unmet)} yet" if unmet else ""
+
+    def _hold_back(self, why: str) -> None:
+        self.serving.held_back = why
+
+    def _give_up(self, winner: State, done: Callable[[], None]) -> None:
+        """Let the application give up, as soon as it is not being stopped anyway."""
+
+        def stopped() -> None:
+            self.serving.stopped()
+            done()
+
+        def proceed() -> None:
+            self.serving.yielding()
+            self._application.give_up(winner, stopped)
+
+        if self.serving.phase is Phase.STOPPING:
+            self._when_stopped = proceed
+        else:
+            proceed()

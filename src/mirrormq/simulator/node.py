@@ -1,0 +1,160 @@
+"""A simulated machine: a disk that lasts, and a process on it that does not.
+
+The process is the real thing without sockets and files: consensus log, member, steward, and a *house*, the
+application that the steward starts and stops. Whatever comes in is followed by a turn, as in the runtime.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from mirrormq.cluster.member import TICK_MS, Member
+from mirrormq.cluster.partitions import Handling
+from mirrormq.cluster.steward import Household, Steward
+from mirrormq.consensus import Snapshot
+from mirrormq.simulator.network import Network
+from mirrormq.simulator.timeline import Timeline
+from mirrormq.storage.consensus_log import ConsensusLog
+from mirrormq.storage.simulated_disk import SimulatedDisk
+
+
+class House(Household, Protocol):
+    """The application, as a process runs it."""
+
+    def up(self, peer: str) -> None:
+        """A link is there."""
+
+    def down(self, peer: str) -> None:
+        """A link is gone."""
+
+    def receive(self, peer: str, message: Any) -> bool:
+        """A message for the application; False: it is somebody else's."""
+
+    def turn(self) -> bool:
+        """The end of a turn; True if there is more to do at once."""
+
+
+class Surroundings(Protocol):
+    """The world around a node."""
+
+    timeline: Timeline
+    network: Network
+    handling: Handling
+
+    def first_state(self) -> Snapshot:
+        """What a node with an empty disk starts from."""
+
+    def make_house(self, node: Node) -> House:
+        """The application of a starting process."""
+
+
+class Node:
+    """One machine."""
+
+    def __init__(self, world: Surroundings, name: str, seed: str) -> None:
+        self.world = world
+        self.name = name
+        self.choice = random.Random(seed)
+        self.disk = SimulatedDisk(self.choice.randrange)
+        self.running = False
+        self.flush_ms = 0
+        """How long a turn takes: a slow disk holds everything up."""
+        self._boots = 0
+        self._turn_planned = False
+        self._busy_until_ms = 0
+        self.log: ConsensusLog
+        self.member: Member
+        self.house: House
+        self.steward: Steward
+
+    # -- the process ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start a process on this disk."""
+        world = self.world
+        self._boots += 1
+        self.running = True
+        self._turn_planned = False
+        self._busy_until_ms = 0
+        self.log = ConsensusLog(self.disk, "metadata")
+        self.log.open(world.first_state)
+        rule, choose = world.handling.quorum(), self.choice.randrange
+        self.member = Member(
+            self.name, self.log, rule, choose, self.send, self.wake, address=f"{self.name}:1"
+        )
+        self.house = world.make_house(self)
+        self.steward = Steward(self.member, world.handling, self.house, choose, self.send)
+        world.network.attach(self.name, self)
+        self.steward.want(True)
+        self._tick()
+        self.wake()
+
+    def die(self, *, power: bool) -> None:
+        """The process dies, or the machine loses its power: what was not synced may be gone, then."""
+        if not self.running:
+            return
+        self.running = False
+        self.world.network.detach(self.name, silently=power)
+        if power:
+            self.disk.crash()
+        else:
+            self.disk.kill()
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        """Something that this process does by and by, if it lives."""
+        boots = self._boots
+
+        def do() -> None:
+            if not self.running or self._boots != boots:
+                return
+            if self.name in self.world.network.frozen:
+                self.world.timeline.after(1 + self.choice.randrange(20), do)
+            else:
+                action()
+
+        self.world.timeline.after(delay_ms, do)
+
+    def _tick(self) -> None:
+        self.steward.tick(self.world.timeline.now_ms)
+        self.wake()
+        self.later(TICK_MS, self._tick)
+
+    # -- links ----------------------------------------------------------------------------------
+
+    def send(self, peer: str, message: Any, urgent: bool = True) -> None:
+        """To another node, if there is a link."""
+        self.world.network.send(self.name, peer, message, urgent)
+
+    def up(self, peer: str, session: int) -> None:
+        self.steward.up(peer, session)
+        self.house.up(peer)
+        self.wake()
+
+    def down(self, peer: str, reason: str) -> None:
+        self.steward.down(peer, reason)
+        self.house.down(peer)
+        self.wake()
+
+    def receive(self, peer: str, message: Any) -> None:
+        if not self.house.receive(peer, message):
+            self.steward.receive(peer, message)
+        self.wake()
+
+    # -- turns ----------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """There is something to do at the end of the turn."""
+        if not self._turn_planned:
+            self._turn_planned = True
+            wait = max(0, self._busy_until_ms - self.world.timeline.now_ms)
+            self.later(wait, self._turn)
+
+    def _turn(self) -> None:
+        self._turn_planned = False
+        self.steward.work()
+        if self.house.turn():
+            self.wake()
+        if self.flush_ms:
+            self._busy_until_ms = self.world.timeline.now_ms + self.choice.randrange(self.flush_ms)

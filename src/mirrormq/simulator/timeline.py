@@ -1,0 +1,40 @@
+"""Time that passes only when everything due has been done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+
+class Timeline:
+    """What happens, in order. Things due at the same moment happen in the order they were planned."""
+
+    def __init__(self, now_ms: int = 0) -> None:
+        self.now_ms = now_ms
+        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        self._count = 0
+
+    def at(self, when_ms: int, action: Callable[[], None]) -> None:
+        """Do this then, or now if that is over."""
+        self._count += 1
+        heappush(self._due, (max(when_ms, self.now_ms), self._count, action))
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        """Do this so much later."""
+        self.at(self.now_ms + delay_ms, action)
+
+    def every(self, interval_ms: int, action: Callable[[], None]) -> None:
+        """Do this again and again."""
+
+        def again() -> None:
+            action()
+            self.after(interval_ms, again)
+
+        self.after(interval_ms, again)
+
+    def run_until(self, end_ms: int) -> None:
+        """Let time pass."""
+        while self._due and self._due[0][0] <= end_ms:
+            self.now_ms, _, action = heappop(self._due)
+            action()
+        self.now_ms = max(self.now_ms, end_ms)

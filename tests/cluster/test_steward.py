@@ -1,0 +1,238 @@
+"""A node in its cluster: when its application starts and stops, whom it follows, what it gives up."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrormq.cluster.partitions import DISAGREEMENT_MS, Handling
+from mirrormq.cluster.serving import LEAVING_MS, STOPPED_BY_OPERATOR
+from mirrormq.metadata import commands as c
+from mirrormq.metadata.records import Queue
+from tests.cluster.stewards import Cluster
+
+LOST = "stop: the other nodes gave this one up as lost"
+MINORITY = "stop: the node sees too few of the others"
+
+
+def mirrored(count: int, handling: Handling | None = None, **policy: object) -> Cluster:
+    """A cluster with a queue whose master is on a and that everybody has."""
+    cluster = Cluster(count, handling)
+    cluster.mirror_all(**policy)
+    cluster.declare("q", "a")
+    cluster.until(lambda: len(cluster.ring("q", "a")) == count)
+    cluster.synchronise("q", "a")
+    return cluster
+
+
+def test_a_life_is_claimed_before_it_begins() -> None:
+    cluster = Cluster(3)
+    for name in cluster.names:
+        assert cluster.house(name).told[0] == "start 1"
+        assert all(node.running and node.life == 1 for node in cluster.state(name).nodes.values())
+
+
+def test_a_node_on_its_own_serves_at_once() -> None:
+    assert Cluster(1).timeline.now_ms < 50
+
+
+def test_a_master_that_dies_is_replaced_and_comes_back_in_its_next_life() -> None:
+    cluster = mirrored(3)
+    cluster.nodes["a"].die(power=False)
+    assert cluster.until(lambda: cluster.ring("q", "b") == "BC") < 500
+    cluster.nodes["a"].start()
+    cluster.until(lambda: cluster.serving() == ["a", "b", "c"])
+    assert cluster.house("a").told == ["start 2"]
+    cluster.until(lambda: cluster.ring("q", "a") == "BCa")
+
+
+def test_a_node_that_is_cut_off_stops_by_itself_and_goes_on_when_it_sees_the_others() -> None:
+    cluster = mirrored(3)
+    cluster.cut("a", "bc")
+    cluster.until(lambda: cluster.serving() == ["b", "c"])
+    cluster.until(lambda: cluster.ring("q", "b") == "BC")
+    assert cluster.house("a").told[-1] == MINORITY
+    cluster.run(20_000)
+    assert cluster.serving() == ["b", "c"] and cluster.ring("q", "a") == "ABC", "it knows nothing of all that"
+    cluster.heal()
+    cluster.until(lambda: cluster.serving() == ["a", "b", "c"])
+    assert cluster.house("a").told[-1] == "start 2"
+    cluster.until(lambda: cluster.ring("q", "a") == "BCa")
+
+
+def test_a_frozen_node_learns_when_it_wakes_that_it_was_given_up() -> None:
+    cluster = mirrored(3)
+    cluster.network.freeze("a")
+    assert cluster.until(lambda: cluster.ring("q", "b") == "BC") < 4500
+    assert cluster.house("a").serving, "it does not know anything"
+    cluster.network.thaw("a")
+    cluster.until(lambda: not cluster.house("a").serving)
+    assert cluster.house("a").told[-1] in (LOST, MINORITY)
+    cluster.until(lambda: cluster.house("a").told[-1] == "start 2")
+
+
+def test_a_restart_that_nobody_noticed_is_another_life_all_the_same() -> None:
+    cluster = mirrored(3)
+    cluster.nodes["b"].die(power=True)
+    cluster.nodes["b"].start()
+    cluster.until(lambda: cluster.house("b").told == ["start 2"])
+    cluster.until(lambda: cluster.ring("q", "a") == "ACb")
+
+
+def test_after_a_power_cut_all_serve_again_and_nothing_is_lost() -> None:
+    cluster = mirrored(3)
+    for node in cluster.nodes.values():
+        node.die(power=True)
+    for name in "cab":
+        cluster.nodes[name].start()
+        cluster.run(300)
+    cluster.until(lambda: cluster.serving() == ["a", "b", "c"])
+    cluster.until(lambda: len(cluster.ring("q", "a")) == 3)
+    assert cluster.state("a").queues["/", "q"].waits_for == ()
+
+
+def test_a_stop_hands_masters_over_before_clients_are_closed() -> None:
+    cluster = mirrored(3)
+    cluster.nodes["a"].steward.want(False)
+    cluster.until(lambda: cluster.ring("q", "b")[0] == "B")
+    assert cluster.house("a").serving
+    cluster.until(lambda: not cluster.house("a").serving)
+    assert cluster.house("a").told[-1] == f"stop: {STOPPED_BY_OPERATOR}"
+    cluster.until(lambda: not cluster.state("b").nodes["a"].running)
+    assert cluster.state("b").nodes["a"].shutdown and not cluster.state("b").nodes["a"].maintenance
+    cluster.run(20_000)
+    assert cluster.serving() == ["b", "c"], "it stays stopped"
+    cluster.nodes["a"].steward.want(True)
+    cluster.until(lambda: cluster.house("a").told[-1] == "start 2")
+
+
+def test_a_stop_does_not_wait_for_ever() -> None:
+    cluster = mirrored(3)
+    cluster.cut("a", "b", "c")
+    cluster.run(100)
+    cluster.nodes["a"].steward.want(False)
+    assert cluster.until(lambda: not cluster.house("a").serving) < LEAVING_MS + 4000
+
+
+def test_exclusive_and_transient_queues_go_with_their_node() -> None:
+    cluster = Cluster(3)
+    for queue in (Queue("/", "x", durable=False, exclusive=True, node="b"), Queue("/", "kept", node="b")):
+        cluster.write("b", c.PutQueue(queue))
+    cluster.nodes["b"].die(power=False)
+    cluster.until(lambda: [name for _, name in cluster.state("a").queues] == ["kept"])
+    cluster.until(lambda: cluster.state("a").queues["/", "kept"].waits_for == ("b",))
+    cluster.nodes["b"].start()
+    cluster.until(lambda: cluster.state("a").queues["/", "kept"].waits_for == ())
+
+
+# -- partial partitions ----------------------------------------------------------------------------
+
+
+def test_of_two_nodes_that_do_not_see_each_other_one_stops_until_they_do() -> None:
+    cluster = mirrored(3)
+    leader = next(name for name in cluster.names if cluster.nodes[name].member.leading)
+    one, other = (name for name in cluster.names if name != leader)
+    cluster.network.cut(one, other)
+    cluster.network.cut(other, one)
+    cluster.until(lambda: cluster.serving() == sorted([leader, one]), 2 * DISAGREEMENT_MS + 10_000)
+    assert cluster.house(other).told[-1] == LOST
+    cluster.run(20_000)
+    assert cluster.serving() == sorted([leader, one]), "it does not come back half seen"
+    assert cluster.nodes[other].steward.partitions == [one]
+    cluster.heal()
+    cluster.until(lambda: cluster.serving() == ["a", "b", "c"])
+    assert cluster.nodes[other].steward.partitions == []
+
+
+def test_a_cut_in_one_direction_is_a_cut() -> None:
+    cluster = mirrored(3)
+    for other in "bc":
+        cluster.network.cut("a", other)
+    cluster.until(lambda: cluster.serving() == ["b", "c"])
+    cluster.until(lambda: cluster.ring("q", "b") == "BC")
+    cluster.heal()
+    cluster.until(lambda: cluster.serving() == ["a", "b", "c"])
+
+
+# -- modes -----------------------------------------------------------------------------------------
+
+
+def test_two_nodes_go_on_alone_and_heal_by_themselves() -> None:
+    cluster = mirrored(2)
+    cluster.cut("a", "b")
+    cluster.until(lambda: cluster.ring("q", "a") == "A" and cluster.ring("q", "b") == "B")
+    assert cluster.serving() == ["a", "b"]
+    assert "part" in cluster.house("a").told and "part" in cluster.house("b").told
+    cluster.declare("mine", "a")
+    cluster.declare("yours", "b")
+    cluster.house("b").clients = 2
+    cluster.heal()
+    cluster.until(lambda: bool(cluster.nodes["a"].member.consensus.forks))
+    assert cluster.nodes["a"].steward.partitions == ["b"]
+    cluster.until(lambda: cluster.house("a").told[-1].startswith("start 2"))
+    assert "give up to 2 queues" in cluster.house("a").told, "q and yours"
+    assert not any(told.startswith(("stop", "give")) for told in cluster.house("b").told)
+    cluster.until(lambda: cluster.ring("q", "a") == "Ba")
+    assert sorted(name for _, name in cluster.state("a").queues) == ["q", "yours"]
+    cluster.until(lambda: cluster.house("a").told[-1] == cluster.house("b").told[-1] == "whole")
+    assert cluster.nodes["a"].steward.partitions == []
+
+
+def test_three_nodes_with_autoheal_follow_the_side_with_the_clients() -> None:
+    cluster = mirrored(3, Handling("autoheal"))
+    cluster.house("a").clients = 1
+    cluster.cut("a", "bc")
+    cluster.until(lambda: cluster.ring("q", "a") == "A" and cluster.ring("q", "b") == "BC")
+    cluster.declare("mine", "a")
+    cluster.heal()
+    cluster.until(lambda: cluster.ring("q", "b") == cluster.ring("q", "c") == "Abc")
+    for name in "bc":
+        assert any(told.startswith("give up") for told in cluster.house(name).told)
+        assert ("/", "mine") in cluster.state(name).queues
+
+
+def test_ignore_shows_the_partition_until_somebody_restarts_a_side() -> None:
+    cluster = mirrored(2, Handling("ignore"))
+    cluster.cut("a", "b")
+    cluster.until(lambda: cluster.ring("q", "a") == "A" and cluster.ring("q", "b") == "B")
+    cluster.heal()
+    cluster.until(lambda: cluster.nodes["a"].steward.partitions == ["b"])
+    cluster.run(30_000)
+    assert cluster.serving() == ["a", "b"] and cluster.nodes["b"].steward.partitions == ["a"]
+    cluster.nodes["b"].die(power=False)
+    cluster.nodes["b"].start()
+    cluster.until(lambda: cluster.ring("q", "b") == "Ab")
+    assert "give up to 1 queues" in cluster.house("b").told
+    cluster.until(lambda: cluster.nodes["a"].steward.partitions == [])
+
+
+def test_pause_if_all_down_lets_those_go_on_who_see_a_listed_node() -> None:
+    cluster = mirrored(3, Handling("pause_if_all_down", frozenset("c")))
+    cluster.cut("ab", "c")
+    cluster.until(lambda: cluster.serving() == ["c"])
+    cluster.until(lambda: cluster.ring("q", "c") == "C")
+    assert cluster.house("a").told[-1] == MINORITY
+    cluster.heal()
+    cluster.until(lambda: cluster.serving() == ["a", "b", "c"])
+    cluster.until(lambda: sorted(cluster.ring("q", "a")) == ["C", "a", "b"])
+
+
+def test_of_two_nodes_the_one_that_starts_alone_goes_on_alone() -> None:
+    cluster = mirrored(2)
+    cluster.nodes["b"].steward.want(False)
+    cluster.until(lambda: cluster.serving() == ["a"])
+    for name in "ba":
+        cluster.nodes[name].die(power=False)
+    cluster.nodes["a"].start()
+    assert cluster.until(lambda: cluster.serving() == ["a"]) < 4000
+    assert cluster.ring("q", "a") == "A"
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_link_that_flaps_leads_to_one_story_again(count: int) -> None:
+    cluster = mirrored(count)
+    for _ in range(5):
+        cluster.network.reset("a", "b")
+        cluster.run(400)
+    cluster.until(lambda: cluster.serving() == cluster.names)
+    cluster.until(lambda: len({cluster.ring("q", name) for name in cluster.names}) == 1)
+    cluster.until(lambda: len(cluster.ring("q", "a")) == count)
