@@ -58,8 +58,10 @@ class Node:
     """One broker on one disk; `restart` makes another on the same disk."""
 
     def __init__(
-        self, disk: SimulatedDisk | None = None, *, seed: int = 1, segment_bytes: int = 64 * 1024
-    ) -> None:
+        self, disk: SimulatedDisk | None = None, *, seed: int = 1, segment_bytes: int = 64 * 1024,
+        name: str = Settings().name,
+    ) -> None:  # fmt: skip
+        self.name = name
         self.disk = disk or SimulatedDisk(random.Random(seed).randrange)
         self.clock = Clock(START_MS)
         self._segment_bytes = segment_bytes
@@ -85,7 +87,9 @@ class Node:
             lambda below: 0,
             lambda password, user, decided: decided(True),
         )
-        self.broker = Broker(Settings(), self.metadata, self.journal, self.clock, self.budget, outside)
+        self.broker = Broker(
+            Settings(name=self.name), self.metadata, self.journal, self.clock, self.budget, outside
+        )
 
     def restart(self, way: Literal["stop", "kill", "power"] = "stop") -> None:
         """Stop in order, die with the disk's cache intact, or lose what was not synced; then start again."""

@@ -19,7 +19,7 @@ from mirrormq.broker.alarms import Alarms
 from mirrormq.broker.events import Events
 from mirrormq.broker.firehose import Firehose
 from mirrormq.broker.pids import Pids
-from mirrormq.broker.reply_to import ReplyConsumer
+from mirrormq.broker.reply_to import ReplyConsumer, node_of
 from mirrormq.broker.vhost import Vhost
 from mirrormq.clock import Clock
 from mirrormq.config.settings import Settings
@@ -29,6 +29,7 @@ from mirrormq.metadata.changes import Change, Deleted, Put
 from mirrormq.metadata.policies import Policies
 from mirrormq.metadata.store import MetadataStore
 from mirrormq.queues.face import Pumped
+from mirrormq.queues.message import Envelope
 from mirrormq.queues.paged import HotBudget
 from mirrormq.queues.queue import Queue
 from mirrormq.storage.journal import Journal
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
     from mirrormq.connections.connection import Connection
     from mirrormq.connections.peer import Peer
+    from mirrormq.remote.remote import Remote
 
 CONSUMER_CHECK_INTERVAL_MS = 60_000
 """How often RabbitMQ looks for deliveries that were not acknowledged in time."""
@@ -85,6 +87,8 @@ class Broker:
         """Channels that wait for direct replies, by the name their requests carry."""
         self.warnings: list[str] = []
         """Things to log; the runtime takes them."""
+        self.remote: Remote | None = None
+        """Queues of other nodes, if there are other nodes."""
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""
         self.turns = 0
@@ -138,6 +142,8 @@ class Broker:
             queue.awake = False
             if not queue.deleted and queue.pump():
                 self.wake(queue)
+        if self.remote is not None:
+            self.remote.send_early()
         if commit:
             if self.journal.dirty or self.journal.needs_sync:
                 self.journal.flush(sync=self.journal.needs_sync)
@@ -145,6 +151,8 @@ class Broker:
                 self._awaiting_flush.popleft().flushed()
         elif self.journal.touched:
             self.journal.flush(sync=False)
+        if self.remote is not None:
+            self.remote.send_late()
         for _ in range(len(self._reporting)):
             self._reporting.popleft().report()
         return bool(self._awake)
@@ -233,6 +241,23 @@ class Broker:
         if timeout is not None:
             interval = min(timeout // 2, CONSUMER_CHECK_INTERVAL_MS)
             self.clock.at(self.clock.now_ms + interval, self._check_consumer_timeouts)
+
+    # -- other nodes ----------------------------------------------------------------------------
+
+    def queue_is_gone(self, queue_id: int) -> bool:
+        """Was there a queue of this number that is deleted by now?"""
+        state = self.metadata.state
+        return queue_id < state.next_queue_id and queue_id not in state.queue_keys
+
+    def deliver_reply(self, name: str, envelope: Envelope, contents: list[bytes]) -> None:
+        """Direct replies, for a channel of this node or of the one that its name tells."""
+        waiting = self.reply_consumers.get(name)
+        if waiting is not None:
+            waiting.deliver(envelope, contents)
+        elif self.remote is not None:
+            node = node_of(name)
+            if node is not None and node != self.settings.name:
+                self.remote.reply(node, name, envelope, contents)
 
     # -- limits ---------------------------------------------------------------------------------
 

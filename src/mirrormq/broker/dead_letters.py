@@ -47,7 +47,7 @@ def _dead_letter_one(vhost: Vhost, queue: Queue, message: Message, reason: str, 
     frames = with_properties(message.frames, payload)
     _, targets, _ = vhost.route(envelope, headers, [frames])
     for target in targets:
-        if reason == "rejected" or not _circles(headers, target.name, queue.name):
+        if not target.full and (reason == "rejected" or not _circles(headers, target.name, queue.name)):
             target.publish([Message(envelope, frames)])
 
 

@@ -1,9 +1,9 @@
 """Direct reply-to: answers without a queue.
 
 A client consumes from the pseudo-queue `amq.rabbitmq.reply-to` and publishes requests whose
-`reply_to` is that name. Each request leaves with a reply_to that names the channel; whoever
-publishes to that name through the default exchange reaches the channel directly. That does not count
-as a route: a mandatory reply is returned as well, as RabbitMQ does it.
+`reply_to` is that name. Each request leaves with a reply_to that names the channel and its node; whoever
+publishes to that name through the default exchange reaches the channel directly, from any node. That does
+not count as a route: a mandatory reply is returned as well, as RabbitMQ does it.
 """
 
 from __future__ import annotations
@@ -54,11 +54,17 @@ def consume(channel: Channel, method: methods.BasicConsume, tag: str) -> None:
         raise PreconditionFailed("reply consumer already set")
     if not method.no_ack:
         raise PreconditionFailed("reply consumer cannot acknowledge")
-    name = PREFIX + channel.broker.unique_name()
+    name = f"{PREFIX}{channel.broker.unique_name()}.{channel.broker.settings.name}"
     channel.reply_consumer = ReplyConsumer(channel, tag, name)
     channel.broker.reply_consumers[name] = channel.reply_consumer
     if not method.nowait:
         channel.send(methods.encode_basic_consume_ok(tag))
+
+
+def node_of(name: str) -> str | None:
+    """The node of the channel that a reply_to names; None if it names none."""
+    _, _, node = name.removeprefix(PREFIX).partition(".")
+    return node if name.startswith(PREFIX) and node else None
 
 
 def stop(channel: Channel) -> None:

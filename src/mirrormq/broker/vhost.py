@@ -162,7 +162,8 @@ class Vhost:
         frames = build_frames(1, payload, body, self.broker.settings.frame_max)
         _, queues, _ = self.route(envelope, properties.headers or {}, [frames])
         for queue in queues:
-            queue.publish([Message(envelope, frames)])
+            if not queue.full:
+                queue.publish([Message(envelope, frames)])
 
     # -- what queues need (Surroundings) --------------------------------------------------------
 

@@ -104,9 +104,7 @@ class Publishing:
     ) -> None:  # fmt: skip
         """Append the messages to their queues, or return them."""
         if not queues and not envelope.exchange:
-            waiting = self.channel.broker.reply_consumers.get(envelope.routing_key)
-            if waiting is not None:
-                waiting.deliver(envelope, contents)
+            self.channel.broker.deliver_reply(envelope.routing_key, envelope, contents)
         if not queues and envelope.mandatory:
             self._return(envelope, contents)
         if len(queues) > 1:

@@ -19,6 +19,7 @@ from typing import Protocol
 from mirrormq.errors import AmqpError
 from mirrormq.queues.consumers import QueueConsumer
 from mirrormq.queues.message import Message
+from mirrormq.queues.producers import Origin
 from mirrormq.queues.settings import QueueSettings
 
 Refused = Callable[[AmqpError], None]
@@ -77,8 +78,13 @@ class QueueFace(Pumped, Protocol):
     def when_room(self, go_on: Callable[[], None]) -> None:
         """Call this once the queue is no longer full."""
 
-    def publish(self, messages: list[Message], publisher: Publisher | None = None, first: int = 0) -> None:
-        """Append messages numbered `first`, `first + 1` … by their publisher, if it wants confirms."""
+    def publish(
+        self, messages: list[Message], publisher: Publisher | None = None, first: int = 0,
+        origin: Origin | None = None,
+    ) -> None:  # fmt: skip
+        """Append messages numbered `first`, `first + 1` … by their publisher, if it wants confirms. Those
+        that were published through another node, or to another master before, say so with `origin`, and
+        are kept once however often they come."""
 
     def get(self, no_ack: bool, answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
         """One message, and how many are ready behind it. If the answer says that nobody is there to take

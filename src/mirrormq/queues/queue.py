@@ -69,7 +69,7 @@ class Queue(LocalAnswers):
         if origin is not None:
             seen = self.producers.seen(origin, len(messages))
             if seen:
-                self._confirm_later(publisher, first, first + seen - 1, messages[0].envelope.persistent)
+                self._settle_again(publisher, first, first + seen - 1, messages[0].envelope.persistent)
                 messages, first = messages[seen:], first + seen
                 origin = Origin(origin.producer, origin.first_number + seen)
                 if not messages:
@@ -82,6 +82,19 @@ class Queue(LocalAnswers):
             while self._is_over() and self.pump():
                 pass
             self._drop_surplus()
+
+    def _settle_again(self, publisher: Publisher | None, first: int, last: int, persistent: bool) -> None:
+        """The last master had these. It may have refused them, if that is what full queues do here, and
+        that is not known any more: a publisher is told so that it had better ask again."""
+        if publisher is not None and self.settings.rejects_publishes and self.settings.limited:
+            for number in range(first, last + 1):
+                publisher.refused(number)
+        else:
+            self._confirm_later(publisher, first, last, persistent)
+
+    def forget_producers(self, gone: Callable[[str], bool]) -> None:
+        """Nodes' lives are over: nothing more comes from them."""
+        self.producers.forget(gone)
 
     def _publish_each_if_room(
         self, messages: list[Message], publisher: Publisher | None, first: int, origin: Origin | None

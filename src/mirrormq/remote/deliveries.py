@@ -1,0 +1,132 @@
+"""What a queue of another node delivers to consumers here, and what they say about it.
+
+A consumer that needs no acknowledgements is one that does to its master: the message is acknowledged when it
+has been passed on to the client. So nothing that is under way is lost when a consumer is cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mirrormq.queues.consumers import QueueConsumer
+from mirrormq.queues.face import Subscriber
+from mirrormq.queues.message import Message
+from mirrormq.remote import limits
+from mirrormq.remote.messages import Credit, Deliver, DeliveredRun, Settle, Unsubscribe
+from mirrormq.remote.packing import Envelopes, unpack_deliveries
+from mirrormq.remote.place import Place
+from mirrormq.remote.ranges import ranges_of
+from mirrormq.remote.stream import Stream
+from mirrormq.remote.subscription import Subscription
+
+
+class Deliveries:
+    """The consumers of this node at one queue, in one tenure, and what they have settled."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._by_key: dict[int, Subscription] = {}
+        self._by_consumer: dict[QueueConsumer, Subscription] = {}
+        self._stirred: dict[Subscription, None] = {}
+        """Those whose room may have changed."""
+        self._acknowledged: list[int] = []
+        self._requeued: list[int] = []
+        self._rejected: list[int] = []
+        self._envelopes = Envelopes()
+
+    # -- consumers ------------------------------------------------------------------------------
+
+    @property
+    def consumers(self) -> list[Subscriber]:
+        """In the order in which they joined."""
+        return [subscription.consumer for subscription in self._by_key.values()]
+
+    def join(self, subscription: Subscription) -> None:
+        """The master has taken a consumer in. It is out of turn for good: it says whenever it has room."""
+        subscription.consumer.waiting = True
+        self._by_key[subscription.key] = subscription
+        self._by_consumer[subscription.consumer] = subscription
+
+    def leave(self, consumer: QueueConsumer, stream: Stream) -> None:
+        """A consumer leaves; what has not been passed on to it goes back."""
+        subscription = self._by_consumer.pop(consumer, None)
+        if subscription is None:
+            return
+        del self._by_key[subscription.key]
+        self._stirred.pop(subscription, None)
+        self._requeued += [message.sequence for message in subscription.inbox]
+        stream.put(Unsubscribe(self._place.queue_id, self._place.epoch, subscription.key))
+
+    def stir(self, consumer: QueueConsumer) -> bool:
+        """A consumer has room; False if it is none."""
+        subscription = self._by_consumer.get(consumer)
+        if subscription is not None:
+            self._stirred[subscription] = None
+        return subscription is not None
+
+    def set_active(self, key: int, active: bool) -> None:
+        """The master says whether a consumer is the single active one."""
+        if key in self._by_key:
+            self._by_key[key].active = active
+
+    def is_active(self, consumer: QueueConsumer) -> bool:
+        """Does it get messages?"""
+        subscription = self._by_consumer.get(consumer)
+        return subscription is not None and subscription.active
+
+    # -- messages -------------------------------------------------------------------------------
+
+    def deliver(self, item: Deliver) -> None:
+        """Messages have come; those of a consumer that has left go back."""
+        subscription = self._by_key.get(item.consumer)
+        for run in item.runs:
+            if subscription is None:
+                self._requeued += run.sequences
+            else:
+                self._passed(subscription, subscription.came(self.unpack(run)))
+        if subscription is not None:
+            self._stirred[subscription] = None
+
+    def unpack(self, run: DeliveredRun) -> list[Message]:
+        """The messages of a run."""
+        return unpack_deliveries(run, self._envelopes)
+
+    def _passed(self, subscription: Subscription, messages: list[Message]) -> None:
+        if subscription.consumer.no_ack:
+            self.acknowledge(messages)
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        """Consumers are done with these."""
+        self._acknowledged += [message.sequence for message in messages]
+
+    def requeue(self, messages: Sequence[Message]) -> None:
+        """Consumers gave these back."""
+        self._requeued += [message.sequence for message in messages]
+
+    def reject(self, messages: Sequence[Message]) -> None:
+        """Consumers do not want these."""
+        self._rejected += [message.sequence for message in messages]
+
+    # -- sending --------------------------------------------------------------------------------
+
+    def send(self, stream: Stream) -> None:
+        """Tell the master what was settled, and who may have more."""
+        place = self._place
+        granted: list[Subscription] = []
+        for subscription in self._stirred:
+            if subscription.inbox:
+                self._passed(subscription, subscription.pass_on())
+            if subscription.top_up():
+                granted.append(subscription)
+        self._stirred.clear()
+        if self._acknowledged or self._requeued or self._rejected:
+            item = Settle(
+                place.queue_id, place.epoch, ranges_of(self._acknowledged), ranges_of(self._requeued),
+                ranges_of(self._rejected),
+            )  # fmt: skip
+            self._acknowledged, self._requeued, self._rejected = [], [], []
+            ranges = len(item.acknowledged) + len(item.requeued) + len(item.rejected)
+            stream.put(item, limits.SMALL_BYTES + 16 * ranges)
+        for subscription in granted:
+            granted_up_to, taken = subscription.granted, subscription.taken_bytes
+            stream.put(Credit(place.queue_id, place.epoch, subscription.key, granted_up_to, taken))

@@ -1,0 +1,111 @@
+"""A queue that nobody is master of: those who could be are down, and it waits for one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mirrormq.errors import NotFound
+from mirrormq.queues.consumers import QueueConsumer
+from mirrormq.queues.face import Publisher, Refused, Subscriber
+from mirrormq.queues.message import Message
+from mirrormq.queues.producers import Origin
+from mirrormq.queues.settings import QueueSettings
+from mirrormq.remote.handover import Handover
+
+
+class DownQueue:
+    """Takes nothing and gives nothing, and says which node it waits for."""
+
+    congested = False
+    full = False
+
+    def __init__(self, vhost: str, name: str, settings: QueueSettings, home: str) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.settings = settings
+        self.home = home
+        """The node that is named to clients."""
+        self.deleted = False
+        self.awake = False
+        self.owner: object | None = None
+
+    def _refuse(self, refused: Refused) -> None:
+        refused(
+            NotFound(
+                f"home node '{self.home}' of durable queue '{self.name}' in vhost '{self.vhost}' "
+                "is down or inaccessible"
+            )
+        )
+
+    def publish(
+        self, messages: list[Message], publisher: Publisher | None = None, first: int = 0,
+        origin: Origin | None = None,
+    ) -> None:  # fmt: skip
+        """Nobody would keep them."""
+        if publisher is not None:
+            for number in range(first, first + len(messages)):
+                publisher.refused(number)
+
+    def when_room(self, go_on: Callable[[], None]) -> None:
+        """It is not full."""
+        go_on()
+
+    def get(self, no_ack: bool, answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
+        """No."""
+        self._refuse(refused)
+
+    def count(self, answered: Callable[[int, int], object], refused: Refused) -> None:
+        """No."""
+        self._refuse(refused)
+
+    def purge(self, answered: Callable[[int], object], refused: Refused) -> None:
+        """No."""
+        self._refuse(refused)
+
+    def check_deletion(
+        self, if_unused: bool, if_empty: bool, answered: Callable[[int], object], refused: Refused
+    ) -> None:
+        """No."""
+        self._refuse(refused)
+
+    def subscribe(self, consumer: Subscriber, answered: Callable[[], object], refused: Refused) -> None:
+        """No."""
+        self._refuse(refused)
+
+    def unsubscribe(self, consumer: QueueConsumer) -> None:
+        """It has no consumers."""
+
+    def ready_again(self, consumer: QueueConsumer) -> None:
+        """It has no consumers."""
+
+    def is_active(self, consumer: QueueConsumer) -> bool:
+        """It has no consumers."""
+        return False
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        """They are not its."""
+
+    def requeue(self, messages: Sequence[Message]) -> None:
+        """They are not its."""
+
+    def reject(self, messages: Sequence[Message]) -> None:
+        """They are not its."""
+
+    def touch(self) -> None:
+        """Nobody counts."""
+
+    def pump(self) -> bool:
+        """There is nothing to do."""
+        return False
+
+    def apply(self, settings: QueueSettings) -> None:
+        """Policies have changed."""
+        self.settings = settings
+
+    def retire(self) -> Handover:
+        """Somebody has become master; nothing has waited for that."""
+        return Handover()
+
+    def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
+        """The queue is deleted."""
+        self.deleted = True

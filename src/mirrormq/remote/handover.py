@@ -1,0 +1,59 @@
+"""From one master's tenure to the next: what the old object knew that the new one must know.
+
+Consumers of this node's channels go over to the new object, unless they asked to be told instead
+(`x-cancel-on-ha-failover`). Publishes without a final word are published again, under the numbers they had,
+so that the new master knows those it has already. Questions without an answer are asked again. What consumers
+hold is not handed over: at the new master it is ready again, and what they say about it counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mirrormq.errors import AmqpError
+from mirrormq.queues.face import QueueFace, Subscriber
+from mirrormq.queues.producers import Origin
+from mirrormq.remote.unsettled import Batch
+
+Question = Callable[[QueueFace], None]
+"""Asks the queue it is given."""
+
+
+@dataclass
+class Handover:
+    """What one tenure leaves to the next."""
+
+    producer: str = ""
+    """Whose numbers the publishes have."""
+    consumers: list[Subscriber] = field(default_factory=list)
+    publishes: list[Batch] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
+    begun: Callable[[QueueFace], None] = lambda heir: None
+    """Told who has taken over."""
+
+
+def hand_over(handover: Handover, heir: QueueFace, *, failover: bool = True) -> None:
+    """Let the next tenure begin. Publishes go first, so that a get that followed them finds them."""
+    handover.begun(heir)
+    for batch in handover.publishes:
+        publisher, first = batch.publisher()
+        heir.publish(batch.messages, publisher, first, Origin(handover.producer, batch.first))
+    for consumer in handover.consumers:
+        move(consumer, heir, failover=failover)
+    for ask in handover.questions:
+        ask(heir)
+
+
+def move(consumer: Subscriber, heir: QueueFace, *, failover: bool) -> None:
+    """A consumer goes over to the new object, or is cancelled."""
+    if failover and consumer.cancel_on_failover:
+        consumer.cancelled()
+        return
+
+    def refused(error: AmqpError) -> None:
+        consumer.cancelled()
+
+    consumer.queue = heir
+    consumer.waiting = False
+    heir.subscribe(consumer, lambda: None, refused)

@@ -1,0 +1,195 @@
+"""This node's side of everything that goes on between clients of one node and queues of another.
+
+    as the node of clients       a RemoteQueue for each queue whose master is elsewhere
+    as a master                  a RemoteClient for each node that uses a queue of this one
+    with each living node        a Stream, which survives links
+
+It belongs to one life of this node. Whoever decides tenures (the vhost, as it follows the metadata) tells it:
+
+    serve(queue_id, epoch, queue)     this node is master: take in what others say to it
+    stop_serving(queue_id)            it is no longer, or the queue is deleted
+    remote_queue(…)                   another node is: give me the queue's face
+    lost(node, life)                  a node's life is over
+
+News of a tenure may reach this node after the first words of a client's node that has heard already. They
+wait in a stash until it does, and are dropped if a later tenure comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from mirrormq.queues.face import Pumped
+from mirrormq.queues.message import Envelope
+from mirrormq.queues.producers import Origin
+from mirrormq.queues.queue import Queue
+from mirrormq.queues.settings import QueueSettings
+from mirrormq.remote import messages as m
+from mirrormq.remote.packing import Envelopes
+from mirrormq.remote.place import Place
+from mirrormq.remote.remote_queue import RemoteQueue
+from mirrormq.remote.serving import Serving
+from mirrormq.remote.stream import Stream
+from mirrormq.remote.streams import Streams
+
+
+class Surroundings(Protocol):
+    """What it needs of the broker."""
+
+    def wake(self, queue: Pumped) -> None:
+        """Call `pump` at the end of this turn."""
+
+    def queue_is_gone(self, queue_id: int) -> bool:
+        """Was there a queue of this number that is deleted by now?"""
+
+    def deliver_reply(self, name: str, envelope: Envelope, contents: list[bytes]) -> None:
+        """Hand direct replies to the channel of this node that waits for them, if it does."""
+
+
+class Remote:
+    """Queues of other nodes for this node's clients, and this node's queues for others."""
+
+    def __init__(
+        self, node: str, life: int, surroundings: Surroundings, send: Callable[[str, m.RemoteMessage], None]
+    ) -> None:
+        self.producer = f"{node}#{life}"
+        """Who numbers this node's publishes."""
+        self.unsettled_bytes = 0
+        """Publishes of this node, over all queues, that no master has settled."""
+        self.wake = surroundings.wake
+        self._surroundings = surroundings
+        self._streams = Streams(life, send, self._relieved, self._ended)
+        self._serving = Serving(surroundings.queue_is_gone)
+        self._queues: dict[int, RemoteQueue] = {}
+        self._numbers: dict[int, int] = {}
+        """The next publish number, by queue."""
+        self._key = 0
+        self._waiting_for_room: list[tuple[RemoteQueue, Callable[[], None]]] = []
+        self._envelopes = Envelopes()
+
+    # -- tenures --------------------------------------------------------------------------------
+
+    def serve(self, queue_id: int, epoch: int, queue: Queue) -> None:
+        """This node is master of the queue."""
+        self._serving.serve(queue_id, epoch, queue)
+
+    def stop_serving(self, queue_id: int) -> None:
+        """This node is no longer master, or the queue is deleted."""
+        self._serving.stop(queue_id)
+        if self._surroundings.queue_is_gone(queue_id):
+            self._numbers.pop(queue_id, None)
+
+    def remote_queue(self, place: Place, master: str, life: int, settings: QueueSettings) -> RemoteQueue:
+        """The face of a queue whose master is another node, in one of its lives."""
+        self._serving.elsewhere(place.queue_id, place.epoch)
+        queue = RemoteQueue(self, self._streams.to(master, life), place, settings)
+        self._queues[place.queue_id] = queue
+        return queue
+
+    def lost(self, node: str, life: int) -> None:
+        """A node's life is over, and those before it."""
+        self._streams.lost(node, life)
+
+    # -- links ----------------------------------------------------------------------------------
+
+    def up(self, peer: str) -> None:
+        """There is a new link to a node."""
+        self._streams.up(peer)
+
+    def down(self, peer: str) -> None:
+        """The link is gone."""
+        self._streams.down(peer)
+
+    def receive(self, peer: str, message: m.RemoteMessage) -> None:
+        """A message from another node."""
+        if isinstance(message, m.Hello):
+            self._streams.hello(peer, message)
+            return
+        stream = self._streams.linked.get(peer)
+        if stream is not None:
+            for item in stream.receive(message):
+                self._take(stream, item)
+            if self._waiting_for_room:
+                self._let_in()
+
+    def _take(self, stream: Stream, item: m.Item) -> None:
+        if isinstance(item, m.ToMaster):
+            self._serving.receive(stream, item)
+        elif isinstance(item, m.Reply):
+            envelope = self._envelopes.get(item.run.publish, item.run.properties or b"")
+            self._surroundings.deliver_reply(item.name, envelope, item.run.contents)
+        else:
+            queue = self._queues.get(item.queue_id)
+            if queue is not None and queue.place.epoch == item.epoch:
+                queue.receive(item)
+
+    def _relieved(self, stream: Stream) -> None:
+        """A stream that could not be written to can be."""
+        self._serving.relieved(stream)
+        for queue in self._queues.values():
+            if queue.stream is stream and not queue.awake:
+                self.wake(queue)
+
+    def _ended(self, stream: Stream) -> None:
+        self._serving.lost(stream)
+
+    # -- turns ----------------------------------------------------------------------------------
+
+    def send_early(self) -> None:
+        """Send what does not depend on this node's disk."""
+        for stream in list(self._streams.linked.values()):
+            stream.flush()
+
+    def send_late(self) -> None:
+        """At the end of a turn, when what was written has been flushed as far as it needs to be: also what
+        was delivered, and what has become of publishes."""
+        self._serving.report()
+        for stream in list(self._streams.linked.values()):
+            stream.flush(late=True)
+
+    # -- for remote queues ----------------------------------------------------------------------
+
+    def next_key(self) -> int:
+        """A name for a question or a consumer."""
+        self._key += 1
+        return self._key
+
+    def number_publishes(self, queue_id: int, count: int, origin: Origin | None = None) -> int:
+        """The first number for this node's next publishes to a queue, unless they have some already."""
+        if origin is not None and origin.producer == self.producer:
+            return origin.first_number
+        number = self._numbers.get(queue_id, 1)
+        self._numbers[queue_id] = number + count
+        return number
+
+    def forget(self, queue: RemoteQueue) -> None:
+        """A tenure has ended."""
+        if self._queues.get(queue.place.queue_id) is queue:
+            del self._queues[queue.place.queue_id]
+        if queue.deleted:
+            self._numbers.pop(queue.place.queue_id, None)
+        if self._waiting_for_room:
+            self._let_in()
+
+    def when_room(self, queue: RemoteQueue, go_on: Callable[[], None]) -> None:
+        """Somebody waits to publish."""
+        self._waiting_for_room.append((queue, go_on))
+
+    def _let_in(self) -> None:
+        waiting, self._waiting_for_room = self._waiting_for_room, []
+        for queue, go_on in waiting:
+            if queue.full and not queue.retired:
+                self._waiting_for_room.append((queue, go_on))
+            else:
+                go_on()
+
+    # -- direct replies -------------------------------------------------------------------------
+
+    def reply(self, node: str, name: str, envelope: Envelope, contents: list[bytes]) -> None:
+        """Send direct replies to a channel of another node. They are dropped if it cannot be reached:
+        nobody else would want them."""
+        stream = self._streams.linked.get(node)
+        if stream is not None and stream.writable:
+            item = m.Reply(name, m.Run(envelope.publish, envelope.properties, contents))
+            stream.put(item, sum(map(len, contents)))

@@ -1,0 +1,291 @@
+"""A queue whose master is another node, with a queue's face.
+
+It keeps nothing of the queue. What channels say to it is collected and leaves in one item of each kind at the
+end of the turn; what they ask leaves after what they said before. While there is no link everything waits
+here, bounded by what each channel may have open, and publishes by limits that make publishers wait.
+
+It lives for one tenure of one master (one epoch). `retire` ends it and gives what the next one must know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from mirrormq.queues.face import Publisher, QueueFace, Refused, Subscriber
+from mirrormq.queues.message import Message
+from mirrormq.queues.producers import Origin
+from mirrormq.queues.settings import QueueSettings
+from mirrormq.remote import limits
+from mirrormq.remote.deliveries import Deliveries
+from mirrormq.remote.handover import Handover
+from mirrormq.remote.messages import (
+    Activated,
+    Ask,
+    Deliver,
+    Got,
+    Settled,
+    Subscribe,
+    Subscribed,
+    ToOrigin,
+    Touch,
+)
+from mirrormq.remote.place import Place
+from mirrormq.remote.publishes import Publishes
+from mirrormq.remote.questions import Asked, Questions
+from mirrormq.remote.subscription import Subscription
+from mirrormq.remote.unsettled import Batch
+
+if TYPE_CHECKING:
+    from mirrormq.queues.consumers import QueueConsumer
+    from mirrormq.remote.remote import Remote
+    from mirrormq.remote.stream import Stream
+
+ELSEWHERE = object()
+"""The owner of an exclusive queue of another node: nobody's connection here."""
+
+
+class RemoteQueue:
+    """The face of a queue of another node."""
+
+    def __init__(self, remote: Remote, stream: Stream, place: Place, settings: QueueSettings) -> None:
+        self.vhost = place.vhost
+        self.name = place.name
+        self.place = place
+        self.settings = settings
+        self.deleted = False
+        self.awake = False
+        self.retired = False
+        self.owner: object | None = ELSEWHERE if settings.exclusive else None
+        self.stream = stream
+        self._remote = remote
+        self._heir: QueueFace | None = None
+        self._touched = False
+        self._publishes = Publishes(place, remote.producer)
+        self._deliveries = Deliveries(place)
+        self._questions = Questions(place)
+
+    # -- publishing -----------------------------------------------------------------------------
+
+    @property
+    def full(self) -> bool:
+        """Is so much unsettled that publishers must wait?"""
+        return self._publishes.full or self._remote.unsettled_bytes > limits.PUBLISH_BYTES_TOTAL_MAX
+
+    @property
+    def congested(self) -> bool:
+        """Has the master enough for its consumers, or this node all that it can keep?"""
+        return self._publishes.congested or self.full
+
+    def when_room(self, go_on: Callable[[], None]) -> None:
+        """Call this once it is no longer full."""
+        self._remote.when_room(self, go_on)
+
+    def publish(
+        self, messages: list[Message], publisher: Publisher | None = None, first: int = 0,
+        origin: Origin | None = None,
+    ) -> None:  # fmt: skip
+        """Keep messages and send them to the master. Those that were published to the last master before
+        have a number already."""
+        if self.retired:
+            self._publish_too_late(messages, publisher, first)
+            return
+        number = self._remote.number_publishes(self.place.queue_id, len(messages), origin)
+        batch = Batch(number, messages, publisher, first)
+        self._publishes.add(batch)
+        self._remote.unsettled_bytes += batch.size_bytes
+        self._wake()
+
+    def _publish_too_late(self, messages: list[Message], publisher: Publisher | None, first: int) -> None:
+        if self._heir is not None:
+            self._heir.publish(messages, publisher, first)
+        elif publisher is not None and self.deleted:
+            publisher.confirmed(first, first + len(messages) - 1)
+        elif publisher is not None:
+            for number in range(first, first + len(messages)):
+                publisher.refused(number)
+
+    def _settle(self, settled: Settled) -> None:
+        before = self._publishes.unsettled.size_bytes
+        self._publishes.settle(settled)
+        self._remote.unsettled_bytes -= before - self._publishes.unsettled.size_bytes
+
+    # -- consuming ------------------------------------------------------------------------------
+
+    def subscribe(self, consumer: Subscriber, answered: Callable[[], object], refused: Refused) -> None:
+        """A consumer would like to join; what it could take, it is granted at once."""
+
+        def again(queue: QueueFace) -> None:
+            consumer.queue = queue
+            consumer.waiting = False
+            queue.subscribe(consumer, answered, refused)
+
+        subscription = Subscription(self._remote.next_key(), consumer)
+        item = Subscribe(
+            self.place.queue_id, self.place.epoch, subscription.key, consumer.exclusive, consumer.priority,
+            subscription.granted, consumer.describe(),
+        )  # fmt: skip
+        self._ask(item, Asked(again, answered, refused, subscription=subscription))
+
+    def unsubscribe(self, consumer: QueueConsumer) -> None:
+        """A consumer leaves."""
+        if not self.retired:
+            self._deliveries.leave(consumer, self.stream)
+            self._wake()
+
+    def ready_again(self, consumer: QueueConsumer) -> None:
+        """A consumer has room."""
+        if self._deliveries.stir(consumer):
+            self._wake()
+
+    def is_active(self, consumer: QueueConsumer) -> bool:
+        """Does it get messages?"""
+        return self._deliveries.is_active(consumer)
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        """Consumers are done with these."""
+        if not self.retired:
+            self._deliveries.acknowledge(messages)
+            self._wake()
+
+    def requeue(self, messages: Sequence[Message]) -> None:
+        """Consumers gave these back."""
+        if not self.retired:
+            self._deliveries.requeue(messages)
+            self._wake()
+
+    def reject(self, messages: Sequence[Message]) -> None:
+        """Consumers do not want these, and they are not to come back."""
+        if not self.retired:
+            self._deliveries.reject(messages)
+            self._wake()
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    def get(self, no_ack: bool, answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
+        """One message."""
+        again = lambda queue: queue.get(no_ack, answered, refused)  # noqa: E731
+        self._ask(self._question("get"), Asked(again, answered, refused, no_ack))
+
+    def count(self, answered: Callable[[int, int], object], refused: Refused) -> None:
+        """Ready messages and consumers."""
+        again = lambda queue: queue.count(answered, refused)  # noqa: E731
+        self._ask(self._question("count"), Asked(again, answered, refused))
+
+    def purge(self, answered: Callable[[int], object], refused: Refused) -> None:
+        """Drop what is ready."""
+        again = lambda queue: queue.purge(answered, refused)  # noqa: E731
+        self._ask(self._question("purge"), Asked(again, answered, refused))
+
+    def check_deletion(
+        self, if_unused: bool, if_empty: bool, answered: Callable[[int], object], refused: Refused
+    ) -> None:
+        """May it be deleted?"""
+        again = lambda queue: queue.check_deletion(if_unused, if_empty, answered, refused)  # noqa: E731
+        question = self._question("delete", if_unused, if_empty)
+        self._ask(question, Asked(again, answered, refused, deleting=True))
+
+    def touch(self) -> None:
+        """The queue is in use."""
+        self._touched = True
+        self._wake()
+
+    def _question(self, kind: str, if_unused: bool = False, if_empty: bool = False) -> Ask:
+        key = self._remote.next_key()
+        return Ask(self.place.queue_id, self.place.epoch, key, kind, if_unused, if_empty)
+
+    def _ask(self, item: Ask | Subscribe, asked: Asked) -> None:
+        if self._heir is not None:
+            asked.again(self._heir)
+        elif self.retired:
+            self._questions.not_found(asked)
+        else:
+            self._questions.add(item, asked)
+            self._wake()
+
+    # -- what the master says -------------------------------------------------------------------
+
+    def receive(self, item: ToOrigin) -> None:
+        """An item of this tenure."""
+        if isinstance(item, Deliver):
+            self._deliveries.deliver(item)
+            self._wake()
+        elif isinstance(item, Settled):
+            self._settle(item)
+        elif isinstance(item, Got):
+            self._got(item)
+        elif isinstance(item, Activated):
+            self._deliveries.set_active(item.consumer, item.active)
+        elif isinstance(item, Subscribed):
+            self._joined(item)
+        else:
+            self._questions.answer(item)
+
+    def _joined(self, item: Subscribed) -> None:
+        asked = self._questions.take(item.question)
+        if asked is not None and asked.subscription is not None:
+            self._deliveries.join(asked.subscription)
+            asked.answered()
+
+    def _got(self, item: Got) -> None:
+        asked = self._questions.take(item.question)
+        if item.run is None:
+            if asked is not None:
+                asked.answered(None, item.left)
+            return
+        messages = self._deliveries.unpack(item.run)
+        if asked is None or not asked.answered(messages[0], item.left):
+            self.requeue(messages)
+        elif asked.no_ack:
+            self.acknowledge(messages)
+
+    # -- turns and tenures ----------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        if not self.awake and not self.retired:
+            self._remote.wake(self)
+
+    def pump(self) -> bool:
+        """Send what has been said and asked, if there is a link."""
+        if self.stream.open and not self.retired:
+            self._publishes.send(self.stream)
+            self._deliveries.send(self.stream)
+            if self._touched:
+                self._touched = False
+                self.stream.put(Touch(self.place.queue_id, self.place.epoch))
+            if not self._publishes.unsent:
+                self._questions.send(self.stream)
+        return False
+
+    def apply(self, settings: QueueSettings) -> None:
+        """Policies have changed; the master knows by itself."""
+        self.settings = settings
+
+    def retire(self) -> Handover:
+        """Another tenure begins; whatever consumers say to this object counts for nothing."""
+        consumers, publishes, asked = self._end()
+        return Handover(
+            self._remote.producer, consumers, publishes, [one.again for one in asked], self._begun
+        )
+
+    def _begun(self, heir: QueueFace) -> None:
+        self._heir = heir
+
+    def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
+        """The queue is deleted: what was published to it is done with, as is what was asked."""
+        self.deleted = True
+        consumers, publishes, asked = self._end()
+        for batch in publishes:
+            batch.settle(batch.first, batch.last)
+        for consumer in consumers:
+            notify(consumer)
+        for one in asked:
+            self._questions.not_found(one)
+
+    def _end(self) -> tuple[list[Subscriber], list[Batch], list[Asked]]:
+        self.retired = True
+        self._remote.unsettled_bytes -= self._publishes.unsettled.size_bytes
+        consumers = self._deliveries.consumers
+        self._deliveries = Deliveries(self.place)
+        self._remote.forget(self)
+        return consumers, self._publishes.take_all(), self._questions.take_all()

@@ -1,0 +1,141 @@
+"""Items from one life of a node to one life of another: each arrives once, in order, over however many links.
+
+A link is cut at any moment, and what was on it is lost; the queue's master and the client's node live on.
+They must not have to wonder what the other has heard: whether an acknowledgement was lost, or a delivery, or
+the news that a publish is safe. So parcels are numbered and kept until the other side says that it has them.
+A new link begins with each side telling how far the last one came; the rest is sent again.
+
+A life that ends takes its streams with it. What was under way is then no longer of interest to anybody: the
+queues of a dead master get another (and unsettled publishes are sent to that one), the consumers of a dead
+node are gone.
+
+How much may be under way is bounded. Who sends contents looks at `writable` first, and is told when that
+has become true again; everything else is small, and bounded by what it answers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from mirrormq.remote import limits
+from mirrormq.remote.messages import Item, Parcel
+
+
+class Stream:
+    """Both directions between this node and one life of another."""
+
+    def __init__(
+        self, peer: str, life: int, send: Callable[[Parcel], None], relieved: Callable[[Stream], None]
+    ) -> None:
+        self.peer = peer
+        self.life = life
+        self.open = False
+        """There is a link, and both sides know how far the last one came."""
+        self.over = False
+        """The other life has ended."""
+        self.received = 0
+        """Parcels that have come."""
+        self._send = send
+        self._relieved = relieved
+        self._number = 0
+        self._kept: deque[tuple[Parcel, int]] = deque()
+        """Sent and not known to have arrived, with sizes."""
+        self._kept_bytes = 0
+        self._items: list[Item] = []
+        self._late_items: list[Item] = []
+        self._waiting_bytes = 0
+        self._untold = 0
+
+    @property
+    def writable(self) -> bool:
+        """May contents be sent?"""
+        return self.open and self._kept_bytes + self._waiting_bytes < limits.STREAM_BYTES_MAX
+
+    # -- sending --------------------------------------------------------------------------------
+
+    def put(self, item: Item, size_bytes: int = limits.SMALL_BYTES) -> None:
+        """Send this with the next parcel."""
+        if self.over:
+            return
+        self._items.append(item)
+        self._waiting_bytes += size_bytes
+        if self._waiting_bytes > limits.PARCEL_BYTES and not self._late_items:
+            self.flush()
+
+    def put_late(self, item: Item, size_bytes: int = limits.SMALL_BYTES) -> None:
+        """Send this once the disk has what it promises or tells of: with the parcel at the turn's end."""
+        if not self.over:
+            self._late_items.append(item)
+            self._waiting_bytes += size_bytes
+
+    def flush(self, *, late: bool = False) -> None:
+        """Send what waits; also what had to wait for the disk, if this is the turn's end."""
+        if late and self._late_items:
+            self._items += self._late_items
+            self._late_items = []
+        if not self.open:
+            return
+        if self._items:
+            self._number += 1
+            parcel = Parcel(self._number, self.received, self._items)
+            self._items = []
+            size_bytes = 0 if self._late_items else self._waiting_bytes
+            self._waiting_bytes -= size_bytes
+            self._kept.append((parcel, size_bytes))
+            self._kept_bytes += size_bytes
+            self._untold = 0
+            self._send(parcel)
+        elif late and self._untold:
+            self.tell()
+
+    def tell(self) -> None:
+        """Say what has arrived, with nothing else to say."""
+        self._untold = 0
+        self._send(Parcel(0, self.received, []))
+
+    # -- receiving ------------------------------------------------------------------------------
+
+    def receive(self, parcel: Parcel) -> list[Item]:
+        """What is new in a parcel."""
+        self.arrived(parcel.received)
+        if parcel.number != self.received + 1:
+            return []
+        self.received += 1
+        self._untold += 1
+        if self._untold > limits.PARCELS_UNTOLD_MAX:
+            self.tell()
+        return parcel.items
+
+    def arrived(self, number: int) -> None:
+        """The other side has every parcel up to this one."""
+        was_full = not self.writable
+        kept = self._kept
+        while kept and kept[0][0].number <= number:
+            self._kept_bytes -= kept.popleft()[1]
+        if was_full and self.writable:
+            self._relieved(self)
+
+    # -- links and lives ------------------------------------------------------------------------
+
+    def begin(self, arrived: int) -> None:
+        """There is a new link; up to here the other side has heard everything."""
+        while self._kept and self._kept[0][0].number <= arrived:
+            self._kept_bytes -= self._kept.popleft()[1]
+        self.open = True
+        self._untold = 0
+        for parcel, _ in self._kept:
+            self._send(Parcel(parcel.number, self.received, parcel.items))
+        self._relieved(self)
+
+    def cut(self) -> None:
+        """The link is gone."""
+        self.open = False
+
+    def end(self) -> None:
+        """The other life is over: nothing of all this matters any more."""
+        self.open = False
+        self.over = True
+        self._kept.clear()
+        self._items, self._late_items = [], []
+        self._kept_bytes = self._waiting_bytes = 0
