@@ -11,9 +11,9 @@ export function Panel({ title, actions, children, wide, id }) {
 }
 
 export function Stat({ label, value, unit, tone, href }) {
-  const inside = html`<dt>${tone && html`<span class=${`swatch ${tone}`} aria-hidden="true"></span>`}${label}</dt>
-    <dd>${value}${unit && html`<small>${unit}</small>`}</dd>`;
-  return html`<div class="stat">${inside}${href && html`<a class="stat-link" href=${href} aria-label=${label}></a>`}</div>`;
+  const shown = html`${value}${unit && html`<small>${unit}</small>`}`;
+  return html`<div class="stat"><dt>${tone && html`<span class=${`swatch ${tone}`} aria-hidden="true"></span>`}${label}</dt>
+    <dd>${href ? html`<a class="stat-link" href=${href} aria-label=${`${label}: ${value}`}>${shown}</a>` : shown}</dd></div>`;
 }
 
 export const Stats = ({ children }) => html`<dl class="stats">${children}</dl>`;

@@ -18,14 +18,14 @@ export function Field({ label, hint, name, type = "text", value, required, optio
   // What a reader types stays when the page is drawn again: only a field that is listened to has a value of ours.
   const written = options || value === undefined ? {} : rest.onInput ? { value } : { defaultValue: value };
   const shared = { id, name, required, "aria-describedby": described, ...written, ...rest };
-  let input = html`<input type=${type} autocomplete="off" spellcheck="false" ...${shared} />`;
+  let input = html`<input type=${type} autocomplete="off" spellcheck=${false} ...${shared} />`;
   if (options) {
     input = html`<select ...${shared}>${options.map((option) => {
       const [key, text] = Array.isArray(option) ? option : [option, option];
       return html`<option key=${key} value=${key} selected=${key === value}>${text}</option>`;
     })}</select>`;
   } else if (rows) {
-    input = html`<textarea rows=${rows} spellcheck="false" ...${shared}></textarea>`;
+    input = html`<textarea rows=${rows} spellcheck=${false} ...${shared}></textarea>`;
   }
   return html`<div class=${`field${wide ? " wide" : ""}`}><label for=${id}>${label}${required && html` <span class="soft" aria-hidden="true">*</span>`}</label>
     ${input}${hint && html`<small id=${described} class="soft">${hint}</small>`}</div>`;

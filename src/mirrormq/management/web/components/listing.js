@@ -17,9 +17,10 @@ export function useListing(where, { every = 0, columns } = {}) {
   const [name, setName] = useState("");
   const [pattern, setPattern] = useState(false);
   useEffect(() => {
+    if (typedName === name) return undefined;
     const timer = setTimeout(() => { setName(typedName); setPage(1); }, TYPING_MS);
     return () => clearTimeout(timer);
-  }, [typedName]);
+  }, [typedName, name]);
   const query = {
     page, page_size: PAGE_SIZE, pagination: "true", name: name || undefined, use_regex: pattern ? "true" : "false",
     sort: sort?.by, sort_reverse: sort?.reverse ? "true" : undefined, columns,
@@ -37,7 +38,7 @@ export function Toolbar({ listing, children }) {
   const { data } = listing;
   return html`<div class="toolbar" role="search">
     <div class="field"><label for=${id}>${t("list.filter")}</label>
-      <input id=${id} type="search" value=${listing.typedName} placeholder=${t("list.filterHint")} autocomplete="off" spellcheck="false"
+      <input id=${id} type="search" value=${listing.typedName} placeholder=${t("list.filterHint")} autocomplete="off" spellcheck=${false}
         onInput=${(event) => listing.setTypedName(event.target.value)} /></div>
     <div class="check"><input type="checkbox" id=${`${id}-regex`} checked=${listing.pattern} onChange=${(event) => listing.setPattern(event.target.checked)} />
       <label for=${`${id}-regex`}>${t("list.regex")}</label></div>

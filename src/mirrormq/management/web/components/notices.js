@@ -42,5 +42,5 @@ function Shown({ notice }) {
 
 export function Notices() {
   const list = useStore(notices, (value) => value.list);
-  return html`<ul class="toasts" role="status" aria-live="polite">${list.map((notice) => html`<${Shown} key=${notice.id} notice=${notice} />`)}</ul>`;
+  return html`<div class="toasts" role="status"><ul>${list.map((notice) => html`<${Shown} key=${notice.id} notice=${notice} />`)}</ul></div>`;
 }

@@ -1,0 +1,84 @@
+"""The page changes what an administrator changes: policies, users, permissions, limits, connections."""
+
+from __future__ import annotations
+
+import pika
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.brokers.mirrormq import MirrorMQ
+from tests.management.http import Client
+
+
+def test_a_policy_is_previewed_while_it_is_typed(page: Page, client: Client) -> None:
+    for name in ("shop.eu", "shop.us", "stock"):
+        client.put(f"queues/%2F/{name}", {})
+    page.evaluate("location.hash = '#/admin/policies'")
+    page.get_by_text("Add or change a policy").click()
+    form = page.get_by_role("form", name="Add or change a policy")
+    form.get_by_role("textbox", name="Pattern").fill("^shop")
+    preview = page.get_by_role("region", name="What this pattern matches")
+    expect(preview).to_contain_text("Queues: 2")
+    expect(preview).to_contain_text("shop.eu")
+    expect(preview).not_to_contain_text("stock")
+    form.get_by_role("textbox", name="Pattern").fill("^shop(")
+    expect(preview).to_contain_text("at position")
+    form.get_by_role("textbox", name="Pattern").fill("^stock$")
+    expect(preview).to_contain_text("Queues: 1")
+    form.get_by_label("Name", exact=False).first.fill("short")
+    form.get_by_label("Name of argument 1").fill("max-length")
+    form.get_by_label("Value of argument 1").fill("9")
+    form.get_by_label("Type of argument 1").select_option("number")
+    form.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("rowheader", name="short")).to_be_visible()
+    assert client.get("policies/%2F/short")["definition"] == {"max-length": 9}
+    assert client.get("queues/%2F/stock")["policy"] == "short"
+    client.delete("policies/%2F/short")
+
+
+def test_users_permissions_and_limits_are_set(page: Page, client: Client, node: MirrorMQ) -> None:
+    page.evaluate("location.hash = '#/admin/users'")
+    page.get_by_text("Add or change a user").click()
+    form = page.get_by_role("form", name="Add or change a user")
+    form.get_by_label("Name").fill("newcomer")
+    form.get_by_label("Password").fill("secret")
+    form.get_by_label("Tags").select_option("monitoring")
+    form.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("rowheader", name="newcomer")).to_be_visible()
+    assert Client(node.management_port, "newcomer", "secret").get("whoami")["tags"] == ["monitoring"]
+
+    page.evaluate("location.hash = '#/admin/permissions'")
+    page.get_by_text("Set permissions").click()
+    form = page.get_by_role("form", name="Set permissions")
+    form.get_by_label("User").select_option("newcomer")
+    form.get_by_label("Configure").fill("^mine")
+    form.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("row").filter(has_text="newcomer")).to_contain_text("^mine")
+    assert client.get("permissions/%2F/newcomer")["configure"] == "^mine"
+
+    page.evaluate("location.hash = '#/admin/limits'")
+    panel = page.get_by_role("region", name="Limits of users")
+    panel.get_by_text("Set a limit").click()
+    panel.get_by_label("User", exact=True).select_option("newcomer")
+    panel.get_by_label("Value").fill("3")
+    panel.get_by_role("button", name="Save").click()
+    expect(panel.get_by_role("row").filter(has_text="newcomer")).to_contain_text("3")
+    assert client.get("user-limits/newcomer")[0]["value"] == {"max-connections": 3}
+    client.delete("users/newcomer")
+
+
+def test_a_connection_is_closed(page: Page, node: MirrorMQ) -> None:
+    connection = pika.BlockingConnection(
+        pika.ConnectionParameters(
+            "127.0.0.1", node.amqp_port, client_properties={"connection_name": "visitor"}
+        )
+    )
+    connection.channel()
+    page.get_by_role("link", name="Connections").first.click()
+    page.get_by_role("rowheader").filter(has_text="visitor").get_by_role("link").click()
+    expect(page.get_by_role("region", name="Channels").get_by_role("row")).to_have_count(2)
+    page.get_by_role("button", name="Close connection").click()
+    page.get_by_role("dialog").get_by_role("button", name="Close connection").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Connections")
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
+        connection.process_data_events(10)

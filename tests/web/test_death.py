@@ -1,0 +1,19 @@
+"""A node that dies while its page is open, and comes back."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tests.brokers.mirrormq import MirrorMQ
+from tests.web.conftest import Opener
+
+
+def test_the_page_says_so_and_goes_on_when_the_node_is_back(open_page: Opener, node: MirrorMQ) -> None:
+    watched = open_page()
+    watched.log_in()
+    expect(watched.page.locator(".live.open")).to_be_visible()
+    node.kill()
+    expect(watched.page.get_by_role("alert")).to_contain_text("The node does not answer.")
+    node.boot()
+    expect(watched.page.locator(".live.open")).to_be_visible(timeout=40_000)
+    expect(watched.page.get_by_role("alert")).to_have_count(0)

@@ -1,0 +1,179 @@
+"""The drawings, fed with rings and clusters of every kind: what is drawn, and what a screen reader hears."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.web.conftest import Opener
+
+A, B, C = "mirror1@localhost", "mirror2@localhost", "mirror3@localhost"
+WHOLE = {
+    "epoch": 7,
+    "members": [A, B, C],
+    "in_sync": [A, B, C],
+    "joining": [],
+    "waits_for": [],
+    "lag": {},
+    "sync": {},
+}
+RUNNING = [{"name": name, "running": True, "partitions": []} for name in (A, B, C)]
+
+DRAW = """async ([assets, queue, nodes]) => {
+  const { html, render } = await import(assets + 'lib/html.js');
+  const { ringOf } = await import(assets + 'lib/ring.js');
+  const { RingDrawing, RingMembers } = await import(assets + 'components/ring.js');
+  let place = document.getElementById('drawing');
+  if (!place) {
+    place = document.createElement('div');
+    place.id = 'drawing';
+    document.body.append(place);
+  }
+  const ring = ringOf(queue, nodes);
+  render(html`<${RingDrawing} ring=${ring} flowing=${true} /><${RingMembers} ring=${ring} />`, place);
+  return ring;
+}"""
+
+
+class Easel:
+    """A page on which components are drawn by themselves."""
+
+    def __init__(self, page: Page, assets: str) -> None:
+        self.page = page
+        self.assets = assets
+        self.place = page.locator("#drawing")
+
+    def ring(self, queue: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+        found: dict[str, Any] = self.page.evaluate(DRAW, [self.assets, queue, nodes])
+        return found
+
+    def states(self) -> dict[str, str]:
+        members = self.place.locator(".ring-member").all()
+        return {
+            member.locator(".ring-name").text_content() or "": (member.get_attribute("class") or "").split()[
+                1
+            ]
+            for member in members
+        }
+
+    def call(self, module: str, name: str, *arguments: Any) -> Any:
+        script = "async ([module, name, given]) => (await import(module))[name](...given)"
+        return self.page.evaluate(script, [self.assets + module, name, list(arguments)])
+
+
+@pytest.fixture
+def easel(open_page: Opener) -> Easel:
+    watched = open_page(reduced_motion="reduce")
+    return Easel(watched.page, watched.assets())
+
+
+def test_a_whole_ring_has_its_master_on_top_and_data_goes_round(easel: Easel) -> None:
+    easel.ring({"node": A, "mirrormq": WHOLE}, RUNNING)
+    assert easel.states() == {"mirror1": "master", "mirror2": "synchronised", "mirror3": "synchronised"}
+    expect(easel.place.locator(".ring-arc.whole")).to_have_count(3)
+    expect(easel.place.locator(".ring-epoch")).to_have_text("7")
+    places = [member.bounding_box() for member in easel.place.locator(".ring-disc").all()]
+    assert places[0] and places[1] and places[2]
+    assert places[0]["y"] < places[1]["y"] and places[1]["x"] > places[2]["x"], "clockwise from the top"
+    heard = easel.place.get_by_role("img").get_attribute("aria-label")
+    assert heard == f"A ring of 3 members. {A}: master; {B}: synchronised; {C}: synchronised"
+
+
+def test_a_mirror_that_catches_up_shows_how_far_it_is(easel: Easel) -> None:
+    news = {
+        **WHOLE,
+        "in_sync": [A, B],
+        "joining": [C],
+        "lag": {C: 1234},
+        "sync": {C: {"done": 450, "total": 1000}},
+    }
+    easel.ring({"node": A, "mirrormq": news}, RUNNING)
+    assert easel.states()["mirror3"] == "syncing"
+    expect(easel.place.get_by_role("progressbar", name=f"Synchronisation of {C}")).to_have_attribute(
+        "value", "0.45"
+    )
+    expect(easel.place.locator(".ring-list")).to_contain_text("450 of 1,000 messages")
+    expect(easel.place.locator(".ring-list")).to_contain_text("1,234 operations behind")
+    expect(easel.place.locator(".ring-arc.filling")).to_have_count(2)
+
+
+def test_the_ring_closes_over_a_dead_member(easel: Easel) -> None:
+    easel.ring({"node": A, "mirrormq": WHOLE}, RUNNING)
+    dying = [{**RUNNING[0], "running": False}, *RUNNING[1:]]
+    easel.ring({"node": A, "mirrormq": WHOLE}, dying)
+    assert easel.states()["mirror1"] == "down"
+    expect(easel.place.locator(".ring-arc.broken")).to_have_count(2)
+    closed = {**WHOLE, "epoch": 8, "members": [B, C], "in_sync": [B, C]}
+    easel.ring({"node": B, "mirrormq": closed}, dying)
+    assert easel.states() == {"mirror2": "master", "mirror3": "synchronised"}
+    expect(easel.place.locator(".ring-arc.whole")).to_have_count(2)
+    expect(easel.place.locator(".ring-epoch")).to_have_text("8")
+
+
+def test_a_queue_that_is_down_says_whom_it_waits_for(easel: Easel) -> None:
+    news = {**WHOLE, "members": [A], "in_sync": [A], "waits_for": [C]}
+    ring = easel.ring({"node": A, "state": "down", "mirrormq": news}, RUNNING)
+    assert ring["up"] is False and easel.states() == {"mirror1": "down"}
+    expect(easel.place.locator(".ring-list")).to_contain_text("the queue waits for it")
+
+
+@pytest.mark.parametrize(
+    ("queue", "states"),
+    [
+        ({"node": A}, {"mirror1": "master"}),
+        ({"node": A, "slave_nodes": None, "recoverable_slaves": None}, {"mirror1": "master"}),
+        ({"node": A, "mirrormq": {}}, {"mirror1": "master"}),
+        (
+            {"node": A, "slave_nodes": [B, C], "synchronised_slave_nodes": [C]},
+            {"mirror1": "master", "mirror2": "behind", "mirror3": "synchronised"},
+        ),
+        (
+            {"node": A, "mirrormq": {**WHOLE, "in_sync": [A]}},
+            {"mirror1": "master", "mirror2": "behind", "mirror3": "behind"},
+        ),
+        (
+            {"node": A, "mirrormq": {**WHOLE, "members": [A, B], "in_sync": [A, B], "joining": [C]}},
+            {"mirror1": "master", "mirror2": "synchronised", "mirror3": "joining"},
+        ),
+    ],
+)
+def test_rings_of_rabbitmqs_fields_and_of_none_are_right_too(
+    easel: Easel, queue: dict[str, Any], states: dict[str, str]
+) -> None:
+    easel.ring(queue)
+    assert easel.states() == states
+
+
+def test_a_node_may_be_called_anything(easel: Easel) -> None:
+    easel.ring({"node": "<script>alert(1)</script>@h", "slave_nodes": ['"><img src=x>@h']})
+    assert set(easel.states()) == {"<script>alert(1)</script>", '"><img src=x>'}
+    assert easel.page.locator("#drawing img, #drawing script").count() == 0
+
+
+def test_links_are_whole_cut_or_gone(easel: Easel) -> None:
+    nodes = [RUNNING[0], {**RUNNING[1], "partitions": [A]}, {**RUNNING[2], "running": False}]
+    links = easel.call("components/cluster_map.js", "linksOf", nodes)
+    assert [link["state"] for link in links] == ["cut", "gone", "gone"]
+
+
+def test_masters_and_mirrors_are_counted(easel: Easel) -> None:
+    queues = [{"node": A, "slave_nodes": [B, C]}, {"node": A}, {"node": B, "slave_nodes": [C]}, {}]
+    assert easel.call("pages/cluster.js", "mastersOf", queues) == {
+        A: {"masters": 2, "mirrors": 0},
+        B: {"masters": 1, "mirrors": 1},
+        C: {"masters": 0, "mirrors": 2},
+    }
+
+
+def test_downtimes_are_between_deaths_and_returns(easel: Easel) -> None:
+    events = [
+        {"at_ms": 10, "kind": "node_down", "node": A},
+        {"at_ms": 15, "kind": "node_down", "node": B},
+        {"at_ms": 20, "kind": "node_up", "node": A},
+        {"at_ms": 30, "kind": "node_up", "node": A},
+        {"at_ms": 40, "kind": "node_down", "node": A},
+    ]
+    assert easel.call("components/lanes.js", "downtimes", events, A, 0, 50) == [[10, 20], [40, 50]]
+    assert easel.call("components/lanes.js", "downtimes", events, C, 0, 50) == []

@@ -1,0 +1,140 @@
+"""How the page looks and is used: languages, themes, narrow screens, keyboard, screen readers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.management.http import Client
+from tests.web.conftest import Opener
+
+ADDRESSES = (
+    "overview", "connections", "channels", "exchanges", "exchanges/%2F/amq.topic",
+    "exchanges/%2F/amq.default", "queues", "queues/%2F/wide", "queues/%2F/missing", "cluster", "timeline",
+    "admin/users", "admin/vhosts", "admin/permissions", "admin/policies", "admin/limits", "pipeline",
+    "nowhere",
+)  # fmt: skip
+
+
+def test_languages_are_switched_and_remembered(page: Page) -> None:
+    page.get_by_role("button", name="中文").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("概览")
+    assert page.evaluate("document.documentElement.lang") == "zh-CN"
+    page.reload()
+    expect(page.get_by_role("link", name="队列").first).to_be_visible()
+    page.get_by_role("button", name="EN").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+
+
+def test_a_chinese_browser_is_greeted_in_chinese(open_page: Opener) -> None:
+    expect(open_page(locale="zh-CN").page.get_by_role("button", name="登录")).to_be_visible()
+
+
+def await_ground(page: Page, where: str) -> None:
+    """Until the page's ground is on the dark or on the light side."""
+    page.wait_for_function(
+        "where => (getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3)"
+        ".reduce((sum, each) => sum + Number(each), 0) < 384) === (where === 'dark')",
+        arg=where,
+    )
+
+
+def test_themes_follow_the_system_until_one_is_chosen(open_page: Opener) -> None:
+    watched = open_page(color_scheme="dark")
+    await_ground(watched.page, "dark")
+    watched.page.emulate_media(color_scheme="light")
+    await_ground(watched.page, "light")
+    watched.page.get_by_role("button", name=re.compile("^Theme")).click()
+    watched.page.get_by_role("button", name=re.compile("^Theme: light")).click()
+    await_ground(watched.page, "dark")
+    watched.page.reload()
+    assert watched.page.evaluate("document.documentElement.dataset.theme") == "dark", "it is remembered"
+
+
+@pytest.mark.parametrize("width", [320, 390, 800])
+def test_no_page_is_wider_than_its_screen(open_page: Opener, client: Client, width: int) -> None:
+    client.put("queues/%2F/wide", {"arguments": {"x-dead-letter-exchange": "x" * 120}})
+    client.put(f"queues/%2F/{'long' * 50}", {})
+    watched = open_page(width=width)
+    watched.log_in()
+    for where in ADDRESSES:
+        watched.go(where)
+        watched.page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+        watched.page.wait_for_timeout(150)
+        inside, outside = watched.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert inside <= outside, (where, inside, outside)
+
+
+def test_a_phone_has_a_menu(open_page: Opener) -> None:
+    watched = open_page(width=390, has_touch=True, is_mobile=True)
+    watched.log_in()
+    link = watched.page.get_by_role("link", name="Queues", exact=True).first
+    expect(watched.page.locator("nav.places")).to_be_hidden()
+    watched.page.get_by_role("button", name="Menu").tap()
+    watched.page.locator("nav.places").get_by_role("link", name="Queues").tap()
+    expect(watched.page.get_by_role("heading", level=1)).to_have_text("Queues")
+    expect(watched.page.locator("nav.places")).to_be_hidden()
+    assert link.count() == 0 or not link.is_visible()
+
+
+def focused(page: Page) -> str:
+    found: str = page.evaluate("(document.activeElement.innerText || document.activeElement.id || '').trim()")
+    return found
+
+
+def test_the_keyboard_goes_everywhere(page: Page) -> None:
+    page.keyboard.press("Tab")
+    assert focused(page) == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.reload()
+    expect(page.locator("nav.places")).to_be_attached()
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if focused(page) == "Queues":
+            break
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Queues")
+    assert page.evaluate("document.activeElement.id") == "main", "the new page is where reading goes on"
+    assert (
+        page.evaluate("document.querySelector('nav.places [aria-current=page]').innerText.trim()") == "Queues"
+    )
+
+
+def test_a_dialog_keeps_the_focus_and_escape_means_no(page: Page, client: Client) -> None:
+    client.put("queues/%2F/kept", {})
+    page.evaluate("location.hash = '#/queues/%2F/kept'")
+    page.get_by_role("button", name="Delete").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    for _ in range(4):
+        page.keyboard.press("Tab")
+        inside = page.evaluate(
+            "document.activeElement === document.body || !!document.activeElement.closest('dialog')"
+        )
+        assert inside
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    assert client.get("queues/%2F/kept")["name"] == "kept"
+
+
+def test_every_input_has_a_name_and_every_page_one_heading(open_page: Opener, client: Client) -> None:
+    client.put("queues/%2F/wide", {})
+    watched = open_page()
+    watched.log_in()
+    for where in ADDRESSES:
+        watched.go(where)
+        watched.page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+        assert watched.page.locator("h1").count() == 1, where
+        nameless = watched.page.evaluate(
+            "[...document.querySelectorAll('input, select, textarea')].filter(each =>"
+            " !each.labels.length && !each.getAttribute('aria-label')).map(each => each.outerHTML)"
+        )
+        assert nameless == [], where
+        silent = watched.page.evaluate(
+            "[...document.querySelectorAll('button, a')].filter(each =>"
+            " !each.textContent.trim() && !each.getAttribute('aria-label')).map(each => each.outerHTML)"
+        )
+        assert silent == [], where
