@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrormq.broker import arguments as queue_arguments
 from mirrormq.broker import equivalence, reply_to
+from mirrormq.broker.placing import placed
 from mirrormq.errors import AccessRefused, PreconditionFailed, ResourceLocked
 from mirrormq.exchanges import registry
 from mirrormq.metadata import commands, records
@@ -150,7 +151,8 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
             _check_queue(channel, made, record, method.arguments)
         _declared(channel, name, method.nowait)
 
-    channel.write(methods.QUEUE_DECLARE, commands.PutQueue(record), written)
+    put = commands.PutQueue(placed(channel.broker, record, method.arguments))
+    channel.write(methods.QUEUE_DECLARE, put, written)
 
 
 def _declared(channel: Channel, name: str, nowait: bool) -> None:
