@@ -29,6 +29,9 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     contents: list[bytes]
     hidden_keys: tuple[str, ...] = ()
     """BCC: of them no trace is left in the contents."""
+    persistent: bool = False
+    priorities: list[int] = []
+    """Where each has properties of its own, what a queue must know of them; no priorities if all are 0."""
 
 
 class DeliveredRun(msgspec.Struct, frozen=True, array_like=True):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirrormq.queues.envelope import make_envelope, parse_expiration
+from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import NEVER, Envelope, Message
 from mirrormq.remote.messages import DeliveredRun, Run
-from mirrormq.wire.properties import scan_properties
 
 HEADER_AT = 3
 BODY_SIZE_AT = 11
@@ -31,15 +30,30 @@ class Envelopes:
     def get(self, publish: bytes, properties: bytes) -> Envelope:
         """The envelope of messages with this payload and these properties."""
         last = self._last
-        if last is None or last.publish != publish:
+        if last is None or last.properties != properties or last.publish != publish:
             last = self._last = make_envelope(publish, properties)
-        elif last.properties != properties:
-            persistent, priority, expiration, _, _ = scan_properties(properties)
-            last = self._last = Envelope(
-                publish, last.exchange, last.routing_key, last.mandatory, properties, persistent, priority,
-                None if expiration is None else parse_expiration(expiration), last.deliver_suffix,
-            )  # fmt: skip
         return last
+
+    def each(
+        self, publish: bytes, contents: list[bytes], persistent: bool, priorities: list[int]
+    ) -> list[Envelope]:
+        """An envelope for each of these, whose properties differ. What a queue must know is known; nobody
+        has to read the properties for it."""
+        like = self._last
+        if like is None or like.publish != publish:
+            like = self._last = make_envelope(publish, properties_of(contents[0]))
+        exchange, key, mandatory, suffix = (
+            like.exchange,
+            like.routing_key,
+            like.mandatory,
+            like.deliver_suffix,
+        )
+        return [
+            Envelope(
+                publish, exchange, key, mandatory, properties_of(content), persistent, priority, None, suffix
+            )
+            for content, priority in zip(contents, priorities or [0] * len(contents), strict=True)
+        ]
 
 
 def pack(messages: Sequence[Message]) -> list[Run]:
@@ -49,35 +63,58 @@ def pack(messages: Sequence[Message]) -> list[Run]:
         if message.envelope is not envelope:
             break
     else:
-        contents = [message.frames for message in messages]
-        return [Run(envelope.publish, envelope.properties, contents, envelope.hidden_keys)]
+        return [_shared(envelope, messages)]
     runs: list[Run] = []
     start = 0
     for end in range(1, len(messages) + 1):
         if end == len(messages) or not _alike(messages[end].envelope, messages[start].envelope):
-            runs.append(Run(messages[start].envelope.publish, None, [m.frames for m in messages[start:end]]))
+            runs.append(_mixed(messages[start:end]))
             start = end
     return runs
 
 
+def _shared(envelope: Envelope, messages: Sequence[Message]) -> Run:
+    contents = [message.frames for message in messages]
+    return Run(envelope.publish, envelope.properties, contents, envelope.hidden_keys)
+
+
+def _mixed(messages: Sequence[Message]) -> Run:
+    envelope = messages[0].envelope
+    if len(messages) == 1:
+        return _shared(envelope, messages)
+    priorities = [message.envelope.priority for message in messages]
+    contents = [message.frames for message in messages]
+    return Run(
+        envelope.publish, None, contents, (), envelope.persistent, priorities if any(priorities) else []
+    )
+
+
 def _alike(one: Envelope, other: Envelope) -> bool:
-    return one.publish == other.publish and not one.hidden_keys and not other.hidden_keys
+    """May they travel in a run that says little of each?"""
+    return (
+        one.publish == other.publish
+        and one.persistent is other.persistent
+        and one.expiration_ms is None is other.expiration_ms
+        and not one.hidden_keys
+        and not other.hidden_keys
+    )
 
 
 def unpack(run: Run, envelopes: Envelopes) -> list[Message]:
     """The messages of a run, as a queue takes them."""
     size = int.from_bytes
+    contents = run.contents
     if run.properties is None:
-        get, publish = envelopes.get, run.publish
+        each = envelopes.each(run.publish, contents, run.persistent, run.priorities)
         return [
-            Message(get(publish, properties_of(c)), c, NEVER, size(c[BODY_SIZE_AT:PROPERTIES_AT], "big"))
-            for c in run.contents
+            Message(envelope, c, NEVER, size(c[BODY_SIZE_AT:PROPERTIES_AT], "big"))
+            for envelope, c in zip(each, contents, strict=True)
         ]
     envelope = envelopes.get(run.publish, run.properties)
-    if run.hidden_keys != envelope.hidden_keys:
+    if run.hidden_keys:
         envelope = make_envelope(run.publish, run.properties)
         envelope.hidden_keys = run.hidden_keys
-    return [Message(envelope, c, NEVER, size(c[BODY_SIZE_AT:PROPERTIES_AT], "big")) for c in run.contents]
+    return [Message(envelope, c, NEVER, size(c[BODY_SIZE_AT:PROPERTIES_AT], "big")) for c in contents]
 
 
 def pack_deliveries(messages: Sequence[Message]) -> list[DeliveredRun]:
@@ -120,12 +157,14 @@ def _pack_mixed(messages: Sequence[Message]) -> list[DeliveredRun]:
 
 
 def unpack_deliveries(run: DeliveredRun, envelopes: Envelopes) -> list[Message]:
-    """The messages of a run, for a consumer to send on."""
+    """The messages of a run, for a consumer to send on; how a queue would treat them is of no interest."""
     messages: list[Message] = []
-    redelivered, size = run.redelivered, int.from_bytes
-    shared = None if run.properties is None else envelopes.get(run.publish, run.properties)
-    for content, sequence in zip(run.contents, run.sequences, strict=True):
-        envelope = shared or envelopes.get(run.publish, properties_of(content))
+    redelivered, size, contents = run.redelivered, int.from_bytes, run.contents
+    if run.properties is None:
+        each = envelopes.each(run.publish, contents, False, [])
+    else:
+        each = [envelopes.get(run.publish, run.properties)] * len(contents)
+    for envelope, content, sequence in zip(each, contents, run.sequences, strict=True):
         message = Message(envelope, content, NEVER, size(content[BODY_SIZE_AT:PROPERTIES_AT], "big"))
         message.sequence = sequence
         message.redelivered = redelivered
