@@ -30,10 +30,6 @@ from mirrormq.broker.queue_factory import make_keeper
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.paged import HotBudget
 from mirrormq.queues.settings import QueueSettings
-from mirrormq.replication.master import MirroredMaster
-from mirrormq.replication.mirror import MirrorCopy
-from mirrormq.replication.operations import Operation
-from mirrormq.replication.ranges import ranges_of
 from tests.queues.support import body, make_disk, make_message, open_journal, tiny_limits
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "30"))
@@ -78,8 +74,6 @@ class Battery(RuleBasedStateMachine):
 
     kind = QueueSettings()
 
-    mirrored = False
-
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
@@ -107,16 +101,10 @@ class Battery(RuleBasedStateMachine):
     def open_queue(self) -> None:
         store = self.journal.queue(self.queue_id)
         self.queue = make_keeper(store, self.kind, self.budget, self.warnings.append)
-        if self.mirrored:
-            elsewhere = open_journal(make_disk()).queue(1)
-            self.copy = MirrorCopy(elsewhere, ranges_of(store.recovered()), durable=False)
-            held = self.copy.held.ranges()
-            self.queue = MirroredMaster(self.queue, store, held, self.tell, lambda ranges: None)
+        self.opened()
 
-    def tell(self, operation: Operation) -> int:
-        """A mirror does at once what its master says."""
-        self.copy.apply([operation])
-        return 1
+    def opened(self) -> None:
+        """For subclasses: the queue has been made or opened again."""
 
     def teardown(self) -> None:
         self.patch.undo()
@@ -299,18 +287,6 @@ class Battery(RuleBasedStateMachine):
         assert not self.warnings
 
 
-class MirroredBattery(Battery):
-    """The keeper of a mirrored queue's master, with one mirror."""
-
-    mirrored = True
-
-    @invariant()
-    def the_mirror_holds_what_the_master_holds(self) -> None:
-        assert isinstance(self.queue, MirroredMaster)
-        assert self.copy.held.ranges() == self.queue.held.ranges()
-        assert self.copy.held.count == self.queue.ready_count + self.queue.unacked_count
-
-
 KINDS = {
     "Durable": QueueSettings(durable=True),
     "Transient": QueueSettings(),
@@ -325,13 +301,6 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_keeper_does_its_duties(kind: str) -> None:
     machine = type(kind, (Battery,), {"kind": KINDS[kind]})
-    profile = settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
-    run_state_machine_as_test(machine, settings=profile)
-
-
-@pytest.mark.parametrize("kind", ["Durable", "Transient", "DurablePriorities"])
-def test_the_mirrored_keeper_does_them_too_and_its_mirror_has_the_same_messages(kind: str) -> None:
-    machine = type("Mirrored" + kind, (MirroredBattery,), {"kind": KINDS[kind]})
     profile = settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
     run_state_machine_as_test(machine, settings=profile)
 

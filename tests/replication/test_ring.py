@@ -15,7 +15,8 @@ import msgspec
 import pytest
 
 from mirrormq.metadata.view import View
-from mirrormq.replication.operations import Delivered, Lap
+from mirrormq.replication.messages import Again, Lap, Report
+from mirrormq.replication.operations import Delivered, decode, encode
 from mirrormq.replication.ring import Ring
 
 SEEDS = int(os.environ.get("SEEDS", "300"))
@@ -30,7 +31,7 @@ class World:
         self.view = View(1, 1, NAMES[:3], frozenset(NAMES[:3]))
         self.rings = {name: Ring(1, name, self.view) for name in self.view.members}
         self.applied: dict[str, list[int]] = {name: [] for name in NAMES}
-        self.links: dict[tuple[str, str], deque[Lap]] = {}
+        self.links: dict[tuple[str, str], deque[Lap | Report | Again]] = {}
         self.views: dict[str, deque[View]] = {name: deque() for name in NAMES}
         self.sent = 0
         self.confirmed = 0
@@ -60,7 +61,7 @@ class World:
             ring = self.choice.choice(masters)
             for _ in range(self.choice.randint(1, 3)):
                 self.sent += 1
-                number = ring.broadcast(Delivered(self.sent))
+                number = ring.broadcast(encode(Delivered(self.sent)))
                 assert number == len(self.applied[ring.me]) + 1
                 self.applied[ring.me].append(self.sent)
             self.collect(ring)
@@ -70,11 +71,17 @@ class World:
         if not busy:
             return
         sender, receiver = self.choice.choice(busy)
-        lap = self.links[sender, receiver].popleft()
+        message = self.links[sender, receiver].popleft()
         ring = self.rings.get(receiver) or self.zombies.get(receiver)
-        if ring is not None:
-            ring.receive(sender, lap)
-            self.collect(ring)
+        if ring is None:
+            return
+        if isinstance(message, Lap):
+            ring.receive(sender, message)
+        elif isinstance(message, Report):
+            ring.report(sender, message)
+        else:
+            ring.send_again(sender)
+        self.collect(ring)
 
     def persist(self) -> None:
         ring = self.choice.choice([*self.rings.values(), *self.zombies.values()])
@@ -94,17 +101,25 @@ class World:
         if work.diverged and ring.me in self.rings:
             self.restart(ring)
             return
-        for operation in work.operations:
+        for data in work.operations:
+            operation = decode(data)
             assert isinstance(operation, Delivered)
             self.applied[ring.me].append(operation.sequence)
-        for receiver, lap in work.sends:
-            self.links.setdefault((ring.me, receiver), deque()).append(lap)
+        for receiver, lap in work.laps:
+            self.send(ring, receiver, lap)
+        if work.report is not None:
+            self.send(ring, ring.view.master, work.report)
+        if work.lacking and ring.left is not None:
+            self.send(ring, ring.left, Again(1, ring.view.epoch))
         if ring.is_master:
             assert ring.completed.durable <= ring.completed.received <= ring.received
             if ring.view == self.view:
                 self.confirm(ring)
             else:
                 self.confirm_late(ring)
+
+    def send(self, ring: Ring, receiver: str, message: Lap | Report | Again) -> None:
+        self.links.setdefault((ring.me, receiver), deque()).append(message)
 
     # -- the oracle -----------------------------------------------------------------------------
 
@@ -132,21 +147,20 @@ class World:
             master = next(name for name in alive if name in in_sync)
             alive = (master, *(name for name in alive if name != master))
             self.lose_unconfirmed(master)
-        self.publish_view(View(epoch, self.view.version + 1, alive, in_sync))
+        self.publish_view(self.view.with_members(alive, epoch=epoch))
 
     def join(self) -> None:
         new = [name for name in NAMES if name not in self.view.members and name not in self.dead]
         if new:
             name = self.choice.choice(new)
-            view = self.view._replace(version=self.view.version + 1, members=(*self.view.members, name))
+            view = self.view.with_members((*self.view.members, name))
             self.rings[name] = Ring(1, name, view)
             self.publish_view(view)
             self.views[name].clear()
 
     def restart(self, ring: Ring) -> None:
         """A member that has what its master does not have starts afresh, at the end of the ring."""
-        others = tuple(name for name in self.view.members if name != ring.me)
-        view = self.view._replace(version=self.view.version + 1, members=(*others, ring.me))
+        view = self.view.rejoined(ring.me)
         self.rings[ring.me] = Ring(1, ring.me, view)
         self.applied[ring.me] = []
         for link in [link for link in self.links if ring.me in link]:
@@ -215,18 +229,23 @@ def test_every_operation_reaches_every_member_once_and_in_order(block: int) -> N
 class ConfirmsBeforeTheDisk(Ring):
     """Tells that it has on disk what it has only received."""
 
-    def persisted(self, number: int) -> None: ...
-
-    def _marks(self) -> tuple[int, int, int]:
-        everyone, received, _ = super()._marks()
-        return everyone, received, received
+    def _report(self) -> Report | None:
+        truth, self.durable = self.durable, self.received
+        report = super()._report()
+        self.durable = truth
+        return report
 
 
 class ForgetsToSendAgain(Ring):
-    """Does not bring a new neighbour up to date."""
+    """Does not bring a new neighbour up to date, and does not ask."""
 
-    def _send_again(self) -> None:
-        self._told = None
+    def change(self, view: View) -> None:
+        passed = self._passed
+        super().change(view)
+        self._passed = passed
+
+    def _asks_now(self) -> bool:
+        return False
 
 
 class ListensToTheDead(Ring):
@@ -234,21 +253,29 @@ class ListensToTheDead(Ring):
 
     def receive(self, sender: str, lap: Lap) -> None:
         lap = msgspec.structs.replace(lap, epoch=self.view.epoch, version=self.view.version)
-        neighbour = self.view.members[self.view.members.index(self.me) - 1]
-        super().receive(neighbour, lap)
+        super().receive(self.left or sender, lap)
 
 
-class CountsOldMarks(Ring):
-    """Uses marks of a view that is over."""
+class BeginsAnywhere(Ring):
+    """Takes the first lap that it hears for the beginning."""
 
-    def change(self, view: View) -> None:
-        known = self._left_known
-        super().change(view)
-        self._left_known = known
+    def receive(self, sender: str, lap: Lap) -> None:
+        if self.fresh and self.left == sender:
+            lap = msgspec.structs.replace(lap, stable=lap.first - 1)
+        super().receive(sender, lap)
+
+
+class ForgetsTooSoon(Ring):
+    """Cuts its log at what the first member has."""
+
+    def _settle(self) -> None:
+        super()._settle()
+        if self.reports:
+            self.log.cut(max(report.received for report in self.reports.values()))
 
 
 @pytest.mark.parametrize(
-    "mutant", [ConfirmsBeforeTheDisk, ForgetsToSendAgain, ListensToTheDead, CountsOldMarks]
+    "mutant", [ConfirmsBeforeTheDisk, ForgetsToSendAgain, ListensToTheDead, BeginsAnywhere, ForgetsTooSoon]
 )
 def test_the_checkers_catch_a_ring_that_breaks_its_promise(
     mutant: type[Ring], monkeypatch: pytest.MonkeyPatch

@@ -15,9 +15,11 @@ from mirrormq.metadata.view import View
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Message
 from mirrormq.queues.paged import HotBudget, PagedQueue
+from mirrormq.replication.messages import ReplicaMessage
 from mirrormq.replication.promotion import Down, Fate, Rules, settle
-from mirrormq.replication.ranges import ranges_of
-from mirrormq.replication.replica import Replica, ReplicaMessage
+from mirrormq.replication.replica import Replica, ReplicaOptions
+from mirrormq.replication.service import Service
+from mirrormq.replication.sync import first_sequence
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
 from mirrormq.wire.content import build_frames
@@ -48,20 +50,25 @@ class Node:
         self.journal = Journal(self.disk, "journal", make_envelope, segment_bytes=16 * 1024)
         self.journal.open()
         store = self.journal.queue(QUEUE_ID)
-        held = ranges_of(store.recovered())
         self.budget = HotBudget(1 << 30)
 
-        def make_backing(sequences: list[int]) -> PagedQueue:
+        def make_backing(delivered_up_to: int) -> PagedQueue:
+            sequences = store.held()
             backing = PagedQueue(
-                store, self.budget, durable=True, next_sequence=max([store.next_sequence - 1, *sequences]) + 1
-            )
+                store, self.budget, durable=True,
+                next_sequence=max([store.next_sequence - 1, *sequences]) + 1,
+                redelivered_up_to=max(delivered_up_to, store.delivered_up_to),
+            )  # fmt: skip
             backing.recover(sequences, store.live_bytes)
             return backing
 
         self.views.clear()
-        self.replica = self.world.replica_class(
-            QUEUE_ID, self.name, view, store, held, make_backing, durable=True
-        )
+        options = ReplicaOptions(durable=True)
+        self.replica = Replica(QUEUE_ID, self.name, view, store, self.budget, options, make_backing)
+        if self.replica.ring.is_master:
+            backing = make_backing(0)
+            backing.next_sequence = max(backing.next_sequence, first_sequence(view.epoch))
+            self.replica.wrap(backing, [])
         self.waiting.clear()
 
     def stop(self) -> None:
@@ -73,7 +80,7 @@ class Node:
 class World:
     """All of it."""
 
-    replica_class: type[Replica] = Replica
+    service_class: type[Service] = Service
     rules = Rules(on_failure_always=False)
     syncs = True
 
@@ -89,6 +96,7 @@ class World:
         self.confirmed: set[str] = set()
         self.acknowledged: set[str] = set()
         self.published = 0
+        self.now_ms = 0
         self.masters: dict[int, str] = {1: "a"}
 
     # -- steps ----------------------------------------------------------------------------------
@@ -165,16 +173,15 @@ class World:
 
     def collect(self, node: Node) -> None:
         assert node.replica is not None
-        work = node.replica.take()
+        self.now_ms += 1
+        work = node.replica.take(
+            self.now_ms, reporting=self.choice.random() < 0.7, idle=self.choice.random() < 0.5
+        )
         for receiver, message in work.sends:
             self.links.setdefault((node.name, receiver), deque()).append(message)
-        for proposal in work.proposals:
-            if (
-                proposal.version == self.view.version + 1
-                and node.name == self.view.master
-                and node.name not in self.cut
-            ):
-                self.adopt(proposal)
+        proposal, may = work.proposal, node.name == self.view.master and node.name not in self.cut
+        if proposal is not None and proposal.version == self.view.version + 1 and may:
+            self.adopt(proposal)
         if work.completed is not None:
             while node.waiting and node.waiting[0][0] <= work.completed.durable:
                 self.confirmed.add(node.waiting.popleft()[1])
@@ -277,14 +284,14 @@ class World:
     def check(self, master: Replica) -> None:
         """Nothing confirmed is lost, and every mirror has what the master has."""
         assert master.backing is not None
-        live = list(master.backing.held.numbers())
+        live = list(master.backing.held().numbers())
         bodies = [body(message) for message in master.backing.load(live)]
         lost = self.confirmed - self.acknowledged - set(bodies)
         assert not lost, f"confirmed and lost: {sorted(lost)[:5]}"
         assert len(set(bodies)) == len(bodies), "a message is there twice"
         for node in self.nodes.values():
             if node.replica is not None and node.replica.copy is not None:
-                assert list(node.replica.copy.held.numbers()) == live, f"{node.name} differs"
+                assert list(node.replica.copy.held().numbers()) == live, f"{node.name} differs"
                 copy = node.journal.queue(QUEUE_ID)
                 assert [body(message) for message in copy.load(live)] == bodies
 

@@ -23,7 +23,7 @@ wraps another and tells its mirrors what it does). Whoever implements this owes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from mirrormq.queues.message import Message
@@ -85,6 +85,12 @@ class BackingQueue(Protocol):
     def erase(self) -> None:
         """The queue is deleted: everything goes, unacknowledged messages too."""
 
+    def unstored(self) -> list[Message]:
+        """The ready messages that are in memory only; the journal has the others."""
+
+    def forget_all(self) -> None:
+        """This keeper is done with: it counts nothing any more, and leaves the journal as it is."""
+
 
 class QueueStore(Protocol):
     """One queue's share of the node's journal: what a BackingQueue writes to and pages from.
@@ -93,14 +99,36 @@ class QueueStore(Protocol):
     """
 
     @property
+    def live_count(self) -> int:
+        """Messages stored and not forgotten."""
+
+    @property
     def live_bytes(self) -> int:
-        """Body bytes of everything stored and not forgotten."""
+        """Their body bytes."""
 
     def append(self, messages: Sequence[Message], *, durable: bool) -> None:
         """Write messages; sets `position`. Not durable: paged out only, forgotten by recovery."""
 
+    def append_contents(
+        self, first: int, publish: bytes, contents: Sequence[bytes], expires_at: int, *, durable: bool
+    ) -> None:
+        """Write messages that share a publish payload, numbered `first`, `first + 1` …"""
+
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Messages with a position are no longer needed."""
+
+    def forget_ranges(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """The same for ascending (first, count) ranges; numbers that are not stored may be among them."""
+
+    def has(self, sequence: int) -> bool:
+        """Is this message stored?"""
+
+    def size_of(self, sequence: int) -> int:
+        """The body size of a stored message."""
+
+    def masks(self) -> Iterable[tuple[int, int]]:
+        """Which numbers are stored, as (first number, bits from there on, the lowest first), at most 256
+        in each and none across a multiple of 256."""
 
     def forget(self, sequences: Sequence[int]) -> None:
         """Like `acknowledge`, for messages that are known by sequence only (paged out)."""

@@ -356,8 +356,12 @@ class PagedQueue:
         self.forget_all()
         self._store.erase()
 
+    def unstored(self) -> list[Message]:
+        """The ready messages that are in memory only: what is paged is in the store."""
+        return [message for message in self._head if not message.position]
+
     def forget_all(self) -> None:
-        """Count nothing any more; the store is told by somebody else."""
+        """Count nothing any more; the store is told by somebody else, or keeps what it has."""
         hot_count = len(self._head) + self.unacked_count
         hot_bytes = self._head_bytes + self.unacked_bytes - self._bare_bytes
         self._budget.used_bytes -= hot_bytes + hot_count * limits.MESSAGE_OVERHEAD_BYTES

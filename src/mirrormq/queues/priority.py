@@ -144,8 +144,16 @@ class PriorityQueue:
         """Drop every ready message."""
         return sum([level.purge() for level in self._descending])
 
-    def erase(self) -> None:
-        """Everything goes: each level forgets, and one of them tells the store that they share."""
+    def unstored(self) -> list[Message]:
+        """The ready messages that are in memory only."""
+        return [message for level in self._descending for message in level.unstored()]
+
+    def forget_all(self) -> None:
+        """Count nothing any more."""
         for level in self._descending:
             level.forget_all()
+
+    def erase(self) -> None:
+        """Everything goes: each level forgets, and one of them tells the store that they share."""
+        self.forget_all()
         self._level(0).erase()

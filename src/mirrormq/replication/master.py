@@ -1,20 +1,25 @@
 """The master's keeper of messages: an ordinary one, wrapped, that tells the ring what it does.
 
-The queue in front of it notices nothing (`queues.backing`). The wrapper knows besides which sequences
-the queue holds, because a mirror that joins must be told, and where to find each message again.
+The queue in front of it notices nothing (`queues.backing`). Appends are told as they happen, because a
+confirm waits for their number; removals and deliveries are told once per turn, all together.
+
+The wrapper may be put around a queue that is at work, and taken off again. It must be able to say what the
+queue holds, and to show each message, because a mirror that joins must be told. The journal knows most of
+it; for the rest, messages in memory only, the wrapper keeps a list. A message that was with a consumer
+already when the wrapper was put on is on that list if somebody could show it. If not, it is only
+counted, and no mirror is complete before it has come back or gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from mirrormq import limits
+from mirrormq.errors import DamageError
 from mirrormq.queues.backing import ANY_BYTES, BackingQueue, QueueStore
 from mirrormq.queues.message import Message
-from mirrormq.replication.operations import Append, Delivered, Operation, Remove
+from mirrormq.replication.operations import Append, Delivered, Forget, Remove, encode
 from mirrormq.replication.ranges import Range, RangeSet, ranges_of
-
-PURGE_BATCH = 4096
-"""Messages that a purge takes at once."""
 
 
 class MirroredMaster:
@@ -24,134 +29,233 @@ class MirroredMaster:
         self,
         inner: BackingQueue,
         store: QueueStore,
-        held: Iterable[Range],
-        tell: Callable[[Operation], int],
-        removed: Callable[[list[Range]], None],
+        tell: Callable[[bytes], int],
+        removed: Callable[[list[Range]], None] = lambda ranges: None,
+        appeared: Callable[[int], None] = lambda sequence: None,
+        out: Iterable[Message] = (),
     ) -> None:
-        self._inner = inner
+        self.inner = inner
         self._store = store
         self._tell = tell
         self._removed = removed
-        self.held = RangeSet(held)
-        """Every sequence in the queue, ready or not."""
-        self._unstored: dict[int, Message] = {}
+        self._appeared = appeared
+        ready = inner.unstored()
+        self._unstored = {message.sequence: message for message in (*ready, *out) if not message.position}
+        """Messages that the store does not have; some may have been stored meanwhile."""
+        stored_out = store.live_count - (inner.ready_count - len(ready))
+        self.unseen = inner.unacked_count - stored_out - (len(self._unstored) - len(ready))
+        """Messages in memory that were with consumers when this began, and that nobody could show."""
+        self._gone: list[int] = []
+        """What has left the queue in this turn …"""
+        self._purged: list[Range] = []
+        """… and what was purged."""
+        self.delivered_up_to = 0
+        self._delivered_told = 0
         self.last_number = 0
         """The operation that the last publish became."""
 
     # -- what it tells --------------------------------------------------------------------------
 
     def publish(self, messages: Sequence[Message]) -> None:
-        """Append messages; those that share an envelope travel together."""
-        frames = [message.frames for message in messages]
-        self._inner.publish(messages)
-        self.held.add(messages[0].sequence, len(messages))
-        self._unstored.update((message.sequence, message) for message in messages if not message.position)
-        start = 0
-        for end in range(1, len(messages) + 1):
-            if end == len(messages) or messages[end].envelope is not messages[start].envelope:
-                first, envelope = messages[start], messages[start].envelope
-                together = Append(
-                    first.sequence, envelope.publish, envelope.properties, frames[start:end], first.expires_at
-                )
-                self.last_number = self._tell(together)
-                start = end
+        """Append messages that nobody will ask for again."""
+        self.publish_from(messages, "", 0)
+
+    def publish_from(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
+        """Append messages that `producer` numbered; what shares a publish payload travels together."""
+        self.inner.publish(messages)
+        start, first = 0, messages[0]
+        for at, message in enumerate(messages):
+            if message.envelope is not first.envelope and not _alike(message, first):
+                self._tell_append(messages[start:at], producer, first_number + start)
+                start, first = at, message
+        self._tell_append(messages[start:] if start else messages, producer, first_number + start)
+
+    def _tell_append(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
+        first = messages[0]
+        unstored = [message for message in messages if not message.position]
+        if unstored:
+            self._unstored.update((message.sequence, message) for message in unstored)
+        append = Append(
+            first.sequence, first.envelope.publish, first.envelope.persistent, first.expires_at,
+            [message.frames for message in messages], producer, first_number,
+        )  # fmt: skip
+        self.last_number = self._tell(encode(append))
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Messages leave the queue."""
-        self._inner.acknowledge(messages)
-        ranges = ranges_of(sorted(message.sequence for message in messages))
-        for first, size in ranges:
-            self.held.remove(first, size)
-        for message in messages:
-            self._unstored.pop(message.sequence, None)
-        self._tell(Remove(ranges))
-        self._removed(ranges)
+        self.inner.acknowledge(messages)
+        if self._unstored or self.unseen:
+            for message in messages:
+                known = self._unstored.pop(message.sequence, None)
+                if known is None and not message.position:
+                    self.unseen -= 1
+        self._gone += [message.sequence for message in messages]
 
     def delivered(self, sequence: int) -> None:
         """Messages have been with a consumer."""
-        self._inner.delivered(sequence)
-        self._tell(Delivered(sequence))
+        self.inner.delivered(sequence)
+        self.delivered_up_to = max(self.delivered_up_to, sequence)
 
     def purge(self) -> int:
         """Drop every ready message."""
-        dropped = 0
-        while messages := self._inner.fetch(PURGE_BATCH):
-            dropped += len(messages)
-            self.acknowledge(messages)
-        return dropped
+        before = self.held()
+        self._tidy()
+        for message in self.inner.unstored():
+            self._unstored.pop(message.sequence, None)
+        count = self.inner.purge()
+        before.subtract(self.held())
+        self._purged += before.ranges()
+        return count
+
+    def forget_producers(self, producers: list[str]) -> None:
+        """Nodes that published are gone for good."""
+        self._tell(encode(Forget(producers)))
+
+    def speak(self) -> None:
+        """Tell what is told once per turn."""
+        if self.delivered_up_to > self._delivered_told:
+            self._delivered_told = self.delivered_up_to
+            self._tell(encode(Delivered(self.delivered_up_to)))
+        if self._gone or self._purged:
+            self._gone.sort()
+            ranges = ranges_of(self._gone)
+            if self._purged:
+                ranges = RangeSet([*ranges, *self._purged]).ranges()
+            self._gone, self._purged = [], []
+            self._tell(encode(Remove(ranges)))
+            self._removed(ranges)
 
     # -- what it passes on ----------------------------------------------------------------------
 
     def fetch(self, limit: int, limit_bytes: int = ANY_BYTES) -> list[Message]:
         """Take from the head."""
-        return self._inner.fetch(limit, limit_bytes)
+        return self.inner.fetch(limit, limit_bytes)
 
     def sent(self, messages: Sequence[Message]) -> None:
         """Contents that the journal has may leave memory."""
-        self._inner.sent(messages)
+        self.inner.sent(messages)
 
     def recall(self, messages: Sequence[Message]) -> list[Message]:
         """The same messages with their contents."""
-        return self._inner.recall(messages)
+        return self.inner.recall(messages)
 
     def peek(self) -> Message | None:
         """The next message."""
-        return self._inner.peek()
+        return self.inner.peek()
 
     def take_expired(self, now_ms: int) -> list[Message]:
         """Take what has expired."""
-        return self._inner.take_expired(now_ms)
+        return self.inner.take_expired(now_ms)
 
     def next_expiry(self) -> int:
         """When the head will expire."""
-        return self._inner.next_expiry()
+        return self.inner.next_expiry()
 
     def requeue(self, messages: Sequence[Message]) -> None:
         """Back to their places: to a mirror they never left."""
-        self._inner.requeue(messages)
+        if self.unseen:
+            for message in messages:
+                if not message.position and message.sequence not in self._unstored:
+                    self._unstored[message.sequence] = message
+                    self.unseen -= 1
+                    self._appeared(message.sequence)
+        self.inner.requeue(messages)
+        if len(self._unstored) > limits.HEAD_STORED_MESSAGES:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Let go of messages that have been stored meanwhile."""
+        unstored = self._unstored.items()
+        self._unstored = {number: message for number, message in unstored if not message.position}
 
     def erase(self) -> None:
         """The queue is deleted; the metadata tells the mirrors."""
-        self._inner.erase()
+        self.inner.erase()
+
+    def unstored(self) -> list[Message]:
+        """Ready messages that are in memory only."""
+        return self.inner.unstored()
+
+    def forget_all(self) -> None:
+        """Another node is the queue's master now."""
+        self.inner.forget_all()
 
     @property
     def next_sequence(self) -> int:
         """The number of the next message."""
-        return self._inner.next_sequence
+        return self.inner.next_sequence
+
+    @next_sequence.setter
+    def next_sequence(self, number: int) -> None:
+        self.inner.next_sequence = number
 
     @property
     def lazy(self) -> bool:
         """Keep as little as possible in memory."""
-        return self._inner.lazy
+        return self.inner.lazy
 
     @lazy.setter
     def lazy(self, lazy: bool) -> None:
-        self._inner.lazy = lazy
+        self.inner.lazy = lazy
 
     @property
     def ready_count(self) -> int:
         """Messages ready for delivery."""
-        return self._inner.ready_count
+        return self.inner.ready_count
 
     @property
     def ready_bytes(self) -> int:
         """Their body bytes."""
-        return self._inner.ready_bytes
+        return self.inner.ready_bytes
 
     @property
     def unacked_count(self) -> int:
         """Messages out with consumers."""
-        return self._inner.unacked_count
+        return self.inner.unacked_count
 
     @property
     def unacked_bytes(self) -> int:
         """Their body bytes."""
-        return self._inner.unacked_bytes
+        return self.inner.unacked_bytes
 
     # -- for synchronisation --------------------------------------------------------------------
 
+    def held(self) -> RangeSet:
+        """Every sequence in the queue, ready or not, as far as it is known."""
+        found = RangeSet()
+        for first, mask in self._store.masks():
+            found.add_mask(first, mask)
+        for number in self._unstored:
+            found.add(number)
+        return found
+
+    def in_memory(self) -> list[Message]:
+        """The messages that the store does not have, ready or not."""
+        return [message for message in self._unstored.values() if not message.position]
+
+    def sizes(self, sequences: Sequence[int]) -> list[int]:
+        """Body sizes, by number."""
+        unstored, size_of = self._unstored, self._store.size_of
+        return [unstored[number].body_size if number in unstored else size_of(number) for number in sequences]
+
     def load(self, sequences: Sequence[int]) -> list[Message]:
-        """Messages by number, wherever they are."""
-        stored = [number for number in sequences if number not in self._unstored]
-        found = {message.sequence: message for message in self._store.load(stored)}
-        return [self._unstored.get(number) or found[number] for number in sequences]
+        """Messages by number, wherever they are, less those that the disk has damaged."""
+        unstored = self._unstored
+        stored = [n for n in sequences if n not in unstored or unstored[n].position]
+        try:
+            found = self._store.load(stored)
+        except DamageError as damage:
+            lost = set(damage.sequences)
+            found = self._store.load([number for number in stored if number not in lost])
+        by_number = {message.sequence: message for message in found}
+        loaded = [by_number.get(number) or unstored.get(number) for number in sequences]
+        return [message for message in loaded if message is not None and message.frames]
+
+
+def _alike(one: Message, other: Message) -> bool:
+    """Can they travel together?"""
+    return (
+        one.envelope.publish == other.envelope.publish
+        and one.envelope.persistent == other.envelope.persistent
+        and one.expires_at == other.expires_at
+    )

@@ -1,9 +1,10 @@
 """A mirror's copy of a queue: what the master holds, kept ready to be taken over.
 
 A mirror has no ready and no unacknowledged messages, only messages: what comes goes in, what goes is
-forgotten. Persistent ones of a durable queue go straight to the journal and cost no memory; others
-are held in memory, and paged out like a long queue's when there are many. When the mirror becomes
-master all of it is ready again, and what had been with a consumer says so (G5).
+forgotten. Persistent ones of a durable queue go straight from the ring to the journal, as the bytes that
+they are, and cost no memory; others stay in memory while they are few, and are written out when they
+are many. When the mirror becomes master all of it is ready again, and what had been with a consumer
+says so (G5).
 
 While a synchronisation runs, old messages and news of their removal come by different roads, and a
 message may come (again) after it has gone. So what is removed meanwhile is remembered until the end.
@@ -11,114 +12,189 @@ message may come (again) after it has gone. So what is removed meanwhile is reme
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 
 from mirrormq import limits
 from mirrormq.queues.backing import QueueStore
-from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.message import Envelope, Message
-from mirrormq.replication.operations import Append, Delivered, Forget, Operation, Remove
+from mirrormq.queues.message import Message
+from mirrormq.queues.paged import HotBudget
+from mirrormq.replication.operations import Append, Delivered, Forget, Remove, decode
 from mirrormq.replication.ranges import Range, RangeSet
+
+Head = tuple[bytes, int]
+"""What messages of one Append have in common: the publish payload, and when they expire."""
 
 
 class MirrorCopy:
     """One mirror's messages."""
 
-    def __init__(self, store: QueueStore, held: Iterable[Range], *, durable: bool) -> None:
+    def __init__(
+        self, store: QueueStore, budget: HotBudget, *, durable: bool, in_memory: Iterable[Message] = ()
+    ) -> None:
         self._store = store
+        self._budget = budget
         self._durable = durable
-        self._memory: dict[int, Message] = {}
-        self.held = RangeSet(held)
-        """Every sequence it has, in memory or in the journal."""
-        self.next_sequence = 1
+        self._memory: dict[int, tuple[Head, bytes]] = {}
+        """Messages that are not in the store: what they share with others, and their content frames."""
+        self._memory_bytes = 0
+        self.lazy = False
+        """Keep as little as possible in memory."""
         self.delivered_up_to = 0
         self.producers: dict[str, int] = {}
-        """The highest publish number of each producer on another node."""
+        """The highest publish number of each producer."""
         self._removed_meanwhile: RangeSet | None = None
-        self._envelope: Envelope | None = None
+        for message in in_memory:
+            head = (message.envelope.publish, message.expires_at)
+            self._remember(message.sequence, head, [message.frames])
 
-    def apply(self, operations: Sequence[Operation]) -> None:
+    # -- what the master does -------------------------------------------------------------------
+
+    def apply(self, operations: Sequence[bytes]) -> None:
         """Do what the master did."""
-        for operation in operations:
+        for data in operations:
+            operation = decode(data)
             if isinstance(operation, Append):
                 self._append(operation)
             elif isinstance(operation, Remove):
                 self._remove(operation.ranges)
             elif isinstance(operation, Delivered):
-                self.delivered_up_to = max(self.delivered_up_to, operation.sequence)
-                if self._durable:
-                    self._store.delivered(operation.sequence)
+                self.deliver(operation.sequence)
             elif isinstance(operation, Forget):
-                self.producers.pop(operation.producer, None)
+                for producer in operation.producers:
+                    self.producers.pop(producer, None)
 
-    def _append(self, operation: Append) -> None:
-        envelope = self._envelope
-        if envelope is None or (envelope.publish, envelope.properties) != (
-            operation.publish,
-            operation.properties,
-        ):
-            envelope = self._envelope = make_envelope(operation.publish, operation.properties)
-        messages = []
-        for offset, frames in enumerate(operation.frames):
-            message = Message(envelope, frames, operation.expires_at)
-            message.sequence = operation.first_sequence + offset
-            messages.append(message)
-        self._keep(messages)
-        self.next_sequence = max(self.next_sequence, operation.first_sequence + len(messages))
-        if operation.producer:
-            last = operation.first_number + len(messages) - 1
-            self.producers[operation.producer] = max(self.producers.get(operation.producer, 0), last)
+    def _append(self, append: Append) -> None:
+        count = len(append.contents)
+        if self._removed_meanwhile is not None and self._memory:
+            self._forget([(append.first_sequence, count)])
+        self._keep(append)
+        if append.producer:
+            last = append.first_number + count - 1
+            self.producers[append.producer] = max(self.producers.get(append.producer, 0), last)
 
-    def _keep(self, messages: list[Message]) -> None:
-        if self._durable and messages[0].envelope.persistent:
-            self._store.append(messages, durable=True)
+    def _keep(self, append: Append) -> None:
+        if self._durable and append.persistent:
+            self._store.append_contents(
+                append.first_sequence, append.publish, append.contents, append.expires_at, durable=True
+            )
         else:
-            self._memory.update((message.sequence, message) for message in messages)
-            if len(self._memory) > limits.HEAD_MESSAGES:
-                self._page_out()
-        for message in messages:
-            self.held.add(message.sequence)
+            self._remember(append.first_sequence, (append.publish, append.expires_at), append.contents)
 
-    def _page_out(self) -> None:
-        self._store.append(list(self._memory.values()), durable=False)
-        self._memory.clear()
+    def _remember(self, first: int, head: Head, contents: Sequence[bytes]) -> None:
+        """Keep messages in memory, or write all of them out if they are too many."""
+        count = len(contents)
+        self._memory.update(zip(range(first, first + count), zip(repeat(head), contents), strict=False))
+        size_bytes = sum(map(len, contents))
+        self._memory_bytes += size_bytes
+        self._budget.used_bytes += size_bytes + count * limits.MESSAGE_OVERHEAD_BYTES
+        if (
+            len(self._memory) > (limits.LAZY_HEAD_MESSAGES if self.lazy else limits.MIRROR_MEMORY_MESSAGES)
+            or self._memory_bytes > limits.MIRROR_MEMORY_BYTES
+            or self._budget.used_bytes > self._budget.limit_bytes
+        ):
+            self.page_out()
 
-    def _remove(self, ranges: Iterable[Range]) -> None:
-        for first, size in ranges:
-            if self._removed_meanwhile is not None:
+    def page_out(self) -> None:
+        """Write out what is in memory, in runs that share their head."""
+        memory = sorted(self._memory.items())
+        self.forget_memory()
+        start = 0
+        for end in range(1, len(memory) + 1):
+            if end == len(memory) or not _follows(memory[end - 1], memory[end]):
+                first, (head, _) = memory[start]
+                contents = [frames for _, (_, frames) in memory[start:end]]
+                self._store.append_contents(first, head[0], contents, head[1], durable=False)
+                start = end
+
+    def forget_memory(self) -> None:
+        """What is in memory goes."""
+        self._budget.used_bytes -= self._memory_bytes + len(self._memory) * limits.MESSAGE_OVERHEAD_BYTES
+        self._memory = {}
+        self._memory_bytes = 0
+
+    def _remove(self, ranges: list[Range]) -> None:
+        if self._removed_meanwhile is not None:
+            for first, size in ranges:
                 self._removed_meanwhile.add(first, size)
-            if self.held.remove(first, size):
-                stored = [
-                    number for number in range(first, first + size) if not self._memory.pop(number, None)
-                ]
-                self._store.forget(stored)
+        if self._memory:
+            self._forget(ranges)
+        if self._store.live_count:
+            self._store.forget_ranges(ranges)
+
+    def _forget(self, ranges: list[Range]) -> None:
+        pop, gone_bytes, before = self._memory.pop, 0, len(self._memory)
+        for first, size in ranges:
+            numbers: Iterable[int] = range(first, first + size)
+            if size > len(self._memory):
+                numbers = [number for number in self._memory if first <= number < first + size]
+            for number in numbers:
+                found = pop(number, None)
+                if found is not None:
+                    gone_bytes += len(found[1])
+        self._memory_bytes -= gone_bytes
+        count = before - len(self._memory)
+        self._budget.used_bytes -= gone_bytes + count * limits.MESSAGE_OVERHEAD_BYTES
+
+    def deliver(self, sequence: int) -> None:
+        """Everything up to `sequence` has been with a consumer."""
+        self.delivered_up_to = max(self.delivered_up_to, sequence)
+        if self._durable:
+            self._store.delivered(sequence)
 
     # -- synchronisation ------------------------------------------------------------------------
 
-    def begin_synchronisation(self) -> list[Range]:
+    def held(self) -> RangeSet:
+        """Every sequence it has, in memory or in the journal."""
+        found = RangeSet()
+        for first, mask in self._store.masks():
+            found.add_mask(first, mask)
+        for number in self._memory:
+            found.add(number)
+        return found
+
+    def begin_synchronisation(self) -> RangeSet:
         """Says what it has already."""
         self._removed_meanwhile = RangeSet()
-        return self.held.ranges()
+        return self.held()
 
-    def synchronise(self, messages: Sequence[Message]) -> None:
-        """Older messages from the master."""
+    def introduce(self, delivered_up_to: int, producers: Mapping[str, int]) -> None:
+        """What the master knew when the mirror joined, beside the messages."""
+        self.deliver(delivered_up_to)
+        for producer, number in producers.items():
+            self.producers[producer] = max(self.producers.get(producer, 0), number)
+
+    def synchronise(self, batch: Iterable[Append]) -> None:
+        """Older messages from the master; the ring may have brought some of them, or news of their end."""
         gone = self._removed_meanwhile or RangeSet()
-        for message in messages:
-            if message.sequence not in self.held and message.sequence not in gone:
-                self._keep([message])
+        for append in batch:
+            first = append.first_sequence
+            wanted = [
+                offset
+                for offset in range(len(append.contents))
+                if first + offset not in gone and not self._has(first + offset)
+            ]
+            if len(wanted) == len(append.contents):
+                self._keep(append)
+            else:
+                for offset in wanted:
+                    contents = [append.contents[offset]]
+                    self._keep(
+                        Append(first + offset, append.publish, append.persistent, append.expires_at, contents)
+                    )
+
+    def _has(self, sequence: int) -> bool:
+        return sequence in self._memory or self._store.has(sequence)
 
     def end_synchronisation(self) -> None:
         """It has everything; removals come in order from now on."""
         self._removed_meanwhile = None
 
-    def drop(self, ranges: Iterable[Range]) -> None:
+    def drop(self, ranges: list[Range]) -> None:
         """Messages that the master does not have (any more)."""
         self._remove(ranges)
 
-    # -- taking over ----------------------------------------------------------------------------
 
-    def hand_over(self) -> list[int]:
-        """Everything is in the store now; returns the sequences, ascending. The copy is done with."""
-        if self._memory:
-            self._page_out()
-        return list(self.held.numbers())
+def _follows(one: tuple[int, tuple[Head, bytes]], other: tuple[int, tuple[Head, bytes]]) -> bool:
+    """Can two messages be written in one run?"""
+    return other[0] == one[0] + 1 and other[1][0] == one[1][0]

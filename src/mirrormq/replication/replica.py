@@ -3,12 +3,10 @@
 Everything that happens comes in as a call (a view from the metadata, a message from another member,
 word that the journal has been flushed) and everything to be done goes out by `take`: messages to
 send, and what the metadata should be told. The parts know nothing of each other: the ring carries,
-the copy keeps, the synchronisation catches up. This is where they meet.
+the copy keeps, the service catches mirrors up. This is where they meet.
 
-    a mirror that is not synchronised asks to be (`Join`), with what it has
-    the master drops what it should not have, sends what it lacks, batch by batch
-    when nothing is missing the master proposes it as `joining`: confirms wait for it from then on
-    when what had been confirmed before has come round as well, it proposes it as synchronised
+A turn asks twice. Before the disk is touched, operations go on to the next member; after it, members
+say what they have, and the master sees what is complete.
 """
 
 from __future__ import annotations
@@ -16,78 +14,53 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import msgspec
-
 from mirrormq.metadata.view import View
 from mirrormq.queues.backing import BackingQueue, QueueStore
-from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Message
+from mirrormq.queues.paged import HotBudget
 from mirrormq.replication.master import MirroredMaster
+from mirrormq.replication.messages import Again, Join, Lap, ReplicaMessage, Report, SyncBatch, SyncTaken
 from mirrormq.replication.mirror import MirrorCopy
-from mirrormq.replication.operations import Lap
-from mirrormq.replication.ranges import Range
+from mirrormq.replication.operations import Append, decode
+from mirrormq.replication.ranges import unpack
 from mirrormq.replication.ring import Completed, Ring
-from mirrormq.replication.sync import Synchronisation, SyncPace, first_sequence
+from mirrormq.replication.service import Service
+from mirrormq.replication.sync import SyncPace, first_sequence
+
+ATTEMPTS_PER_LIFE = 1 << 20
+"""Attempts are numbered from here on in each life of a node, so that none is taken for another's."""
 
 
-class Join(msgspec.Struct, frozen=True, array_like=True, tag="join"):
-    """A mirror wants to be synchronised, and says what it has."""
+class ReplicaOptions:
+    """What a replica is told by the queue's declaration and policies; may change at any time."""
 
-    queue_id: int
-    epoch: int
-    version: int
-    """Of the view that made it a member: the master may hear of that later."""
-    attempt: int
-    """Every batch for it says so; those of an earlier attempt are too old to be of use."""
-    have: list[Range]
-
-
-class Stored(msgspec.Struct, frozen=True, array_like=True):
-    """A message on its way to a mirror."""
-
-    sequence: int
-    publish: bytes
-    properties: bytes
-    frames: bytes
-    expires_at: int
-
-
-class SyncBatch(msgspec.Struct, frozen=True, array_like=True, tag="sync"):
-    """Older messages for a mirror, and sequences that it should not have."""
-
-    queue_id: int
-    epoch: int
-    attempt: int
-    messages: list[Stored]
-    drop: list[Range]
-
-
-class SyncTaken(msgspec.Struct, frozen=True, array_like=True, tag="taken"):
-    """The mirror has a batch."""
-
-    queue_id: int
-    epoch: int
-    attempt: int
-
-
-class Again(msgspec.Struct, frozen=True, array_like=True, tag="again"):
-    """A member begins again and asks its left-hand neighbour for what it has."""
-
-    queue_id: int
-    epoch: int
-
-
-ReplicaMessage = Lap | Join | SyncBatch | SyncTaken | Again
+    def __init__(self, *, durable: bool, automatic: bool = True, pace: SyncPace | None = None) -> None:
+        self.durable = durable
+        self.automatic = automatic
+        """`ha-sync-mode`."""
+        self.pace = pace or SyncPace()
+        self.paused = False
+        """Memory is short: nobody is synchronised."""
+        self.life = 0
+        """Which of its lives the node is in."""
 
 
 class ReplicaWork(NamedTuple):
     """What is to be done after a call."""
 
     sends: list[tuple[str, ReplicaMessage]]
-    proposals: list[View]
-    """Views that the metadata should adopt, if nothing has changed meanwhile."""
+    proposal: View | None
+    """A view that the metadata should adopt, if nothing has changed meanwhile."""
     completed: Completed | None
     """Master only: how far the ring has come."""
+
+
+class Unsettled(NamedTuple):
+    """A publish of this node's clients that the ring has not completed."""
+
+    number: int
+    """The operation that it was."""
+    append: Append
 
 
 class Replica:
@@ -99,213 +72,208 @@ class Replica:
         me: str,
         view: View,
         store: QueueStore,
-        held: list[Range],
-        make_backing: Callable[[list[int]], BackingQueue],
-        *,
-        durable: bool,
-        pace: SyncPace | None = None,
-        automatic_sync: bool = True,
+        budget: HotBudget,
+        options: ReplicaOptions,
+        make_backing: Callable[[int], BackingQueue],
+        received: int = 0,
     ) -> None:
         self.queue_id = queue_id
         self.me = me
-        self.automatic_sync = automatic_sync
+        self.options = options
         self._store = store
-        self._durable = durable
+        self._budget = budget
         self._make_backing = make_backing
-        self._pace = pace or SyncPace()
+        """Gives the keeper of everything that is in the store; takes what had been delivered."""
         self._sends: list[tuple[str, ReplicaMessage]] = []
-        self._proposals: list[View] = []
-        self.sessions: dict[str, Synchronisation] = {}
-        self._counts_from: dict[str, int] = {}
-        """For members that are joining: what had been confirmed before confirms waited for them."""
-        self._asked: View | None = None
-        self._attempt = 0
-        self._asked_again = 0
-        """The last view in which it asked its left-hand neighbour to begin."""
+        self._attempts = options.life * ATTEMPTS_PER_LIFE
+        self._asked = 0
+        """The attempt that it has asked the master to be synchronised by, while that is not over."""
         self._early_joins: dict[str, Join] = {}
-        self.ring = Ring(queue_id, me, view)
-        self.copy: MirrorCopy | None = MirrorCopy(store, held, durable=durable)
+        self._applied = received
+        """The last operation that the copy has."""
+        self.ring = Ring(queue_id, me, view, received)
+        self.copy: MirrorCopy | None = None
         self.backing: MirroredMaster | None = None
-        if self.ring.is_master:
-            self._become_master()
+        self.service: Service | None = None
+        if not self.ring.is_master:
+            self.copy = MirrorCopy(store, budget, durable=options.durable)
 
     @property
     def view(self) -> View:
         """Who is in the ring."""
         return self.ring.view
 
+    # -- taking and leaving the lead ------------------------------------------------------------
+
+    def wrap(self, inner: BackingQueue, out: list[Message]) -> MirroredMaster:
+        """Master: from now on everything that is done to the queue goes round the ring. `out` are those of
+        its messages that are with consumers, as far as they are known."""
+        self.service = service = Service(self.ring, self.options)
+        self.backing = MirroredMaster(
+            inner, self._store, self.ring.broadcast, service.removed, service.appeared, out
+        )
+        service.backing = self.backing
+        return self.backing
+
+    def _become_master(self) -> None:
+        copy = self.copy
+        assert copy is not None
+        copy.page_out()
+        backing = self._make_backing(copy.delivered_up_to)
+        backing.next_sequence = max(backing.next_sequence, first_sequence(self.view.epoch))
+        mirrored = self.wrap(backing, [])
+        mirrored.delivered_up_to = copy.delivered_up_to
+        assert self.service is not None
+        self.service.producers = copy.producers
+        self.copy = None
+
+    def _become_mirror(self) -> None:
+        """The queue in front of the keeper has been told that it is over."""
+        backing = self.backing
+        assert backing is not None and self.service is not None
+        in_memory = backing.in_memory()
+        backing.forget_all()
+        self.copy = MirrorCopy(self._store, self._budget, durable=self.options.durable, in_memory=in_memory)
+        self.copy.introduce(backing.delivered_up_to, self.service.producers)
+        self.backing = self.service = None
+
+    def unsettled(self, producer: str) -> list[Unsettled]:
+        """Master: what this producer's messages became that the ring has not completed."""
+        ring = self.ring
+        found = []
+        for offset, data in enumerate(ring.log.after(ring.stable)):
+            number, operation = ring.stable + 1 + offset, decode(data)
+            if isinstance(operation, Append) and operation.producer == producer:
+                durable = self.options.durable and operation.persistent
+                if number > (ring.completed.durable if durable else ring.completed.received):
+                    found.append(Unsettled(number, operation))
+        return found
+
     # -- in -------------------------------------------------------------------------------------
 
     def change(self, view: View) -> None:
         """The metadata has a new view."""
-        was_master = self.ring.is_master
         before = self.ring.view
+        if (view.epoch, view.version) <= (before.epoch, before.version):
+            return
+        was_master = self.ring.is_master
+        if self.backing is not None:
+            self.backing.speak()
+        self._apply(self.ring.take_operations())
         self.ring.change(view)
-        for name in list(self.sessions):
-            if view.joined_with(name) != before.joined_with(name):
-                del self.sessions[name]
-        if self.ring.is_master and not was_master:
+        if was_master and not self.ring.is_master:
+            self._become_mirror()
+        elif self.ring.is_master and not was_master:
             self._become_master()
-        if self.copy is not None and self.me in view.in_sync:
+        if self.service is not None:
+            self.service.changed(before)
+        if view.epoch > before.epoch or self._stands():
+            self._asked = 0
+        if self.copy is not None and self.me in view.in_sync and self._stands():
             self.copy.end_synchronisation()
-        if self.ring.is_master:
-            durable = self.ring.completed.durable
-            self._counts_from = {name: self._counts_from.get(name, durable) for name in view.joining}
         early, self._early_joins = self._early_joins, {}
         for sender, join in early.items():
             self.receive(sender, join)
+
+    def _stands(self) -> bool:
+        """Does the view count on what this member has?"""
+        return self.view.counts(self.me) and self.view.standing(self.me) == self.ring.attempt
 
     def receive(self, sender: str, message: ReplicaMessage) -> None:
         """Something from another member."""
         if isinstance(message, Lap):
             self.ring.receive(sender, message)
+        elif isinstance(message, Report):
+            self.ring.report(sender, message)
         elif isinstance(message, Join) and (message.epoch, message.version) > self.view[:2]:
             self._early_joins[sender] = message
         elif message.epoch != self.view.epoch:
             return
-        elif isinstance(message, Join):
-            self._joined(sender, message)
+        elif isinstance(message, Again):
+            self.ring.send_again(sender)
         elif isinstance(message, SyncBatch):
             self._synchronise(sender, message)
-        elif isinstance(message, Again):
-            self.ring.reconnected(sender)
-        elif isinstance(message, SyncTaken):
-            session = self.sessions.get(sender)
-            if session is not None and session.attempt == message.attempt:
-                session.acknowledged()
+        elif self.service is not None and isinstance(message, Join):
+            answer = self.service.joined(sender, message)
+            if answer is not None:
+                self._sends.append((sender, answer))
+        elif self.service is not None and isinstance(message, SyncTaken):
+            self.service.taken(sender, message)
 
     def flushed(self) -> None:
         """What was applied so far is on disk."""
-        self.ring.persisted(self.ring.received)
+        self.ring.persisted(self.ring.received if self.ring.is_master else self._applied)
 
     def reconnected(self, peer: str) -> None:
-        """The link to a peer is new."""
-        self.ring.reconnected(peer)
-        self._asked = None
+        """The link to a peer is new: what was on the old one may be lost."""
+        self.ring.send_again(peer)
+        if peer == self.view.master:
+            self._asked = 0
 
     # -- out ------------------------------------------------------------------------------------
 
-    def take(self) -> ReplicaWork:
-        """Everything to be done since the last time."""
-        work = self.ring.take()
+    def take(self, now_ms: int, *, reporting: bool = True, idle: bool = True) -> ReplicaWork:
+        """Everything to be done since the last time. The first time in a turn, not `reporting`: the disk
+        comes in between. `idle` now and then, to finish what is worth no message of its own, and to look
+        for members that are late."""
+        if self.backing is not None:
+            self.backing.speak()
+        work = self.ring.take(reporting=reporting, idle=idle)
+        self._sends += work.laps
+        if work.report is not None:
+            self._sends.append((self.view.master, work.report))
+        if work.lacking and self.ring.left is not None:
+            self._sends.append((self.ring.left, Again(self.queue_id, self.view.epoch)))
+        self._apply(work.operations)
         if work.diverged:
             self._start_afresh()
-        elif self.copy is not None and work.operations:
-            self.copy.apply(work.operations)
-        self._sends += work.sends
-        if self.ring.is_master:
-            self._serve_mirrors()
+        proposal = None
+        if self.service is not None:
+            proposal = self._serve(self.service, now_ms, idle)
         else:
             self._ask_to_join()
         sends, self._sends = self._sends, []
-        proposals, self._proposals = self._proposals, []
-        return ReplicaWork(sends, proposals, self.ring.completed if self.ring.is_master else None)
+        return ReplicaWork(sends, proposal, self.ring.completed if self.ring.is_master else None)
+
+    def _apply(self, operations: list[bytes]) -> None:
+        if operations and self.copy is not None:
+            self.copy.apply(operations)
+        self._applied = self.ring.received
+
+    def _serve(self, service: Service, now_ms: int, looking: bool) -> View | None:
+        service.lateness.note(now_ms)
+        if len(self.view.members) == 1:
+            return None
+        if looking:
+            service.lateness.excuse(now_ms)
+        self._sends += service.batches(now_ms)
+        return service.proposal(now_ms, looking=looking)
 
     # -- the mirror's side ----------------------------------------------------------------------
 
     def _start_afresh(self) -> None:
         """It has heard what the master has not: begin again, and let numbers tell what is to be kept."""
-        self.ring = Ring(self.queue_id, self.me, self.view)
-        self._attempt += 1
-        self.ring.attempt = self._attempt
-        self._asked = None
-        self._asked_again = 0
+        self._attempts += 1
+        self.ring = Ring(self.queue_id, self.me, self.view, attempt=self._attempts)
+        self._applied = 0
+        self._asked = 0
 
     def _ask_to_join(self) -> None:
-        view = self.view
-        if self.me not in view.members:
-            return
-        if self.ring.fresh and self._asked_again < view.version:
-            self._asked_again = view.version
-            self._sends.append((self.ring.left_neighbour, Again(self.queue_id, view.epoch)))
-        standing = view.counts(self.me) and view.standing(self.me) == self.ring.attempt
-        if standing or not self.ring.established:
-            return
-        if self._asked is not None and self._asked.epoch == view.epoch:
+        if self._asked or self._stands() or not self.ring.is_member or not self.ring.established:
             return
         assert self.copy is not None
-        self._asked = view
-        self._attempt += 1
-        self.ring.attempt = self._attempt
-        have = self.copy.begin_synchronisation()
-        self._sends.append((view.master, Join(self.queue_id, view.epoch, view.version, self._attempt, have)))
+        view = self.view
+        self._attempts += 1
+        self._asked = self.ring.attempt = self._attempts
+        have = self.copy.begin_synchronisation().pack()
+        join = Join(self.queue_id, view.epoch, view.version, self._asked, self._applied, have)
+        self._sends.append((view.master, join))
 
     def _synchronise(self, sender: str, batch: SyncBatch) -> None:
-        if sender != self.view.master or self.copy is None or batch.attempt != self._attempt:
+        if sender != self.view.master or self.copy is None or batch.attempt != self._asked:
             return
-        self.copy.drop(batch.drop)
-        self.copy.synchronise([_message(stored) for stored in batch.messages])
+        self.copy.introduce(batch.delivered_up_to, batch.producers)
+        if batch.drop is not None:
+            self.copy.drop(unpack(batch.drop).ranges())
+        self.copy.synchronise(batch.messages)
         self._sends.append((sender, SyncTaken(self.queue_id, batch.epoch, batch.attempt)))
-
-    # -- the master's side ----------------------------------------------------------------------
-
-    def _become_master(self) -> None:
-        assert self.copy is not None
-        held = self.copy.held.ranges()
-        backing = self._make_backing(self.copy.hand_over())
-        backing.next_sequence = max(backing.next_sequence, first_sequence(self.view.epoch))
-        self.backing = MirroredMaster(backing, self._store, held, self.ring.broadcast, self._removed)
-        self.copy = None
-        self.sessions.clear()
-
-    def _removed(self, ranges: list[Range]) -> None:
-        for session in self.sessions.values():
-            session.removed(ranges)
-
-    def _joined(self, sender: str, join: Join) -> None:
-        if not self.ring.is_master or sender not in self.view.members or self.backing is None:
-            return
-        live = self.backing.held.ranges()
-        session = Synchronisation(
-            sender, join.attempt, live, join.have, self._pace, sending=self.automatic_sync
-        )
-        self.sessions[sender] = session
-        if session.surplus:
-            drop = SyncBatch(self.queue_id, self.view.epoch, join.attempt, [], session.surplus.ranges())
-            self._sends.append((sender, drop))
-
-    def _serve_mirrors(self) -> None:
-        assert self.backing is not None
-        for name, session in self.sessions.items():
-            while (messages := session.next_batch(self.backing.load)) is not None:
-                batch = SyncBatch(
-                    self.queue_id, self.view.epoch, session.attempt, list(map(_stored, messages)), []
-                )
-                self._sends.append((name, batch))
-        self._propose()
-
-    def _propose(self) -> None:
-        """Take mirrors that have caught up one step further, and back those that have begun again."""
-        view, sessions = self.view, self.sessions
-        joining = {name: view.standing(name) for name in view.joining}
-        fallen = {
-            name
-            for name, session in sessions.items()
-            if view.counts(name) and session.attempt != view.standing(name)
-        }
-        caught_up = {name for name, session in sessions.items() if session.done and not view.counts(name)}
-        safe = {name for name in joining if self.ring.completed.durable >= self._counts_from.get(name, 0)}
-        if fallen:
-            self._proposals.append(
-                view.with_standing(
-                    view.in_sync - fallen, {n: at for n, at in joining.items() if n not in fallen}
-                )
-            )
-        elif safe and self.ring.heard_all_round:
-            arrived = {name: at for name, at in joining.items() if name not in safe}
-            after = view.with_standing(view.in_sync | safe, arrived)
-            self._proposals.append(after)
-        elif caught_up:
-            attempts = {name: sessions[name].attempt for name in caught_up}
-            self._proposals.append(view.with_standing(view.in_sync, joining | attempts))
-
-
-def _stored(message: Message) -> Stored:
-    envelope = message.envelope
-    return Stored(message.sequence, envelope.publish, envelope.properties, message.frames, message.expires_at)
-
-
-def _message(stored: Stored) -> Message:
-    message = Message(make_envelope(stored.publish, stored.properties), stored.frames, stored.expires_at)
-    message.sequence = stored.sequence
-    return message

@@ -9,35 +9,36 @@ a member, who is master, or who is dead: views do, and views come from the metad
 
 # The idea
 
-The members form a circle in order of age, the master first: M → A → B → M. Each speaks only to its
-right-hand neighbour. The master sends a batch of operations to A, which passes it on to B at once and
-only then works on it; B is the last and tells M. When what M sent has come round, everybody has it.
+The members form a circle in order of age, the master first: M → A → B → M. Operations travel to the right
+only. The master sends a batch to A, which passes it on to B at once and only then works on it; B is the
+last. So each operation leaves each node once, however many mirrors there are. What a member has, it
+says to the master itself: two marks, how far it has *received* and how far it has it on *disk*. The
+circle closes there, and the minimum over the members that count is what may be confirmed.
 
-A batch is passed on before it is on disk, so *received* and *on disk* travel apart: each lap message
-carries two marks, and each member lowers a mark to its own if its own is lower. The marks that come
-back to the master are therefore the minimum over the circle. Members that are not synchronised pass
-marks on as they are: nobody waits for them. (One that is about to be counts for a while before it may
-be promoted: else what was confirmed just before without it could be lost with the others.) A third
-mark, `everyone`, is lowered by all, and comes round once more as `stable`: up to there nobody will
-ever ask again, and logs are cut.
+    M  sends 7…9 to A
+    A  passes 7…9 on to B, writes them down, tells M (9, 9)
+    B  writes them down, tells M (9, 6): its disk takes longer
+    M  has (9, 9): up to 6 is on every disk and may be confirmed
 
-    M  sends 7…9, marks (9, 6)          its own disk has up to 6
-    A  passes on 7…9, marks (9, 5)      A's disk is at 5
-    B  tells M marks (9, 5)             up to 5 is on every disk: M may confirm that much
+Members that are not synchronised do not count: nobody waits for them, and they have their places at the
+end of the circle, where a slow one delays nobody. (One that is about to be synchronised counts for a
+while before it may be promoted: else what was confirmed just before without it could be lost with the
+others.) What everybody has, and every disk that counts, is *stable*: nobody will ever ask for it again,
+and logs are cut there. A member that is so far behind that nobody wants to keep the log for it any
+longer is *excused*: it will find a gap, and begin again.
 
 # When a member dies
 
 A new view leaves it out. Its left neighbour has a new right neighbour and sends it everything behind
-the stable mark again; what is known already is dropped by its number. Marks of an older view are
-ignored, because they may have been lowered by the dead or not lowered by the new; marks start again
-at the master, and so what waited for the dead one is released by the first lap of the new view.
+the stable mark again; what is known already is dropped by its number. What the master waited for is
+then the minimum over fewer members, and so what only the dead one had not said is confirmed.
 
 # When the master dies
 
 A view of a higher epoch names the new one. It goes on numbering where its own log ends (`base`): an
-operation that only the dead master knew never happened. Data flows in order of age, so no member to
-the right of the new master has more than it has. One to the left may (it was passed over because it
-is not synchronised): it sees a `base` below its own last operation, and starts afresh.
+operation that only others knew never happened. Every member that counts had been waited for, so the new
+master has all that was ever confirmed. A member that has more than it (the dead master's last words
+reached it by another way) sees a `base` below its own last operation, and begins again.
 
 # Invariants
 
@@ -45,33 +46,39 @@ is not synchronised): it sees a `base` below its own last operation, and starts 
 2.  A member holds operations without gaps: `received` says it all.
 3.  A member's log holds everything above its stable mark, up to `received`.
 4.  Nothing of an older epoch is accepted after a newer epoch's view is known (G2).
-5.  `completed` never goes back within an epoch. A new master knows of no disk but its own.
-
+5.  `completed` never goes back within an epoch. A new master knows of no disk but its own, beyond what
+    is stable.
 6.  A member speaks in an epoch only when it knows the epoch's base: else it might pass on what never
     happened.
+7.  A member that begins, or begins again, does so at the beginning of a neighbour's whole log.
 
 # What was left out
 
 Members do not watch each other here: the cluster's failure detector does, once per pair of nodes
-instead of once per queue. Marks do not travel without a turn of the loop: they ride on batches.
+instead of once per queue. Marks do not go round, as they do in RabbitMQ's guaranteed multicast: a
+member in the middle that is slow would delay what the others have to say, and nobody could tell
+who it was (decision 0011).
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from mirrormq.metadata.view import View
-from mirrormq.replication.operations import Lap, Operation
+from mirrormq.replication.log import OperationLog
+from mirrormq.replication.messages import Lap, Report
 
-EARLY_LAPS_MAX = 1024
-"""Laps of views that this node has not heard of yet. A view takes a few milliseconds to arrive; a
-member that is further behind than this will be sent everything again by its neighbour."""
+EARLY_BYTES_MAX = 16 * 1024 * 1024
+"""Laps of views that this node has not heard of yet. A view takes a few milliseconds to arrive; who is
+further behind than this asks its neighbour for everything once it has heard."""
+
+LAP_BYTES_MAX = 4 * 1024 * 1024
+"""What a lap carries, unless a single operation is larger: after a long cut a whole log is sent, and the
+link has other things to carry as well."""
 
 
-UNKNOWN = -1
-"""A mark that cannot be told yet."""
+NO_STANDING = -1
+"""The attempt of a member whose copy rests on nothing yet."""
 
 
 class Completed(NamedTuple):
@@ -84,91 +91,104 @@ class Completed(NamedTuple):
 class RingWork(NamedTuple):
     """What is to be done after a call."""
 
-    sends: list[tuple[str, Lap]]
-    operations: Sequence[Operation]
+    laps: list[tuple[str, Lap]]
+    report: Report | None
+    """For the master."""
+    operations: list[bytes]
     """To be applied, in order; the last of them has the number `received`."""
     diverged: bool
-    """This member has operations that the master does not have: it must start afresh."""
+    """This member has operations that the master does not have, or lacks some that nobody will send it
+    any more: it must start afresh."""
+    lacking: bool
+    """It lacks operations that its left-hand neighbour has: it should ask for them."""
+
+
+def order(view: View) -> tuple[str, ...]:
+    """The circle: in order of age, but those who do not count come last."""
+    members = view.members
+    return (*filter(view.counts, members), *(name for name in members if not view.counts(name)))
 
 
 class Ring:
     """One node's membership in one queue's ring."""
 
-    def __init__(self, queue_id: int, me: str, view: View, received: int = 0) -> None:
+    def __init__(self, queue_id: int, me: str, view: View, received: int = 0, attempt: int = 0) -> None:
         self.queue_id = queue_id
         self.me = me
-        self.view = view
-        self.received = received
-        """The last operation that this member has."""
+        self.log = OperationLog(received)
         self.durable = received
-        """The last one that is on its disk."""
+        """The last operation that is on this node's disk."""
         self.base = received
         self._base_epoch = view.epoch
         """The epoch that `base` belongs to."""
-        self.stable = received
         self.completed = Completed(received, received)
         """Master only."""
+        self.reports: dict[str, Report] = {}
+        """Master only: what each member said last."""
+        self.excused: frozenset[str] = frozenset()
+        """Master only: members that do not count and for which no log is kept."""
         self.start = received
         """It has the operations behind this one; what came before is for synchronisation to bring."""
-        self.attempt = 0
-        """The synchronisation that this member's copy rests on. While a view counts on an earlier one, it
-        holds the marks back: it has begun again and lacks what it once had."""
-        self.fresh = True
-        """It has not heard a lap yet, and takes the first one's start as its own."""
-        self._log: deque[Operation] = deque()
-        """Operations stable + 1 … received."""
-        self._outbox: list[Operation] = []
-        """What the right-hand neighbour has not been given yet; the last of it is `received`."""
-        self._left = (received, received, received)
-        """The marks that the left-hand neighbour last sent in this view: everyone, received, durable."""
-        self._left_known = False
-        self._told: tuple[int, int, int, int] | None = None
-        """The marks last sent to the right, and the stable mark with them."""
+        self.attempt = attempt
+        """The synchronisation that this member's copy rests on; 0: it was born with the queue. While a view
+        counts on another one, the master does not count it: it has begun again and lacks what it had."""
+        self._passed = received
+        """The last operation that the right-hand neighbour was given."""
+        self._told_right: tuple[int, int, int] | None = None
+        """Version, base and stable mark last sent to the right."""
+        self._told_home: tuple[int, int, int] | None = None
+        """Attempt and marks last told to the master."""
         self._early: list[tuple[str, Lap]] = []
-        self._inbox: list[Operation] = []
-        self._sends: list[tuple[str, Lap]] = []
+        self._early_bytes = 0
+        self._early_reports: dict[str, Report] = {}
+        self._inbox: list[bytes] = []
         self._diverged = False
-        if self.is_master:
-            self.fresh = False
+        self._asked_at: tuple[int, int] | None = None
+        """Version and last operation when it asked its neighbour for what it lacks: once is enough."""
+        self._look_at(view)
+        self.fresh = not self.is_master
+        """It has not heard a lap yet, and takes the first one's start as its own."""
+        self._lacking = self.fresh
 
-    # -- who is where ---------------------------------------------------------------------------
-
-    @property
-    def is_master(self) -> bool:
+    def _look_at(self, view: View) -> None:
+        self.view = view
+        self.is_master = view.master == self.me
         """Does this node order the operations?"""
-        return self.view.master == self.me
+        self.is_member = self.me in view.members
+        joined, standings = dict(view.joined), dict(view.attempts)
+        self._joined = {name: joined.get(name, 0) for name in view.members}
+        self._others = [
+            (name, view.counts(name), standings.get(name, 0)) for name in view.members if name != self.me
+        ]
+        """The others: do they count, and by which attempt?"""
+        circle = order(view)
+        at = circle.index(self.me) if self.is_member else 0
+        self.right = circle[at + 1] if self.is_member and at + 1 < len(circle) else None
+        """Who is spoken to; the last one has nobody to tell."""
+        self.left = circle[at - 1] if self.is_member and at else None
+        """Who speaks to this member; the master listens to nobody."""
 
     @property
-    def _right(self) -> str:
-        members = self.view.members
-        return members[(members.index(self.me) + 1) % len(members)]
+    def received(self) -> int:
+        """The last operation that this member has."""
+        return self.log.last
 
     @property
-    def left_neighbour(self) -> str:
-        """Who speaks to this member."""
-        members = self.view.members
-        return members[members.index(self.me) - 1]
+    def stable(self) -> int:
+        """Nobody will ask for operations up to this one."""
+        return self.log.stable
 
     @property
     def established(self) -> bool:
         """Has it heard where the present epoch begins, and followed from there?"""
         return not self.fresh and self._base_epoch == self.view.epoch
 
-    @property
-    def heard_all_round(self) -> bool:
-        """Master: has a lap of the present view come round?"""
-        return self._left_known or len(self.view.members) == 1
+    # -- what happens ---------------------------------------------------------------------------
 
-    # -- the master -----------------------------------------------------------------------------
-
-    def broadcast(self, operation: Operation) -> int:
-        """Number an operation; it goes out with the next `take`."""
-        self.received += 1
-        self._log.append(operation)
-        self._outbox.append(operation)
-        return self.received
-
-    # -- everybody ------------------------------------------------------------------------------
+    def broadcast(self, operation: bytes) -> int:
+        """Master: number an operation; it goes out with the next `take`."""
+        self.log.append(operation)
+        return self.log.last
 
     def persisted(self, number: int) -> None:
         """Operations up to `number` are on this node's disk."""
@@ -176,55 +196,58 @@ class Ring:
 
     def receive(self, sender: str, lap: Lap) -> None:
         """A lap from another node."""
-        if (lap.epoch, lap.version) > (self.view.epoch, self.view.version):
-            if len(self._early) < EARLY_LAPS_MAX:
-                self._early.append((sender, lap))
+        view = self.view
+        if (lap.epoch, lap.version) > (view.epoch, view.version):
+            self._keep_early(sender, lap)
             return
-        if lap.epoch < self.view.epoch or self.me not in self.view.members or sender != self.left_neighbour:
+        if lap.epoch < view.epoch or sender != self.left or lap.version < self._joined[self.me]:
             return
-        if self.is_master:
-            self._lap_completed(lap)
-            return
-        if not self._accept_base(lap):
-            return
-        self._accept_operations(lap)
-        if lap.version == self.view.version and lap.everyone != UNKNOWN:
-            self._left = (lap.everyone, lap.received, lap.durable)
-            self._left_known = True
-        self._trim(lap.stable)
+        if self._accept_base(lap):
+            self._accept_operations(lap)
+            self.log.cut(lap.stable)
+
+    def _keep_early(self, sender: str, lap: Lap) -> None:
+        self._early_bytes += sum(map(len, lap.operations))
+        if self._early_bytes <= EARLY_BYTES_MAX:
+            self._early.append((sender, lap))
+        else:
+            self._early.clear()
 
     def _accept_base(self, lap: Lap) -> bool:
         if self.fresh:
+            if lap.first != lap.stable + 1:
+                self._lacking = True
+                return False
             self.fresh = False
-            self._base_epoch = lap.epoch
-            self.start = self.received = self.durable = self.stable = lap.first - 1
-            self.base = lap.base
+            self._begin(lap)
         elif lap.epoch > self._base_epoch:
             self._diverged = self.received > lap.base
-            self._base_epoch, self.base = lap.epoch, lap.base
+        self._base_epoch, self.base = lap.epoch, lap.base
         return not self._diverged
+
+    def _begin(self, lap: Lap) -> None:
+        """Whoever was not there from the first operation on has no standing by birth."""
+        self.start = self.durable = self._passed = lap.stable
+        self.log = OperationLog(lap.stable)
+        if not self.attempt and lap.stable:
+            self.attempt = NO_STANDING
 
     def _accept_operations(self, lap: Lap) -> None:
         known = self.received - lap.first + 1
         if known < 0:
-            self._diverged = True
+            self._diverged = lap.first == lap.stable + 1
+            self._lacking = not self._diverged
             return
         fresh = lap.operations[known:]
-        self._log.extend(fresh)
-        self._inbox.extend(fresh)
-        self._outbox.extend(fresh)
-        self.received += len(fresh)
+        self.log.extend(fresh)
+        self._inbox += fresh
 
-    def _lap_completed(self, lap: Lap) -> None:
-        if lap.version != self.view.version or lap.everyone == UNKNOWN:
-            return
-        self._left = (lap.everyone, lap.received, lap.durable)
-        self._left_known = True
-
-    def _trim(self, stable: int) -> None:
-        while self.stable < stable and self._log:
-            self._log.popleft()
-            self.stable += 1
+    def report(self, sender: str, report: Report) -> None:
+        """Master: what a member says it has."""
+        if (report.epoch, report.version) > (self.view.epoch, self.view.version):
+            self._early_reports[sender] = report
+        elif self.is_master and report.epoch == self.view.epoch and report.joined == self._joined.get(sender):
+            self.reports[sender] = report
 
     # -- views ----------------------------------------------------------------------------------
 
@@ -233,85 +256,120 @@ class Ring:
         if (view.epoch, view.version) <= (self.view.epoch, self.view.version):
             return
         new_epoch = view.epoch > self.view.epoch
-        self.view = view
-        self._left_known = False
-        self._told = None
-        if self.me not in view.members:
+        joined = self._joined
+        self._look_at(view)
+        kept = {} if new_epoch else self.reports
+        self.reports = {name: kept[name] for name in kept if joined.get(name) == self._joined.get(name)}
+        self._told_right = self._told_home = None
+        self._passed = self.stable
+        if not self.is_member:
             return
         if new_epoch and self.is_master:
             self.base, self._base_epoch = self.received, view.epoch
-            self.completed = Completed(self.stable, 0)
+            self.completed = Completed(self.stable, self.stable)
             self.fresh = False
-        self._send_again()
-        early, self._early = self._early, []
+        early, lost = self._early, self._early_bytes > EARLY_BYTES_MAX
+        self._early, self._early_bytes = [], 0
+        self._lacking = self._lacking or lost or self.fresh
         for sender, lap in early:
             self.receive(sender, lap)
+        early_reports, self._early_reports = self._early_reports, {}
+        for sender, report in early_reports.items():
+            self.report(sender, report)
 
-    def reconnected(self, peer: str) -> None:
-        """The link to a peer is new: what was on the old one may be lost."""
-        if self.me in self.view.members and peer == self._right and peer != self.me:
-            self._send_again()
-
-    def _send_again(self) -> None:
-        """Everything that anybody may lack goes out once more."""
-        self._outbox = list(self._log)
-        self._told = None
+    def send_again(self, peer: str) -> None:
+        """A peer may lack what it was sent: give it everything that is not stable."""
+        if peer == self.right:
+            self._passed = self.stable
+            self._told_right = None
+        if peer == self.view.master:
+            self._told_home = None
 
     # -- what is to be done ---------------------------------------------------------------------
 
-    def take(self) -> RingWork:
-        """Everything to send and to apply since the last time."""
-        if self.me in self.view.members and not self._diverged:
+    def take(self, *, reporting: bool = True, idle: bool = True) -> RingWork:
+        """Everything to send and to apply since the last time. Not `reporting`: the disk comes first, what
+        this member has is not told yet. Not `idle`: there will be more to say soon, so a new stable mark
+        may wait for it."""
+        laps: list[tuple[str, Lap]] = []
+        report = None
+        if self.is_member and self.established and not self._diverged:
             if self.is_master:
                 self._settle()
-            self._speak()
-        sends, self._sends = self._sends, []
-        inbox, self._inbox = self._inbox, []
+            elif reporting:
+                report = self._report()
+            if self.right is not None:
+                laps = [(self.right, lap) for lap in self._laps(idle)]
         diverged, self._diverged = self._diverged, False
-        return RingWork(sends, inbox, diverged)
+        return RingWork(laps, report, self.take_operations(), diverged, self._asks_now())
 
-    def _marks(self) -> tuple[int, int, int]:
-        """The marks to pass on; not known while the left-hand neighbour's of this view are not."""
-        if self.is_master:
-            return self.received, self.received, self.durable
-        if not self._left_known:
-            return UNKNOWN, UNKNOWN, UNKNOWN
-        everyone, received, durable = self._left
-        everyone = min(everyone, self.received)
-        if self.view.counts(self.me):
-            if self.view.standing(self.me) != self.attempt:
-                return everyone, 0, 0
-            received, durable = min(received, self.received), min(durable, self.durable)
-        return everyone, received, durable
+    def take_operations(self) -> list[bytes]:
+        """What was received and is to be applied."""
+        inbox, self._inbox = self._inbox, []
+        return inbox
+
+    def _asks_now(self) -> bool:
+        lacking, self._lacking = self._lacking and self.left is not None, False
+        now = (self.view.version, self.received)
+        if not lacking or now == self._asked_at:
+            return False
+        self._asked_at = now
+        return True
 
     def _settle(self) -> None:
         """Master: see how far the circle has come."""
-        if len(self.view.members) == 1:
-            self.completed = Completed(self.received, self.durable)
-            self._trim(self.received)
-        elif self._left_known:
-            everyone, received, durable = self._left
-            self.completed = Completed(
-                max(self.completed.received, received), max(self.completed.durable, durable)
-            )
-            self._trim(everyone)
+        received = everyone = self.received
+        durable = self.durable
+        for name, counts, standing in self._others:
+            said = self.reports.get(name)
+            if name not in self.excused:
+                everyone = min(everyone, self.stable if said is None else said.received)
+            if counts and (said is None or said.attempt != standing):
+                received = durable = 0
+            elif counts and said is not None:
+                received, durable = min(received, said.received), min(durable, said.durable)
+        before = self.completed
+        self.completed = Completed(max(before.received, received), max(before.durable, durable))
+        self.log.cut(min(everyone, self.completed.durable))
 
-    def _speak(self) -> None:
-        right = self._right
-        marks = self._marks()
-        if right == self.me or not self.established:
-            return
-        operations, self._outbox = self._outbox, []
-        if right == self.view.master:
-            operations = []
-        told = (*marks, self.stable)
-        if not operations and told == self._told:
-            return
-        first = self.received - len(operations) + 1
-        everyone, received, durable = marks
-        lap = Lap(
-            self.queue_id, self.view.epoch, self.view.version, self.base, first, operations,
-            everyone, received, durable, self.stable,
-        )  # fmt: skip
-        self._sends.append((right, lap))
-        self._told = told
+    def _report(self) -> Report | None:
+        marks = (self.attempt, self.received, self.durable)
+        if marks == self._told_home:
+            return None
+        self._told_home = marks
+        view = self.view
+        return Report(self.queue_id, view.epoch, view.version, self._joined[self.me], *marks)
+
+    def _laps(self, idle: bool) -> list[Lap]:
+        self._passed = max(self._passed, self.stable)
+        operations = self.log.after(self._passed)
+        told = (self.view.version, self.base, self.stable)
+        known = self._told_right
+        if not operations and known is not None and (told if idle else told[:2]) == known[: 3 if idle else 2]:
+            return []
+        self._told_right = told
+        laps = []
+        for part in _parts(operations):
+            laps.append(self._lap(part))
+            self._passed += len(part)
+        return laps
+
+    def _lap(self, operations: list[bytes]) -> Lap:
+        view = self.view
+        first = self._passed + 1
+        return Lap(self.queue_id, view.epoch, view.version, self.base, first, operations, self.stable)
+
+
+def _parts(operations: list[bytes]) -> list[list[bytes]]:
+    """Operations in parts that a lap can carry; at least one part."""
+    if len(operations) < 2 or sum(map(len, operations)) <= LAP_BYTES_MAX:
+        return [operations]
+    parts: list[list[bytes]] = [[]]
+    room = LAP_BYTES_MAX
+    for operation in operations:
+        if parts[-1] and len(operation) > room:
+            parts.append([])
+            room = LAP_BYTES_MAX
+        parts[-1].append(operation)
+        room -= len(operation)
+    return parts

@@ -14,10 +14,10 @@ and publishers and consumers have the loop in between. RabbitMQ stops the queue 
 
 # A mirror from an earlier life
 
-It says what it still has, as sequence ranges. What the master does not have is dropped, and only the
-difference is sent. Numbers suffice for that, because no number is ever given out twice: each epoch
-has its own (`first_sequence`), so what a deposed master numbered without its successor's knowledge
-cannot be taken for something else.
+It says what it still has. What the master does not have is dropped, and only the difference is sent.
+Numbers suffice for that, because no number is ever given out twice: each epoch has its own
+(`first_sequence`), so what a deposed master numbered without its successor's knowledge cannot be taken
+for something else.
 
 # Death at any step
 
@@ -27,15 +27,15 @@ one asks the mirror again. A batch that comes twice is recognised by its numbers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 from mirrormq.queues.message import Message
-from mirrormq.replication.ranges import Range, RangeSet
+from mirrormq.replication.ranges import Range, RangeSet, ranges_of
 
 BATCHES_IN_FLIGHT = 2
 """One on its way while the mirror works on the other."""
-
 
 EPOCH_BITS = 44
 """Numbers in an epoch: 17 million million, a year of half a million messages a second, and half a
@@ -54,39 +54,43 @@ class SyncPace(NamedTuple):
     """`ha-sync-batch-size`; RabbitMQ's default."""
     batch_bytes: int = 1024 * 1024
     """Whatever the messages' number: keeps a batch's time on a link well below a heartbeat."""
+    bytes_per_s: int = 0
+    """`mirroring_sync_max_throughput`; 0: no limit."""
+
+
+class Contents(Protocol):
+    """Where the messages come from: the master's keeper."""
+
+    def sizes(self, sequences: Sequence[int]) -> list[int]:
+        """The messages' body sizes."""
+
+    def load(self, sequences: Sequence[int]) -> list[Message]:
+        """The messages, less those that are damaged."""
 
 
 class Synchronisation:
     """The master's side, for one mirror."""
 
     def __init__(
-        self,
-        mirror: str,
-        attempt: int,
-        live_below: Iterable[Range],
-        have: Iterable[Range],
-        pace: SyncPace,
-        *,
-        sending: bool,
+        self, attempt: int, live: RangeSet, have: RangeSet, coming: RangeSet, pace: SyncPace, *, sending: bool
     ) -> None:
         self.attempt = attempt
-        self.mirror = mirror
-        self.sending = sending
-        """Is it sent what it lacks, or does it wait for that to be consumed?"""
         self.pace = pace
-        live = RangeSet(live_below)
-        had = RangeSet(have)
-        self.surplus = RangeSet(had.ranges())
+        self.sending = sending
+        """Whether messages are sent; else the mirror waits until the queue has drained that far."""
+        self.surplus = have.copy()
         """What the mirror has and the master has not: to be dropped."""
-        for first, size in live.ranges():
-            self.surplus.remove(first, size)
-        for first, size in had.ranges():
-            live.remove(first, size)
+        self.surplus.subtract(live)
         self.missing = live
         """What the mirror lacks and has not been sent."""
-        self.total = live.count
-        self._in_flight: list[RangeSet] = [RangeSet()] if self.surplus else []
-        """Batches that the mirror has not taken yet; the first may be the word to drop the surplus."""
+        self.missing.subtract(have)
+        self.missing.subtract(coming)
+        self.total = self.missing.count
+        self._in_flight: deque[int] = deque()
+        """Batches that the mirror has not taken yet: how many messages. The first may be none: it is the
+        word to drop the surplus."""
+        self.not_before_ms = 0
+        """When the next batch may be sent, for the sake of `bytes_per_s`."""
 
     @property
     def done(self) -> bool:
@@ -96,32 +100,48 @@ class Synchronisation:
     @property
     def progress(self) -> int:
         """Messages that the mirror no longer lacks, of `total`."""
-        return self.total - self.missing.count - sum(batch.count for batch in self._in_flight)
+        return max(0, self.total - self.missing.count - sum(self._in_flight))
 
     def removed(self, ranges: Iterable[Range]) -> None:
         """Messages have left the queue."""
-        for first, size in ranges:
-            self.missing.remove(first, size)
+        if self.missing:
+            for first, size in ranges:
+                self.missing.remove(first, size)
 
-    def next_batch(self, load: Callable[[Sequence[int]], list[Message]]) -> list[Message] | None:
+    def appeared(self, sequence: int) -> None:
+        """An old message has been found that nobody could show before."""
+        self.missing.add(sequence)
+        self.total += 1
+
+    def introduced(self) -> None:
+        """The mirror was told what it should know first, and will say that it has heard."""
+        self._in_flight.append(0)
+
+    def next_batch(self, contents: Contents, now_ms: int) -> list[Message] | None:
         """The next messages to send; None if nothing is to be sent now."""
         if not self.sending or not self.missing or len(self._in_flight) >= BATCHES_IN_FLIGHT:
             return None
-        messages = load(self.missing.first_numbers(self.pace.batch_messages))
-        batch: list[Message] = []
-        room = self.pace.batch_bytes
-        for message in messages:
-            if batch and room < message.body_size:
-                break
-            room -= message.body_size
-            batch.append(message)
-        numbers = RangeSet((message.sequence, 1) for message in batch)
-        for first, size in numbers.ranges():
-            self.missing.remove(first, size)
-        self._in_flight.append(numbers)
+        if now_ms < self.not_before_ms:
+            return None
+        numbers, size_bytes = self._choose(contents)
+        batch = contents.load(numbers)
+        self.removed(ranges_of(numbers))
+        self._in_flight.append(len(batch))
+        if self.pace.bytes_per_s:
+            self.not_before_ms = now_ms + size_bytes * 1000 // self.pace.bytes_per_s
         return batch
+
+    def _choose(self, contents: Contents) -> tuple[list[int], int]:
+        """The lowest missing numbers, as many as a batch may hold, and their bytes."""
+        numbers = self.missing.first_numbers(self.pace.batch_messages)
+        total = 0
+        for count, size in enumerate(contents.sizes(numbers)):
+            if count and total + size > self.pace.batch_bytes:
+                return numbers[:count], total
+            total += size
+        return numbers, total
 
     def acknowledged(self) -> None:
         """The mirror has the oldest batch that was on its way."""
         if self._in_flight:
-            self._in_flight.pop(0)
+            self._in_flight.popleft()

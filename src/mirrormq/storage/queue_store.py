@@ -8,7 +8,7 @@ range, not a thousand records.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mirrormq.queues.message import Message
@@ -78,6 +78,12 @@ class JournalQueue:
         """Sequences of the durable messages, ascending."""
         return self.table.live()
 
+    def held(self) -> array[int]:
+        """Sequences of all stored messages, ascending."""
+        if not self.paged.count:
+            return self.table.live()
+        return array("Q", sorted([*self.table.live(), *self.paged.live()]))
+
     def append(self, messages: Sequence[Message], *, durable: bool) -> None:
         """Write messages; sets `position`. Not durable: paged out only, forgotten by recovery."""
         if not messages:
@@ -87,6 +93,16 @@ class JournalQueue:
         writer = self._journal.writer
         sequences, positions, sizes = writer.append_messages(self.queue_id, messages, flags)
         self.point(sequences, positions, sizes, durable)
+
+    def append_contents(
+        self, first: int, publish: bytes, contents: Sequence[bytes], expires_at: int, *, durable: bool
+    ) -> None:
+        """Write messages that share a publish payload, numbered `first`, `first + 1` …"""
+        self.check()
+        flags = records.DURABLE if durable else 0
+        writer = self._journal.writer
+        positions, sizes = writer.append_contents(self.queue_id, first, publish, contents, expires_at, flags)
+        self.point(list(range(first, first + len(positions))), positions, sizes, durable)
 
     def point(
         self, sequences: list[int], positions: Sequence[int], sizes: Sequence[int], durable: bool
@@ -123,11 +139,13 @@ class JournalQueue:
 
     def forget(self, sequences: Sequence[int]) -> None:
         """Like `acknowledge`, for messages that are known by sequence only (paged out)."""
-        if not sequences:
-            return
+        if sequences:
+            self.forget_ranges(records.runs(list(sequences)))
+
+    def forget_ranges(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """The same for ascending (first, count) ranges; numbers that are not stored may be among them."""
         self.check()
         release = self._journal.segments.release
-        ranges = records.runs(list(sequences))
         durable_before = self.table.count
         for table in (self.table, self.paged):
             if table.count:
@@ -136,8 +154,22 @@ class JournalQueue:
                         release(positions)
         if self.table.count < durable_before:
             self._acknowledged += ranges
-            self._acknowledged_highest = max(self._acknowledged_highest, ranges[-1][0] + ranges[-1][1] - 1)
+            highest = ranges[-1][0] + ranges[-1][1] - 1
+            self._acknowledged_highest = max(self._acknowledged_highest, highest)
             self._journal.touched[self.queue_id] = self
+
+    def has(self, sequence: int) -> bool:
+        """Is this message stored?"""
+        return self.table.get(sequence) != 0 or self.paged.get(sequence) != 0
+
+    def size_of(self, sequence: int) -> int:
+        """The body size of a stored message, 0 if it is not stored."""
+        return self.table.size_of(sequence) or self.paged.size_of(sequence)
+
+    def masks(self) -> Iterator[tuple[int, int]]:
+        """Which numbers are stored, as (first number, bits from there on, the lowest first)."""
+        yield from self.table.masks()
+        yield from self.paged.masks()
 
     def load(self, sequences: Sequence[int]) -> list[Message]:
         """Read messages back, in the order asked for; raises DamagedMessages for bad records."""

@@ -16,6 +16,8 @@ CHUNK = 1 << CHUNK_BITS
 MASK = CHUNK - 1
 NO_POSITIONS = array("Q", bytes(8 * CHUNK))
 NO_SIZES = array("I", bytes(4 * CHUNK))
+EVERY_BIT = (1 << CHUNK) - 1
+DIGITS = bytes.maketrans(b"\x00\x01", b"01")
 
 
 class PositionTable:
@@ -35,6 +37,11 @@ class PositionTable:
         """The position, 0 if there is none."""
         chunk = self.chunks.get(sequence >> CHUNK_BITS)
         return chunk[sequence & MASK] if chunk is not None else 0
+
+    def size_of(self, sequence: int) -> int:
+        """The body size, 0 if there is none."""
+        sizes = self.sizes.get(sequence >> CHUNK_BITS)
+        return sizes[sequence & MASK] if sizes is not None else 0
 
     def put(self, sequence: int, position: int, size: int) -> int:
         """Set one; gives back the position it replaces, 0 if none."""
@@ -155,6 +162,15 @@ class PositionTable:
             base = number << CHUNK_BITS
             found.extend(compress(range(base, base + CHUNK), self.chunks[number]))
         return found
+
+    def masks(self) -> Iterator[tuple[int, int]]:
+        """Which numbers are in the table: (first number of a chunk, its bits, the lowest first)."""
+        for number, chunk in self.chunks.items():
+            if self.counts[number] == CHUNK:
+                yield number << CHUNK_BITS, EVERY_BIT
+            else:
+                digits = bytes(map(bool, reversed(chunk))).translate(DIGITS)
+                yield number << CHUNK_BITS, int(digits, 2)
 
     def missing(self, first: int, last: int) -> list[tuple[int, int]]:
         """The (first, count) ranges of [first, last] that are not in the table."""

@@ -126,6 +126,64 @@ class Writer:
             end = after
         self._end = end
 
+    def append_contents(
+        self,
+        queue_id: int,
+        first: int,
+        publish: bytes,
+        contents: Sequence[bytes],
+        expires_at: int,
+        flags: int,
+    ) -> tuple[list[int], list[int]]:
+        """Buffer messages that share a publish payload and are numbered in a row; gives positions and
+        body sizes. For whoever has contents and no need of messages."""
+        positions: list[int] = []
+        sizes: list[int] = []
+        least = records.SINGLE_HEAD.size + len(publish) + records.PREFIX_BYTES
+        while len(positions) < len(contents):
+            done = len(positions)
+            tail = self._tail_for(least + len(contents[done]))
+            rest = contents[done:] if done else contents
+            self._append_contents(
+                tail, queue_id, first + done, publish, rest, expires_at, flags, positions, sizes
+            )
+            count = len(positions) - done
+            tail.total += count
+            tail.live += count
+            if flags & records.DURABLE:
+                widen(tail.stored, queue_id, first + done, first + done + count - 1)
+                self.needs_sync = True
+        if self._end - self._written > BUFFER_BYTES:
+            self.drain()
+        return positions, sizes
+
+    def _append_contents(
+        self, tail: Segment, queue_id: int, sequence: int, publish: bytes, contents: Sequence[bytes],
+        expires_at: int, flags: int, positions: list[int], sizes: list[int],
+    ) -> None:  # fmt: skip
+        """As `_append_run`."""
+        parts, base, end, salt, checksum = self._parts, tail.base, self._end, tail.salt, tail.checksum
+        limit = self.segment_bytes
+        pack_head, pack_prefix = records.SINGLE_HEAD.pack, records.PREFIX.pack
+        prefix_bytes, publish_length = records.PREFIX_BYTES, len(publish)
+        body_size, body_size_at = records.BODY_SIZE.unpack_from, records.BODY_SIZE_AT
+        for frames in contents:
+            body = (
+                pack_head(records.MESSAGE, flags, 1, publish_length, queue_id, sequence, expires_at)
+                + publish
+                + frames
+            )
+            after = end + prefix_bytes + len(body)
+            if after > limit and end > records.DATA_AT:
+                break
+            parts.append(pack_prefix(len(body), checksum(salt, body)))
+            parts.append(body)
+            positions.append(base + end)
+            sizes.append(body_size(frames, body_size_at)[0])
+            sequence += 1
+            end = after
+        self._end = end
+
     def _tail_for(self, size: int) -> Segment:
         """The tail, or a new one if `size` more bytes do not fit. An empty one takes any size."""
         self.check()

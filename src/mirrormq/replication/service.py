@@ -1,0 +1,201 @@
+"""What a master does for its mirrors: brings them up to date, and says who counts.
+
+    a mirror that is not synchronised asks to be (`Join`), with what it has
+    the master tells it what to drop, and sends what it lacks, batch by batch
+    when nothing is missing the master proposes it as `joining`: confirms wait for it from then on
+    when that has come true for all that was done before, it proposes it as synchronised
+    a mirror that has begun again, or that is too late, is proposed as not synchronised
+
+Proposals are for the metadata to adopt or not; a new view says which it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from mirrormq.metadata.view import View
+from mirrormq.queues.message import Message
+from mirrormq.replication.lateness import Lateness
+from mirrormq.replication.master import MirroredMaster
+from mirrormq.replication.messages import Join, ReplicaMessage, SyncBatch, SyncTaken
+from mirrormq.replication.operations import Append, decode
+from mirrormq.replication.ranges import Range, RangeSet, unpack
+from mirrormq.replication.ring import Completed, Ring
+from mirrormq.replication.sync import Synchronisation, SyncPace
+
+
+class SyncOptions(Protocol):
+    """How mirrors are brought up to date; may change while it is done."""
+
+    pace: SyncPace
+    automatic: bool
+    """`ha-sync-mode`: else only when somebody asks for it."""
+    paused: bool
+    """Memory is short."""
+
+
+class Service:
+    """One master's care for its mirrors."""
+
+    def __init__(self, ring: Ring, options: SyncOptions) -> None:
+        self._ring = ring
+        self._options = options
+        self.backing: MirroredMaster
+        self.producers: Mapping[str, int] = {}
+        """The highest publish number of each producer: a mirror that joins must know."""
+        self.sessions: dict[str, Synchronisation] = {}
+        self.lateness = Lateness(ring)
+        self.asked_for = False
+        """Somebody wants the mirrors to be synchronised, whatever the policy says."""
+        self._counts_from: dict[str, Completed] = {}
+        """For members that are joining, when confirms began to wait for them: the last operation then, and
+        what had been confirmed as being on every disk without them."""
+
+    # -- what happens ---------------------------------------------------------------------------
+
+    def removed(self, ranges: list[Range]) -> None:
+        """Messages have left the queue."""
+        for session in self.sessions.values():
+            session.removed(ranges)
+
+    def appeared(self, sequence: int) -> None:
+        """A message has come back that nobody could show."""
+        for session in self.sessions.values():
+            session.appeared(sequence)
+
+    def changed(self, before: View) -> None:
+        """The ring has a new view."""
+        view = self._ring.view
+        for name, session in list(self.sessions.items()):
+            over = name in view.in_sync and view.standing(name) == session.attempt
+            if over or view.joined_with(name) != before.joined_with(name):
+                del self.sessions[name]
+        now = Completed(self._ring.received, self._ring.completed.durable)
+        self._counts_from = {name: self._counts_from.get(name, now) for name in view.joining}
+        if not any(name not in view.in_sync for name in view.members):
+            self.asked_for = False
+
+    def joined(self, sender: str, join: Join) -> ReplicaMessage | None:
+        """A mirror wants to be synchronised; the answer says what it should drop and know."""
+        if sender not in self._ring.view.members:
+            return None
+        backing = self.backing
+        session = Synchronisation(
+            join.attempt, backing.held(), unpack(join.have), self._coming(join.received), self._options.pace,
+            sending=self._options.automatic or self.asked_for,
+        )  # fmt: skip
+        self.sessions[sender] = session
+        session.introduced()
+        return SyncBatch(
+            join.queue_id, join.epoch, join.attempt, [], session.surplus.pack(),
+            backing.delivered_up_to, dict(self.producers),
+        )  # fmt: skip
+
+    def _coming(self, received: int) -> RangeSet:
+        """What the ring will bring to a mirror that has operations up to `received`."""
+        ring = self._ring
+        found = RangeSet()
+        for data in ring.log.after(max(received, ring.stable)):
+            operation = decode(data)
+            if isinstance(operation, Append):
+                found.add(operation.first_sequence, len(operation.contents))
+        return found
+
+    def taken(self, sender: str, taken: SyncTaken) -> None:
+        """A mirror has a batch."""
+        session = self.sessions.get(sender)
+        if session is not None and session.attempt == taken.attempt:
+            session.acknowledged()
+
+    def synchronise(self, wanted: bool) -> None:
+        """`sync_queue` and `cancel_sync_queue`."""
+        self.asked_for = wanted
+        for session in self.sessions.values():
+            session.sending = wanted
+
+    # -- what is to be done ---------------------------------------------------------------------
+
+    def batches(self, now_ms: int) -> list[tuple[str, ReplicaMessage]]:
+        """Messages for mirrors that lack some."""
+        if self._options.paused:
+            return []
+        ring, found = self._ring, list[tuple[str, ReplicaMessage]]()
+        for name, session in self.sessions.items():
+            session.pace = self._options.pace
+            while (messages := session.next_batch(self.backing, now_ms)) is not None:
+                batch = SyncBatch(ring.queue_id, ring.view.epoch, session.attempt, runs(messages))
+                found.append((name, batch))
+        return found
+
+    def next_ms(self) -> int | None:
+        """When there is something to send that may not be sent now."""
+        waiting = [
+            session.not_before_ms for session in self.sessions.values() if session.sending and session.missing
+        ]
+        return min(waiting, default=None)
+
+    def proposal(self, now_ms: int, *, looking: bool) -> View | None:
+        """The view that there should be; None if the present one is right. `looking`: for the late, too."""
+        view = self._ring.view
+        out = self._fallen() | (self.lateness.late(now_ms) if looking else set())
+        joining = {name: view.standing(name) for name in view.joining}
+        if out:
+            rest = {name: attempt for name, attempt in joining.items() if name not in out}
+            return view.with_standing(view.in_sync - out, rest)
+        safe = {name for name in joining if self._is_safe(name)}
+        if safe:
+            rest = {name: attempt for name, attempt in joining.items() if name not in safe}
+            return view.with_standing(view.in_sync | safe, rest)
+        caught_up = self._caught_up(now_ms)
+        if caught_up:
+            return view.with_standing(view.in_sync, joining | caught_up)
+        return None
+
+    def _fallen(self) -> set[str]:
+        """Members that count but have begun again."""
+        view = self._ring.view
+        return {
+            name
+            for name, session in self.sessions.items()
+            if view.counts(name) and session.attempt != view.standing(name)
+        }
+
+    def _is_safe(self, name: str) -> bool:
+        """Does a joining member have what was confirmed without it? And do all others have what the master
+        had done to the queue when it showed it to this member? Else one of them, promoted, would go on
+        from an earlier state than the one this member was given."""
+        ring, since = self._ring, self._counts_from[name]
+        said = ring.reports.get(name)
+        return (
+            said is not None
+            and said.attempt == ring.view.standing(name)
+            and said.durable >= since.durable
+            and ring.completed.received >= since.received
+        )
+
+    def _caught_up(self, now_ms: int) -> dict[str, int]:
+        """Members that hold everything, and by which attempt."""
+        if not self.sessions or self.backing.unseen:
+            return {}
+        view = self._ring.view
+        return {
+            name: session.attempt
+            for name, session in self.sessions.items()
+            if session.done and not view.counts(name) and self.lateness.keeps_pace(name, now_ms)
+        }
+
+
+def runs(messages: list[Message]) -> list[Append]:
+    """Messages in ascending order as Appends: those in a row that share what an Append shares."""
+    found: list[Append] = []
+    last: tuple[int, bytes, bool, int] | None = None
+    for message in messages:
+        envelope = message.envelope
+        shared = (message.sequence - 1, envelope.publish, envelope.persistent, message.expires_at)
+        if shared == last:
+            found[-1].contents.append(message.frames)
+        else:
+            found.append(Append(message.sequence, *shared[1:], [message.frames]))
+        last = (message.sequence, *shared[1:])
+    return found
