@@ -13,6 +13,8 @@ from mirrormq.remote.unsettled import Batch, Unsettled
 class Publishes:
     """The publishes of this node to one queue, in one tenure."""
 
+    __slots__ = ("_place", "_producer", "congested", "unsent", "unsettled")
+
     def __init__(self, place: Place, producer: str) -> None:
         self._place = place
         self._producer = producer

@@ -32,6 +32,8 @@ class Asked(NamedTuple):
 class Questions:
     """The questions of this node's channels to one queue, in one tenure."""
 
+    __slots__ = ("_asked", "_place", "_unsent")
+
     def __init__(self, place: Place) -> None:
         self._place = place
         self._asked: dict[int, Asked] = {}

@@ -59,8 +59,8 @@ class Remote:
         """Publishes of this node, over all queues, that no master has settled."""
         self.wake = surroundings.wake
         self._surroundings = surroundings
-        self._streams = Streams(life, send, self._relieved, self._ended)
         self._serving = Serving(surroundings.queue_is_gone)
+        self._streams = Streams(life, send, self._serving.lost)
         self._queues: dict[int, RemoteQueue] = {}
         self._numbers: dict[int, int] = {}
         """The next publish number, by queue."""
@@ -123,16 +123,6 @@ class Remote:
             queue = self._queues.get(item.queue_id)
             if queue is not None and queue.place.epoch == item.epoch:
                 queue.receive(item)
-
-    def _relieved(self, stream: Stream) -> None:
-        """A stream that could not be written to can be."""
-        self._serving.relieved(stream)
-        for queue in self._queues.values():
-            if queue.stream is stream and not queue.awake:
-                self.wake(queue)
-
-    def _ended(self, stream: Stream) -> None:
-        self._serving.lost(stream)
 
     # -- turns ----------------------------------------------------------------------------------
 

@@ -34,8 +34,10 @@ class RemoteConsumer:
 
     def room(self) -> int:
         """How many messages it can take now."""
-        under_way = self._sent_bytes - self._taken_bytes
-        if under_way > limits.DELIVERED_BYTES_MAX or not self._client.stream.writable:
+        if self._sent_bytes - self._taken_bytes > limits.DELIVERED_BYTES_MAX:
+            return 0
+        if not self._client.stream.writable:
+            self._client.stream.when_writable(self._client.relieved)
             return 0
         return self._granted - self._sent
 

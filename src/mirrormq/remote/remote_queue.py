@@ -46,7 +46,12 @@ ELSEWHERE = object()
 
 
 class RemoteQueue:
-    """The face of a queue of another node."""
+    """The face of a queue of another node. There is one for each of them, so it is kept small."""
+
+    __slots__ = (
+        "_deliveries", "_heir", "_publishes", "_questions", "_remote", "_touched", "awake", "deleted", "name",
+        "owner", "place", "retired", "settings", "stream", "vhost",
+    )  # fmt: skip
 
     def __init__(self, remote: Remote, stream: Stream, place: Place, settings: QueueSettings) -> None:
         self.vhost = place.vhost
@@ -247,14 +252,19 @@ class RemoteQueue:
 
     def pump(self) -> bool:
         """Send what has been said and asked, if there is a link."""
-        if self.stream.open and not self.retired:
-            self._publishes.send(self.stream)
-            self._deliveries.send(self.stream)
+        stream = self.stream
+        if self.retired:
+            return False
+        if stream.open:
+            self._publishes.send(stream)
+            self._deliveries.send(stream)
             if self._touched:
                 self._touched = False
-                self.stream.put(Touch(self.place.queue_id, self.place.epoch))
+                stream.put(Touch(self.place.queue_id, self.place.epoch))
             if not self._publishes.unsent:
-                self._questions.send(self.stream)
+                self._questions.send(stream)
+                return False
+        stream.when_writable(self._wake)
         return False
 
     def apply(self, settings: QueueSettings) -> None:

@@ -83,13 +83,6 @@ class Serving:
                 client.report()
             self._with_news.clear()
 
-    def relieved(self, stream: Stream) -> None:
-        """A link can carry more."""
-        for served in self._served.values():
-            client = served.clients.get(stream)
-            if client is not None:
-                client.relieved()
-
     def lost(self, stream: Stream) -> None:
         """A node's life is over."""
         producer = f"{stream.peer}#{stream.life}"

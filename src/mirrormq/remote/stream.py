@@ -9,8 +9,8 @@ A life that ends takes its streams with it. What was under way is then no longer
 queues of a dead master get another (and unsettled publishes are sent to that one), the consumers of a dead
 node are gone.
 
-How much may be under way is bounded. Who sends contents looks at `writable` first, and is told when that
-has become true again; everything else is small, and bounded by what it answers.
+How much may be under way is bounded. Who sends contents looks at `writable` first, and asks to be told when
+that has become true again; everything else is small, and bounded by what it answers.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ from mirrormq.remote.messages import Item, Parcel
 class Stream:
     """Both directions between this node and one life of another."""
 
-    def __init__(
-        self, peer: str, life: int, send: Callable[[Parcel], None], relieved: Callable[[Stream], None]
-    ) -> None:
+    def __init__(self, peer: str, life: int, send: Callable[[Parcel], None]) -> None:
         self.peer = peer
         self.life = life
         self.open = False
@@ -37,7 +35,7 @@ class Stream:
         self.received = 0
         """Parcels that have come."""
         self._send = send
-        self._relieved = relieved
+        self._waiting: dict[Callable[[], None], None] = {}
         self._number = 0
         self._kept: deque[tuple[Parcel, int]] = deque()
         """Sent and not known to have arrived, with sizes."""
@@ -51,6 +49,15 @@ class Stream:
     def writable(self) -> bool:
         """May contents be sent?"""
         return self.open and self._kept_bytes + self._waiting_bytes < limits.STREAM_BYTES_MAX
+
+    def when_writable(self, go_on: Callable[[], None]) -> None:
+        """Call this once contents may be sent again; once, however often it is asked for."""
+        self._waiting[go_on] = None
+
+    def _relieve(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for go_on in waiting:
+            go_on()
 
     # -- sending --------------------------------------------------------------------------------
 
@@ -109,12 +116,11 @@ class Stream:
 
     def arrived(self, number: int) -> None:
         """The other side has every parcel up to this one."""
-        was_full = not self.writable
         kept = self._kept
         while kept and kept[0][0].number <= number:
             self._kept_bytes -= kept.popleft()[1]
-        if was_full and self.writable:
-            self._relieved(self)
+        if self._waiting and self.writable:
+            self._relieve()
 
     # -- links and lives ------------------------------------------------------------------------
 
@@ -126,7 +132,8 @@ class Stream:
         self._untold = 0
         for parcel, _ in self._kept:
             self._send(Parcel(parcel.number, self.received, parcel.items))
-        self._relieved(self)
+        if self.writable:
+            self._relieve()
 
     def cut(self) -> None:
         """The link is gone."""
@@ -137,5 +144,5 @@ class Stream:
         self.open = False
         self.over = True
         self._kept.clear()
-        self._items, self._late_items = [], []
+        self._items, self._late_items, self._waiting = [], [], {}
         self._kept_bytes = self._waiting_bytes = 0

@@ -15,12 +15,10 @@ class Streams:
         self,
         life: int,
         send: Callable[[str, RemoteMessage], None],
-        relieved: Callable[[Stream], None],
         ended: Callable[[Stream], None],
     ) -> None:
         self._life = life
         self._send = send
-        self._relieved = relieved
         self._ended = ended
         self._by_life: dict[tuple[str, int], Stream] = {}
         self._lost: dict[str, int] = {}
@@ -32,7 +30,7 @@ class Streams:
         """The stream with a node's life, whether or not there is a link."""
         stream = self._by_life.get((peer, life))
         if stream is None:
-            stream = Stream(peer, life, lambda parcel: self._send(peer, parcel), self._relieved)
+            stream = Stream(peer, life, lambda parcel: self._send(peer, parcel))
             if life <= self._lost.get(peer, 0):
                 stream.end()
             else:

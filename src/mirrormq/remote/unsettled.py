@@ -93,6 +93,8 @@ class Batch:
 class Unsettled:
     """The batches of one queue, oldest first."""
 
+    __slots__ = ("_batches", "count", "size_bytes")
+
     def __init__(self) -> None:
         self._batches: deque[Batch] = deque()
         self.count = 0

@@ -1,0 +1,68 @@
+"""Direct replies from one node to a channel of another."""
+
+from __future__ import annotations
+
+from mirrormq.broker import reply_to
+from mirrormq.remote import limits
+from mirrormq.wire import methods
+from tests.remote.cluster import Cluster, RemoteTestClient
+
+
+def asked() -> tuple[Cluster, RemoteTestClient, RemoteTestClient, str]:
+    """A client of a has asked one of b by way of a queue of c."""
+    cluster = Cluster("a", "b", "c")
+    cluster.declare("work", "c")
+    client, server = cluster.connect("a"), cluster.connect("b")
+    client.send(methods.encode_basic_consume(reply_to.QUEUE_NAME, "replies", no_ack=True))
+    client.read()
+    client.publish("work", b"question", reply_to=reply_to.QUEUE_NAME, correlation_id="1")
+    client.read()
+    request = server.get("work", no_ack=True)
+    assert request is not None and request.properties is not None and request.properties.reply_to
+    return cluster, client, server, request.properties.reply_to
+
+
+def test_a_reply_reaches_the_channel_on_its_own_node() -> None:
+    _, client, server, name = asked()
+    server.publish(name, b"answer", b"more", correlation_id="1")
+    answers = client.read()
+    assert [(one.body, one.properties.correlation_id) for one in answers if one.properties] == [
+        (b"answer", "1"), (b"more", "1"),
+    ]  # fmt: skip
+    assert {one.method.consumer_tag for one in answers} == {"replies"}
+
+
+def test_the_name_says_which_node_it_belongs_to() -> None:
+    _, _, _, name = asked()
+    assert reply_to.node_of(name) == "a"
+    assert reply_to.node_of("amq.rabbitmq.reply-to.x") is None
+    assert reply_to.node_of("queue.with.dots") is None
+
+
+def test_a_reply_to_a_channel_that_is_gone_does_no_harm() -> None:
+    cluster, client, server, name = asked()
+    client.lose()
+    server.publish(name, b"answer", mandatory=True)
+    returned = server.read()
+    assert isinstance(returned[0].method, methods.BasicReturn)
+    cluster.settle()
+
+
+def test_a_reply_without_a_link_is_dropped() -> None:
+    cluster, client, server, name = asked()
+    cluster.cut("a", "b")
+    server.publish(name, b"answer")
+    server.publish(f"{reply_to.PREFIX}x.nobody", b"answer")
+    server.publish(f"{reply_to.PREFIX}x.b", b"answer")
+    cluster.join("a", "b")
+    assert client.read() == []
+
+
+def test_replies_that_a_link_cannot_carry_are_dropped() -> None:
+    cluster, client, server, name = asked()
+    count = 2 * limits.STREAM_BYTES_MAX // 1_000_000
+    for _ in range(count):
+        server.publish(name, b"x" * 1_000_000)
+        cluster["b"].node.turn()
+    got = len([one for one in client.read() if one.body])
+    assert 0 < got < count

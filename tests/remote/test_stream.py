@@ -1,0 +1,199 @@
+"""Streams: every item once and in order, over any number of links, and nothing after the end."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from mirrormq.remote import limits
+from mirrormq.remote.messages import Hello, Item, Parcel, RemoteMessage, Touch
+from mirrormq.remote.streams import Streams
+
+
+class End:
+    """One node's streams and what it has heard."""
+
+    def __init__(self, name: str, life: int = 1) -> None:
+        self.name = name
+        self.out: list[RemoteMessage] = []
+        self.heard: list[int] = []
+        self.ended: list[tuple[str, int]] = []
+        self.streams = Streams(
+            life,
+            lambda peer, message: self.out.append(message),
+            lambda s: self.ended.append((s.peer, s.life)),
+        )
+
+    def receive(self, peer: str, message: RemoteMessage) -> None:
+        if isinstance(message, Hello):
+            self.streams.hello(peer, message)
+        elif (stream := self.streams.linked.get(peer)) is not None:
+            self.heard += [_number(item) for item in stream.receive(message)]
+
+
+def _number(item: Item) -> int:
+    assert isinstance(item, Touch)
+    return item.queue_id
+
+
+def item(number: int) -> Touch:
+    return Touch(number, 1)
+
+
+def carry(one: End, other: End) -> None:
+    """Everything that is on the way arrives."""
+    while one.out or other.out:
+        for source, target in ((one, other), (other, one)):
+            sent, source.out[:] = list(source.out), []
+            for message in sent:
+                target.receive(source.name, message)
+
+
+def linked(a: End, b: End) -> None:
+    a.streams.up("b")
+    b.streams.up("a")
+    carry(a, b)
+
+
+def test_items_travel_in_one_parcel_and_late_ones_with_the_last() -> None:
+    a, b = End("a"), End("b")
+    linked(a, b)
+    stream = a.streams.to("b", 1)
+    stream.put(item(1))
+    stream.put_late(item(3))
+    stream.put(item(2))
+    stream.flush()
+    assert [len(parcel.items) for parcel in a.out if isinstance(parcel, Parcel)] == [2]
+    stream.flush(late=True)
+    carry(a, b)
+    assert b.heard == [1, 2, 3]
+
+
+def test_nothing_is_sent_before_the_other_side_has_said_who_it_is() -> None:
+    a, b = End("a"), End("b")
+    stream = a.streams.to("b", 1)
+    stream.put(item(1))
+    stream.flush()
+    a.streams.up("b")
+    stream.flush()
+    assert a.out == [Hello(1, 0, 0)] or a.out == [Hello(1, 1, 0)]
+    b.streams.up("a")
+    carry(a, b)
+    stream.flush()
+    carry(a, b)
+    assert b.heard == [1]
+
+
+def test_a_life_that_is_not_the_one_meant_hears_nothing() -> None:
+    a, b = End("a"), End("b", life=2)
+    meant = a.streams.to("b", 1)
+    meant.put(item(1))
+    linked(a, b)
+    meant.flush()
+    carry(a, b)
+    assert b.heard == [] and meant.over and a.ended == [("b", 1)]
+    a.streams.to("b", 2).put(item(2))
+    a.streams.to("b", 2).flush()
+    carry(a, b)
+    assert b.heard == [2]
+
+
+def test_a_life_that_was_declared_over_is_not_listened_to_any_more() -> None:
+    a, b = End("a"), End("b")
+    linked(a, b)
+    a.streams.lost("b", 1)
+    b.streams.to("a", 1).put(item(1))
+    b.streams.to("a", 1).flush()
+    linked(a, b)
+    assert a.heard == [] and a.ended == [("b", 1)]
+    assert a.streams.to("b", 1).over
+
+
+def test_a_life_that_begins_anew_begins_at_one() -> None:
+    a, b = End("a"), End("b")
+    linked(a, b)
+    for number in range(5):
+        b.streams.to("a", 1).put(item(number))
+        b.streams.to("a", 1).flush()
+    carry(a, b)
+    again = End("a", life=2)
+    b.streams.down("a")
+    linked(again, b)
+    b.streams.to("a", 2).put(item(9))
+    b.streams.to("a", 2).flush()
+    carry(again, b)
+    assert again.heard == [9]
+
+
+def test_who_waits_for_room_is_told_once_there_is_some() -> None:
+    a, b = End("a"), End("b")
+    linked(a, b)
+    stream = a.streams.to("b", 1)
+    told: list[int] = []
+    go_on = lambda: told.append(1)  # noqa: E731
+    while stream.writable:
+        stream.put(item(1), 1024 * 1024)
+        stream.flush()
+    stream.when_writable(go_on)
+    stream.when_writable(go_on)
+    for message in a.out:
+        b.receive("a", message)
+    a.out.clear()
+    assert told == [] and not stream.writable
+    b.streams.to("a", 1).flush(late=True)
+    carry(a, b)
+    assert told == [1] and stream.writable
+
+
+def test_many_parcels_in_a_row_are_told_of() -> None:
+    a, b = End("a"), End("b")
+    linked(a, b)
+    stream = a.streams.to("b", 1)
+    for number in range(limits.PARCELS_UNTOLD_MAX + 1):
+        stream.put(item(number))
+        stream.flush()
+    for message in a.out:
+        b.receive("a", message)
+    assert b.out == [Parcel(0, limits.PARCELS_UNTOLD_MAX + 1, [])]
+
+
+def test_a_large_parcel_leaves_at_once() -> None:
+    a, b = End("a"), End("b")
+    linked(a, b)
+    a.streams.to("b", 1).put(item(1), limits.PARCEL_BYTES + 1)
+    assert len(a.out) == 1
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_everything_arrives_once_and_in_order_over_links_that_are_cut(seed: int) -> None:
+    chance = random.Random(seed)
+    a, b = End("a"), End("b")
+    linked(a, b)
+    sent = {"a": 0, "b": 0}
+    for _ in range(400):
+        source, target = (a, b) if chance.random() < 0.5 else (b, a)
+        stream = source.streams.to(target.name, 1)
+        what = chance.random()
+        if what < 0.4:
+            sent[source.name] += 1
+            (stream.put if chance.random() < 0.7 else stream.put_late)(item(sent[source.name]))
+            stream.flush(late=True)
+        elif what < 0.6:
+            stream.flush(late=chance.random() < 0.5)
+        elif what < 0.95:
+            for _ in range(min(len(source.out), chance.randint(1, 4))):
+                target.receive(source.name, source.out.pop(0))
+        else:
+            a.streams.down("b")
+            b.streams.down("a")
+            a.out.clear()
+            b.out.clear()
+            a.streams.up("b")
+            b.streams.up("a")
+    carry(a, b)
+    for end, other in ((a, b), (b, a)):
+        end.streams.to(other.name, 1).flush(late=True)
+    carry(a, b)
+    assert b.heard == list(range(1, sent["a"] + 1))
+    assert a.heard == list(range(1, sent["b"] + 1))
