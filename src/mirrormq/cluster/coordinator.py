@@ -42,6 +42,9 @@ CHANGES_PER_COMMAND = 500
 in one message, so heartbeats are not held up behind it."""
 
 
+WHOLE = Rules(on_failure_always=False)
+"""For queues that no policy mirrors, any more: a mirror that is still there with holes is no use."""
+
 T = TypeVar("T")
 
 
@@ -203,7 +206,8 @@ class Coordinator:
         if is_well(view, now):
             after: View | Down | Lost = self._placed(queue, view, definition, now)
         else:
-            after = self._settle(view, rules(definition), queue.survives_restart, now)
+            policy = rules(definition) if mirroring(definition) else WHOLE
+            after = self._settle(view, policy, queue.survives_restart, now)
         if isinstance(after, Lost):
             return after
         if isinstance(after, Down):

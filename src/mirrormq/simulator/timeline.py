@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 
+from mirrormq.storage.simulated_disk import SimulatedCrash
+
 
 class Timeline:
     """What happens, in order. Things due at the same moment happen in the order they were planned."""
@@ -13,6 +15,8 @@ class Timeline:
         self.now_ms = now_ms
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
+        self.on_crash: Callable[[], None] = lambda: None
+        """A machine stopped in the middle of what was done."""
 
     def at(self, when_ms: int, action: Callable[[], None]) -> None:
         """Do this then, or now if that is over."""
@@ -36,5 +40,8 @@ class Timeline:
         """Let time pass."""
         while self._due and self._due[0][0] <= end_ms:
             self.now_ms, _, action = heappop(self._due)
-            action()
+            try:
+                action()
+            except SimulatedCrash:
+                self.on_crash()
         self.now_ms = max(self.now_ms, end_ms)

@@ -1,0 +1,209 @@
+"""What must hold, each checker by itself. None of them looks at how the broker works.
+
+Some judge each thing as it happens, some the end: everything is healed, publishers rest, and consumers have
+drained the queues. A checker says what is wrong in a sentence; no sentence, all is well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from mirrormq.simulator.history import History
+
+SHOWN = 3
+"""Examples in a sentence."""
+
+
+class Copy(NamedTuple):
+    """What a node holds of a queue when all is quiet."""
+
+    node: str
+    queue: str
+    master: bool
+    bodies: tuple[str, ...]
+
+
+class End(Protocol):
+    """The world when all is quiet."""
+
+    history: History
+
+    def copies(self) -> list[Copy]:
+        """What every node holds of every queue."""
+
+    def metadata(self) -> dict[str, bytes]:
+        """Every node's metadata, as bytes that are equal if it is."""
+
+    def unsettled(self) -> list[str]:
+        """What is not as it should be: nodes that do not serve, rings that lack somebody."""
+
+
+class Checker(Protocol):
+    """Finds what is wrong at the end."""
+
+    def finish(self, end: End) -> Iterator[str]: ...
+
+
+def some(found: Iterable[str]) -> str:
+    """How many, and a few of them."""
+    listed = sorted(found)
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return f"{len(listed)} ({'; '.join(listed[:SHOWN])}{more})"
+
+
+class ConfirmedIsKept:
+    """G1: what was confirmed was delivered and acknowledged in the end. Transient messages may go when all
+    who have them die, so only persistent ones are looked at."""
+
+    def finish(self, end: End) -> Iterator[str]:
+        history = end.history
+        held = {body for copy in end.copies() if copy.master for body in copy.bodies}
+        lost = {
+            body
+            for body in history.confirmed.keys() - history.acknowledged.keys() - held
+            if history.sent[body].persistent
+        }
+        if lost:
+            yield f"confirmed and lost: {some(lost)}"
+
+
+class NothingIsInvented:
+    """What comes out was put in, and where it belongs."""
+
+    def finish(self, end: End) -> Iterator[str]:
+        strange = {seen.body for seen in end.history.delivered} - end.history.sent.keys()
+        if strange:
+            yield f"delivered and never sent: {some(strange)}"
+
+
+class RedeliveryIsMarked:
+    """G5: what a consumer may have seen before says so. Only what was delivered right before the one node
+    that knows of it lost its power is excused: the disk need not have that yet."""
+
+    def __init__(self) -> None:
+        self._excuses: list[int] = []
+
+    def excuse(self, at_ms: int) -> None:
+        """Nobody is left who could know what was delivered before."""
+        self._excuses.append(at_ms)
+
+    def finish(self, end: End) -> Iterator[str]:
+        seen: dict[str, int] = {}
+        unmarked: set[str] = set()
+        for delivery in end.history.delivered:
+            before = seen.get(delivery.body, delivery.at_ms + 1)
+            marked = delivery.redelivered or delivery.orphaned or delivery.body not in seen
+            if not marked and not any(before <= at <= delivery.at_ms for at in self._excuses):
+                unmarked.add(delivery.body)
+            seen[delivery.body] = delivery.at_ms
+        if unmarked:
+            yield f"delivered again without saying so: {some(unmarked)}"
+
+
+class OrderIsKept:
+    """Of what one channel published to one queue, each subscription sees in order what is not redelivered."""
+
+    def finish(self, end: End) -> Iterator[str]:
+        last: dict[tuple[str, int, str, str], int] = {}
+        wrong: set[str] = set()
+        for delivery in end.history.delivered:
+            sent = end.history.sent.get(delivery.body)
+            if sent is None or delivery.redelivered or delivery.orphaned:
+                continue
+            key = (delivery.consumer, delivery.subscription, sent.channel, sent.queue)
+            if sent.number < last.get(key, 0):
+                wrong.add(delivery.body)
+            last[key] = max(sent.number, last.get(key, 0))
+        if wrong:
+            yield f"delivered out of order: {some(wrong)}"
+
+
+class MirrorsAreEqual:
+    """G3: at rest, a queue's copies hold the same messages in the same order."""
+
+    def finish(self, end: End) -> Iterator[str]:
+        masters = {copy.queue: copy for copy in end.copies() if copy.master}
+        for copy in end.copies():
+            master = masters.get(copy.queue)
+            if master is not None and copy.bodies != master.bodies:
+                difference = set(copy.bodies) ^ set(master.bodies)
+                what = some(difference) if difference else "the order"
+                yield f"{copy.node} and {master.node} differ in queue {copy.queue}: {what}"
+
+
+class OneMaster:
+    """G2: an epoch of a queue has one master. In modes where sides part, each side has its own story."""
+
+    def __init__(self) -> None:
+        self._masters: dict[tuple[object, ...], str] = {}
+        self._wrong: list[str] = []
+
+    def acts(self, queue: str, epoch: int, story: object, node: str) -> None:
+        """A node acts as master."""
+        known = self._masters.setdefault((queue, epoch, story), node)
+        if known != node:
+            self._wrong.append(f"{known} and {node} are both master of {queue} in epoch {epoch}")
+
+    def finish(self, end: End) -> Iterator[str]:
+        yield from dict.fromkeys(self._wrong)
+
+
+class MinorityIsSilent:
+    """In a majority mode nothing is confirmed on the smaller side, once it has had time to notice."""
+
+    NOTICE_MS = 6000
+    """The failure detector's patience, its looks, and some turns."""
+
+    def __init__(self) -> None:
+        self._outnumbered: dict[str, int] = {}
+        self._wrong: set[str] = set()
+        self._seen = 0
+
+    def look(self, now_ms: int, outnumbered: Iterable[str], history: History) -> None:
+        """Who cannot reach a majority now; and has any of them confirmed something?"""
+        names = set(outnumbered)
+        self._outnumbered = {name: self._outnumbered.get(name, now_ms) for name in names}
+        confirmed = list(history.confirmed.values())
+        for each in confirmed[self._seen :]:
+            since = self._outnumbered.get(each.node)
+            if since is not None and each.at_ms - since > self.NOTICE_MS:
+                self._wrong.add(f"{each.body} by {each.node}, cut off for {each.at_ms - since} ms")
+        self._seen = len(confirmed)
+
+    def finish(self, end: End) -> Iterator[str]:
+        if self._wrong:
+            yield f"confirmed by a minority: {some(self._wrong)}"
+
+
+class MetadataIsEqual:
+    """Every node has the same metadata in the end."""
+
+    def finish(self, end: End) -> Iterator[str]:
+        found = end.metadata()
+        if len(set(found.values())) > 1:
+            yield f"nodes differ in their metadata: {', '.join(sorted(found))}"
+
+
+class LogsAgree:
+    """What one node applied at a place in the log, every other one of the same story applies there."""
+
+    def __init__(self) -> None:
+        self._applied: dict[tuple[object, int], tuple[str, bytes]] = {}
+        self._wrong: list[str] = []
+
+    def applied(self, node: str, story: object, index: int, entry: bytes) -> None:
+        """A node has applied an entry."""
+        other, known = self._applied.setdefault((story, index), (node, entry))
+        if known != entry:
+            self._wrong.append(f"{other} and {node} applied different entries at {index}")
+
+    def finish(self, end: End) -> Iterator[str]:
+        yield from dict.fromkeys(self._wrong)
+
+
+class EverythingSettles:
+    """Liveness: when the faults are over, all nodes serve, all rings are whole, all queues are drained."""
+
+    def finish(self, end: End) -> Iterator[str]:
+        yield from end.unsettled()

@@ -1,0 +1,80 @@
+"""What goes wrong, and when: a schedule drawn from the seed before anything happens.
+
+Each fault begins, lasts and ends. Drawing them in advance keeps them apart from everything else that is left
+to chance, so a schedule can be cut down to the faults that matter and played again (`without`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+KINDS = {
+    "kill": 6,
+    "power": 4,
+    "torn": 4,
+    "freeze": 4,
+    "partition": 6,
+    "one-way": 3,
+    "clog": 3,
+    "reset": 4,
+    "slow-disk": 2,
+    "stop": 2,
+    "policy": 3,
+    "move": 2,
+}
+"""Each kind and how often it is drawn.
+
+kill, power    a process dies, or its machine; started again when the fault ends
+torn           a machine dies in the middle of one of its next writes
+freeze         a node does nothing for a while
+partition      two groups of nodes do not hear each other
+one-way        one direction between two nodes carries nothing
+clog           one direction is late by seconds
+reset          a connection breaks
+slow-disk      each turn of a node takes its time
+stop           a node is stopped in good order, and started again
+policy         the policy of the queues changes
+move           a queue's master is moved
+"""
+
+LASTS_MS = (300, 3000, 9000, 20_000)
+"""A fault lasts up to one of these: shorter than the failure detector's patience, about it, well beyond."""
+
+
+class Fault(NamedTuple):
+    """Something that goes wrong."""
+
+    number: int
+    kind: str
+    begins_ms: int
+    ends_ms: int
+    nodes: tuple[str, ...]
+    """Whom it concerns; for a partition, one side."""
+    dice: int
+    """For whatever else is to be chosen."""
+
+    def __str__(self) -> str:
+        return f"#{self.number} {self.begins_ms}–{self.ends_ms} ms: {self.kind} {' '.join(self.nodes)}"
+
+
+def draw(choice: random.Random, names: Sequence[str], until_ms: int, count: int) -> list[Fault]:
+    """A schedule."""
+    faults = []
+    for number in range(count):
+        kind = choice.choices(list(KINDS), list(KINDS.values()))[0]
+        begins = choice.randrange(until_ms)
+        ends = begins + 1 + choice.randrange(choice.choice(LASTS_MS))
+        several = kind == "partition"
+        most = max(1, len(names) - 1) if several else min(2, len(names))
+        nodes = choice.sample(list(names), choice.randint(1, most) if several else most)
+        faults.append(
+            Fault(number, kind, begins, min(ends, until_ms), tuple(nodes), choice.randrange(1 << 30))
+        )
+    return sorted(faults, key=lambda fault: (fault.begins_ms, fault.number))
+
+
+def without(faults: Sequence[Fault], numbers: set[int]) -> list[Fault]:
+    """The same schedule with some faults left out."""
+    return [fault for fault in faults if fault.number not in numbers]

@@ -1,0 +1,59 @@
+"""What clients saw, in the order in which they saw it: all that checkers may go by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Sent(NamedTuple):
+    """A publisher tried."""
+
+    channel: str
+    """Through which of whose channels."""
+    number: int
+    """Grows with everything that is sent."""
+    queue: str
+    persistent: bool
+    at_ms: int
+
+
+class Confirmed(NamedTuple):
+    """The broker says that a message is safe."""
+
+    body: str
+    node: str
+    at_ms: int
+
+
+class Delivered(NamedTuple):
+    """A consumer got a message."""
+
+    body: str
+    consumer: str
+    subscription: int
+    """Which of the consumer's subscriptions: it begins anew when it is connected anew."""
+    redelivered: bool
+    orphaned: bool
+    node: str
+    at_ms: int
+
+
+class Acknowledged(NamedTuple):
+    """A consumer is done with a message. Whether that arrived nobody knows."""
+
+    body: str
+    node: str
+    at_ms: int
+
+
+class History:
+    """Everything that was seen from outside."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, Sent] = {}
+        self.confirmed: dict[str, Confirmed] = {}
+        self.refused: set[str] = set()
+        self.delivered: list[Delivered] = []
+        self.acknowledged: dict[str, Acknowledged] = {}
+        self.troubles: list[str] = []
+        """What clients could not understand."""

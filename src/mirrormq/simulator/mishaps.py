@@ -1,0 +1,204 @@
+"""Faults, carried out: each begins and ends, and several may lie over each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from mirrormq.metadata import commands as c
+from mirrormq.metadata.records import Policy, Queue
+from mirrormq.simulator.faults import Fault
+from mirrormq.simulator.network import Network
+from mirrormq.simulator.node import Node
+from mirrormq.simulator.timeline import Timeline
+
+CLOG_MS = 5000
+FLUSH_MS = 80
+"""What a turn takes, at most, on a slow disk."""
+
+WRITES = 8
+"""One of so many next writes and syncs is the last."""
+
+STRICT = {"ha-sync-mode": "automatic", "ha-promote-on-failure": "when-synced"}
+POLICIES: list[dict[str, Any]] = [
+    {"ha-mode": "all", "ha-sync-mode": "automatic", "ha-promote-on-failure": "when-synced"},
+    {
+        "ha-mode": "exactly",
+        "ha-params": 2,
+        "ha-sync-mode": "automatic",
+        "ha-promote-on-failure": "when-synced",
+    },
+    {"ha-mode": "all", "ha-promote-on-failure": "when-synced"},
+    {"max-length": 1_000_000},
+]
+"""The first is in force at the beginning and at the end. None of them accepts that a mirror with holes
+becomes master: what was confirmed is never lost, then."""
+
+
+class Scene(Protocol):
+    """What faults happen to."""
+
+    timeline: Timeline
+    network: Network
+    nodes: dict[str, Node]
+
+    def note(self, text: str) -> None:
+        """Remember what happened."""
+
+    def lost_power(self, node: Node) -> None:
+        """A node has lost its power."""
+
+
+class Mishaps:
+    """All that is wrong now."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._held_down: Counter[str] = Counter()
+        """Nodes that must not run, and for how many reasons."""
+        self._cuts: Counter[tuple[str, str]] = Counter()
+        self._frozen: Counter[str] = Counter()
+        self._begin: dict[str, Callable[[Fault], None]] = {
+            "kill": lambda fault: self._die(fault, power=False),
+            "power": lambda fault: self._die(fault, power=True),
+            "torn": self._die_writing,
+            "freeze": self._freeze,
+            "partition": lambda fault: self._cut(self._between(fault), 1),
+            "one-way": lambda fault: self._cut([(fault.nodes[0], fault.nodes[-1])], 1),
+            "clog": self._clog,
+            "reset": self._reset,
+            "slow-disk": lambda fault: self._slow(fault, FLUSH_MS),
+            "stop": lambda fault: self._want(fault, False),
+            "policy": lambda fault: self.set_policy(POLICIES[fault.dice % len(POLICIES)]),
+            "move": self._move,
+        }
+        self._end: dict[str, Callable[[Fault], None]] = {
+            "kill": self._start,
+            "power": self._start,
+            "torn": self._start_torn,
+            "freeze": self._thaw,
+            "partition": lambda fault: self._cut(self._between(fault), -1),
+            "one-way": lambda fault: self._cut([(fault.nodes[0], fault.nodes[-1])], -1),
+            "clog": self._unclog,
+            "slow-disk": lambda fault: self._slow(fault, 0),
+            "stop": lambda fault: self._want(fault, True),
+        }
+
+    def plan(self, faults: list[Fault], start_ms: int) -> None:
+        """Let them happen."""
+        for fault in faults:
+            self._scene.timeline.at(start_ms + fault.begins_ms, partial(self._do, fault))
+
+    def _do(self, fault: Fault) -> None:
+        self._scene.note(f"fault {fault} begins")
+        self._begin[fault.kind](fault)
+        if fault.kind in self._end:
+            self._scene.timeline.after(fault.ends_ms - fault.begins_ms, lambda: self._undo(fault))
+
+    def _undo(self, fault: Fault) -> None:
+        self._scene.note(f"fault #{fault.number} {fault.kind} ends")
+        self._end[fault.kind](fault)
+
+    # -- one by one -----------------------------------------------------------------------------
+
+    def _die(self, fault: Fault, *, power: bool) -> None:
+        name = fault.nodes[0]
+        self._held_down[name] += 1
+        self._scene.nodes[name].die(power=power)
+        if power:
+            self._scene.lost_power(self._scene.nodes[name])
+
+    def _die_writing(self, fault: Fault) -> None:
+        name = fault.nodes[0]
+        self._held_down[name] += 1
+        disk = self._scene.nodes[name].disk
+        disk.crash_at_step = disk.steps + 1 + fault.dice % WRITES
+
+    def crashed(self) -> None:
+        """A disk has stopped its machine."""
+        for node in self._scene.nodes.values():
+            if node.running and node.disk.steps == node.disk.crash_at_step:
+                self._scene.note(f"{node.name} dies while it writes")
+                node.die(power=True)
+                self._scene.lost_power(node)
+
+    def _start_torn(self, fault: Fault) -> None:
+        self._scene.nodes[fault.nodes[0]].disk.crash_at_step = None
+        self._start(fault)
+
+    def _start(self, fault: Fault) -> None:
+        name = fault.nodes[0]
+        self._held_down[name] -= 1
+        if not self._held_down[name] and not self._scene.nodes[name].running:
+            self._scene.nodes[name].start()
+
+    def _freeze(self, fault: Fault) -> None:
+        self._frozen[fault.nodes[0]] += 1
+        self._scene.network.freeze(fault.nodes[0])
+
+    def _thaw(self, fault: Fault) -> None:
+        self._frozen[fault.nodes[0]] -= 1
+        if not self._frozen[fault.nodes[0]]:
+            self._scene.network.thaw(fault.nodes[0])
+
+    def _between(self, fault: Fault) -> list[tuple[str, str]]:
+        others = [name for name in self._scene.nodes if name not in fault.nodes]
+        ways = [(one, other) for one in fault.nodes for other in others]
+        return ways + [(other, one) for one, other in ways]
+
+    def _cut(self, ways: list[tuple[str, str]], change: int) -> None:
+        for way in ways:
+            self._cuts[way] += change
+            if self._cuts[way] == 0:
+                self._scene.network.mend(*way)
+            else:
+                self._scene.network.cut(*way)
+
+    def _clog(self, fault: Fault) -> None:
+        way = (fault.nodes[0], fault.nodes[-1])
+        self._scene.network.clogs[way] = fault.dice % CLOG_MS
+
+    def _unclog(self, fault: Fault) -> None:
+        self._scene.network.clogs.pop((fault.nodes[0], fault.nodes[-1]), None)
+
+    def _reset(self, fault: Fault) -> None:
+        if fault.nodes[0] != fault.nodes[-1]:
+            self._scene.network.reset(fault.nodes[0], fault.nodes[-1])
+
+    def _slow(self, fault: Fault, flush_ms: int) -> None:
+        self._scene.nodes[fault.nodes[0]].flush_ms = flush_ms
+
+    def _want(self, fault: Fault, wanted: bool) -> None:
+        node = self._scene.nodes[fault.nodes[0]]
+        if node.running:
+            node.steward.want(wanted)
+            node.wake()
+
+    # -- the operator ---------------------------------------------------------------------------
+
+    def set_policy(self, definition: dict[str, Any]) -> None:
+        """Through whichever node runs."""
+        self._write(c.PutPolicy(Policy("/", "ha", ".*", definition=definition)))
+
+    def _move(self, fault: Fault) -> None:
+        from mirrormq.cluster.moves import CannotMove, move
+
+        for node in self._scene.nodes.values():
+            if node.running:
+                state = node.member.metadata.state
+                queues: list[Queue] = list(state.queues.values())
+                if queues:
+                    try:
+                        self._write(move(state, queues[fault.dice % len(queues)], fault.nodes[0]))
+                    except CannotMove:
+                        self._scene.note("it could not be moved")
+                return
+
+    def _write(self, command: c.Command) -> None:
+        for node in self._scene.nodes.values():
+            if node.running and node.member.leader is not None:
+                node.member.metadata.write(command)
+                node.wake()
+                return

@@ -1,0 +1,243 @@
+"""Clients: publishers that wait for confirms, consumers that acknowledge, on whatever node will have them.
+
+They behave like clients that people write. A connection that breaks is made again, somewhere; what a
+publisher does not know the outcome of it leaves at that, and goes on with new messages. Each body says who
+sent it and which of its messages it is, so that everybody can be called to account.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from typing import Protocol
+
+from mirrormq.broker.broker import Broker
+from mirrormq.simulator.client import PERSISTENT, TRANSIENT, Heard, Session
+from mirrormq.simulator.history import Acknowledged, Confirmed, Delivered, History, Sent
+from mirrormq.simulator.timeline import Timeline
+from mirrormq.wire import methods
+
+WINDOW = 8
+"""Messages that a publisher has under way."""
+
+BURST = 3
+"""Messages that it sends at a time, at most: slower than consumers, so that queues drain now and then."""
+
+PREFETCH = 5
+PATIENCE_MS = 15_000
+"""A client that waits so long for an answer hangs up and tries elsewhere."""
+
+RETRY_MS = 200
+
+
+class Hosts(Protocol):
+    """The nodes, as clients see them."""
+
+    timeline: Timeline
+    history: History
+
+    def serving(self) -> list[str]:
+        """The nodes that take clients now."""
+
+    def broker(self, node: str) -> Broker | None:
+        """What a client of a node talks to; None if there is nobody."""
+
+    def nudge(self, node: str) -> None:
+        """A client has said something: the node takes its turn."""
+
+
+class Client:
+    """One program with one connection at a time."""
+
+    def __init__(self, hosts: Hosts, name: str, queues: list[str], choice: random.Random) -> None:
+        self.hosts = hosts
+        self.name = name
+        self.queues = queues
+        self.choice = choice
+        self.node = ""
+        self.session: Session | None = None
+        self.resting = False
+        """It has nothing more to do."""
+        self.broker: Broker | None = None
+        self._heard_ms = 0
+        self._connections = 0
+        self._plan()
+
+    def _plan(self) -> None:
+        self.hosts.timeline.after(1 + self.choice.randrange(RETRY_MS), self._act)
+
+    def _act(self) -> None:
+        """Once in a while: see to the connection, and do something with it."""
+        self._plan()
+        now = self.hosts.timeline.now_ms
+        if self.session is not None and (self.session.over or self._is_gone()):
+            self.drop()
+        if self.session is not None and self.waiting() and now - self._heard_ms > PATIENCE_MS:
+            self.session.hang_up()
+            self.drop()
+        if self.session is None:
+            serving = self.hosts.serving()
+            if serving and not self.resting:
+                self._connect(self.choice.choice(serving))
+        else:
+            self.act()
+            self.hosts.nudge(self.node)
+
+    def _is_gone(self) -> bool:
+        return self.hosts.broker(self.node) is not self.broker
+
+    def _connect(self, node: str) -> None:
+        broker = self.hosts.broker(node)
+        if broker is None:
+            return
+        self.node, self.broker = node, broker
+        self._heard_ms = self.hosts.timeline.now_ms
+        self._connections += 1
+        self.session = Session(broker, self._hear)
+        self.begin()
+        self.hosts.nudge(node)
+
+    def _hear(self, heard: Heard) -> None:
+        self._heard_ms = self.hosts.timeline.now_ms
+        if isinstance(heard.method, methods.ConnectionClose | methods.ChannelClose):
+            self.closed(heard.method.reply_code, heard.method.reply_text)
+            return
+        self.hear(heard)
+
+    def closed(self, code: int, text: str) -> None:
+        """The node has closed the connection or the channel: begin again."""
+        if self.session is not None:
+            self.session.hang_up()
+            self.drop()
+
+    def drop(self) -> None:
+        """The connection is gone."""
+        self.session = None
+        self.lost()
+
+    def poll(self) -> None:
+        """The node has ended a turn."""
+        if self.session is not None and not self._is_gone():
+            self.session.poll()
+
+    # For each kind of client.
+
+    def begin(self) -> None:
+        """A connection is there."""
+
+    def hear(self, heard: Heard) -> None:
+        """An answer or a delivery."""
+
+    def act(self) -> None:
+        """Do something."""
+
+    def waiting(self) -> bool:
+        """Is an answer overdue at some time?"""
+        return False
+
+    def lost(self) -> None:
+        """The connection is gone."""
+
+
+class Publisher(Client):
+    """Declares its queue, publishes, counts confirms."""
+
+    def begin(self) -> None:
+        self._ready = False
+        self._tag = 0
+        self._under_way: dict[int, str] = {}
+        self.queue = self.choice.choice(self.queues)
+        assert self.session is not None
+        self.session.send(methods.encode_queue_declare(self.queue, durable=True))
+
+    def hear(self, heard: Heard) -> None:
+        assert self.session is not None
+        history, method = self.hosts.history, heard.method
+        if isinstance(method, methods.QueueDeclareOk):
+            self.session.send(methods.encode_confirm_select())
+        elif isinstance(method, methods.ConfirmSelectOk):
+            self._ready = True
+        elif isinstance(method, methods.BasicAck | methods.BasicNack):
+            tags = [method.delivery_tag]
+            if method.multiple:
+                tags = [tag for tag in self._under_way if tag <= method.delivery_tag]
+            for tag in tags:
+                body = self._under_way.pop(tag)
+                if isinstance(method, methods.BasicAck):
+                    history.confirmed[body] = Confirmed(body, self.node, self.hosts.timeline.now_ms)
+                else:
+                    history.refused.add(body)
+
+    def act(self) -> None:
+        assert self.session is not None
+        if not self._ready or self.resting:
+            return
+        history = self.hosts.history
+        for _ in range(self.choice.randint(0, min(BURST, WINDOW - len(self._under_way)))):
+            number = len(history.sent) + 1
+            body = f"{self.queue} {self.name} {number}"
+            mode = PERSISTENT if self.choice.random() < 0.8 else TRANSIENT
+            now = self.hosts.timeline.now_ms
+            history.sent[body] = Sent(
+                f"{self.name}/{self._connections}", number, self.queue, mode == PERSISTENT, now
+            )
+            self._tag += 1
+            self._under_way[self._tag] = body
+            self.session.publish(self.queue, body.encode(), delivery_mode=mode)
+
+    def waiting(self) -> bool:
+        return not self._ready or bool(self._under_way)
+
+
+class Consumer(Client):
+    """Consumes a queue, acknowledges after a while, sometimes gives back, sometimes goes."""
+
+    def begin(self) -> None:
+        self._ready = False
+        self._held: deque[tuple[int, str]] = deque()
+        self.queue = self.choice.choice(self.queues)
+        assert self.session is not None
+        self.session.send(
+            methods.encode_queue_declare(self.queue, durable=True),
+            methods.encode_basic_qos(0, PREFETCH, False),
+            methods.encode_basic_consume(self.queue),
+        )
+
+    def hear(self, heard: Heard) -> None:
+        method = heard.method
+        if isinstance(method, methods.BasicConsumeOk):
+            self._ready = True
+        elif isinstance(method, methods.BasicCancel):
+            self.closed(0, "cancelled")
+        elif isinstance(method, methods.BasicDeliver):
+            body = heard.body.decode()
+            headers = heard.properties.headers if heard.properties is not None else None
+            self.hosts.history.delivered.append(
+                Delivered(
+                    body,
+                    self.name,
+                    self._connections,
+                    method.redelivered,
+                    bool(headers and "x-orphaned-from" in headers),
+                    self.node,
+                    self.hosts.timeline.now_ms,
+                )
+            )
+            self._held.append((method.delivery_tag, body))
+
+    def act(self) -> None:
+        assert self.session is not None
+        for _ in range(self.choice.randint(0, len(self._held))):
+            tag, body = self._held.popleft()
+            if self.choice.random() < 0.05 and not self.resting:
+                self.session.send(methods.encode_basic_nack(tag, False, True))
+            else:
+                now = self.hosts.timeline.now_ms
+                self.hosts.history.acknowledged[body] = Acknowledged(body, self.node, now)
+                self.session.send(methods.encode_basic_ack(tag, False))
+        if self.choice.random() < 0.01:
+            self.session.hang_up()
+            self.drop()
+
+    def waiting(self) -> bool:
+        return not self._ready

@@ -1,0 +1,164 @@
+"""Each checker finds what it is for, and nothing in a good history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mirrormq.simulator import checkers
+from mirrormq.simulator.checkers import Checker, Copy
+from mirrormq.simulator.history import Acknowledged, Confirmed, Delivered, History, Sent
+
+
+class Ended:
+    """A world at its end."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.held: list[Copy] = []
+        self.states = {"a": b"x", "b": b"x"}
+        self.open: list[str] = []
+
+    def copies(self) -> list[Copy]:
+        return self.held
+
+    def metadata(self) -> dict[str, bytes]:
+        return self.states
+
+    def unsettled(self) -> list[str]:
+        return self.open
+
+    def send(self, *numbers: int, persistent: bool = True) -> None:
+        for number in numbers:
+            self.history.sent[f"m{number}"] = Sent("p/1", number, "q", persistent, number)
+
+    def confirm(self, *numbers: int) -> None:
+        for number in numbers:
+            self.history.confirmed[f"m{number}"] = Confirmed(f"m{number}", "a", number)
+
+    def deliver(self, *numbers: int, redelivered: bool = False, subscription: int = 1) -> None:
+        for number in numbers:
+            at = len(self.history.delivered) * 10
+            seen = Delivered(f"m{number}", "c", subscription, redelivered, False, "a", at)
+            self.history.delivered.append(seen)
+
+    def acknowledge(self, *numbers: int) -> None:
+        for number in numbers:
+            self.history.acknowledged[f"m{number}"] = Acknowledged(f"m{number}", "a", number)
+
+
+def good() -> Ended:
+    end = Ended()
+    end.send(1, 2, 3)
+    end.confirm(1, 2)
+    end.deliver(1, 2)
+    end.deliver(2, redelivered=True)
+    end.acknowledge(1, 2)
+    end.held = [Copy("a", "q", True, ("m3",)), Copy("b", "q", False, ("m3",))]
+    return end
+
+
+def lose(end: Ended) -> None:
+    end.confirm(3)
+    end.held = []
+
+
+def invent(end: Ended) -> None:
+    end.deliver(9)
+
+
+def repeat(end: Ended) -> None:
+    end.deliver(1)
+
+
+def turn_round(end: Ended) -> None:
+    end.send(4, 5)
+    end.deliver(5, 4)
+
+
+def diverge(end: Ended) -> None:
+    end.held[1] = Copy("b", "q", False, ())
+
+
+def reorder(end: Ended) -> None:
+    end.held = [Copy("a", "q", True, ("m1", "m2")), Copy("b", "q", False, ("m2", "m1"))]
+
+
+def fork(end: Ended) -> None:
+    end.states["b"] = b"y"
+
+
+def hang(end: Ended) -> None:
+    end.open = ["b does not serve"]
+
+
+@pytest.mark.parametrize(
+    ("checker", "harm", "says"),
+    [
+        (checkers.ConfirmedIsKept, lose, "confirmed and lost: 1 (m3)"),
+        (checkers.NothingIsInvented, invent, "delivered and never sent: 1 (m9)"),
+        (checkers.RedeliveryIsMarked, repeat, "delivered again without saying so: 1 (m1)"),
+        (checkers.OrderIsKept, turn_round, "delivered out of order: 1 (m4)"),
+        (checkers.MirrorsAreEqual, diverge, "b and a differ in queue q: 1 (m3)"),
+        (checkers.MirrorsAreEqual, reorder, "b and a differ in queue q: the order"),
+        (checkers.MetadataIsEqual, fork, "nodes differ in their metadata: a, b"),
+        (checkers.EverythingSettles, hang, "b does not serve"),
+    ],
+)
+def test_a_checker_finds_what_it_is_for(
+    checker: Callable[[], Checker], harm: Callable[[Ended], None], says: str
+) -> None:
+    end = good()
+    assert list(checker().finish(end)) == []
+    harm(end)
+    assert list(checker().finish(end)) == [says]
+
+
+def test_a_transient_message_may_be_lost_with_everybody_who_had_it() -> None:
+    end = good()
+    end.send(8, persistent=False)
+    end.confirm(8)
+    assert list(checkers.ConfirmedIsKept().finish(end)) == []
+
+
+def test_redelivery_without_a_mark_is_excused_only_where_nobody_could_know() -> None:
+    end = good()
+    checker = checkers.RedeliveryIsMarked()
+    checker.excuse(15)
+    end.deliver(1)
+    assert list(checker.finish(end)) == []
+    end.deliver(1)
+    assert list(checker.finish(end)), "that was after the excuse"
+
+
+def test_two_masters_in_one_epoch_are_found() -> None:
+    checker = checkers.OneMaster()
+    checker.acts("q", 1, "story", "a")
+    checker.acts("q", 2, "story", "b")
+    checker.acts("q", 2, "another", "a")
+    assert list(checker.finish(good())) == []
+    checker.acts("q", 2, "story", "a")
+    assert list(checker.finish(good())) == ["b and a are both master of q in epoch 2"]
+
+
+def test_a_confirm_from_a_minority_is_found_once_it_had_time_to_notice() -> None:
+    end, checker = Ended(), checkers.MinorityIsSilent()
+    checker.look(1000, ["a"], end.history)
+    end.history.confirmed["early"] = Confirmed("early", "a", 2000)
+    end.history.confirmed["elsewhere"] = Confirmed("elsewhere", "b", 9000)
+    checker.look(9000, ["a"], end.history)
+    assert list(checker.finish(end)) == []
+    end.history.confirmed["late"] = Confirmed("late", "a", 9000)
+    checker.look(9100, ["a"], end.history)
+    assert list(checker.finish(end)) == ["confirmed by a minority: 1 (late by a, cut off for 8000 ms)"]
+
+
+def test_different_entries_in_one_place_are_found() -> None:
+    checker = checkers.LogsAgree()
+    checker.applied("a", 1, 7, b"x")
+    checker.applied("b", 1, 7, b"x")
+    checker.applied("c", 2, 7, b"y")
+    assert list(checker.finish(good())) == []
+    checker.applied("c", 1, 7, b"y")
+    assert list(checker.finish(good())) == ["a and c applied different entries at 7"]
