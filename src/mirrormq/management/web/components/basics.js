@@ -1,7 +1,7 @@
 // Small parts that every page is made of.
 import { bytes, percent } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { t } from "../lib/i18n.js";
+import { known, t } from "../lib/i18n.js";
 
 export function Panel({ title, actions, children, wide, id }) {
   return html`<section class=${`panel${wide ? " wide" : ""}`} aria-labelledby=${id}>
@@ -19,6 +19,15 @@ export function Stat({ label, value, unit, tone, href }) {
 export const Stats = ({ children }) => html`<dl class="stats">${children}</dl>`;
 
 export const Badge = ({ tone = "plain", title, children }) => html`<span class=${`badge ${tone}`} title=${title}>${children}</span>`;
+
+const STATE_TONES = { running: "good", idle: "good", flow: "warn", blocking: "warn", syncing: "warn", blocked: "bad" };
+
+// A state in the API's word, translated where it is a known one. What is neither well nor busy is bad.
+export function State({ value }) {
+  if (!value) return null;
+  const word = known(`state.${value}`) ? t(`state.${value}`) : value;
+  return html`<${Badge} tone=${STATE_TONES[value] || "bad"}>${word}<//>`;
+}
 
 export function Empty({ title, children, drawing }) {
   return html`<div class="empty">${drawing}<p class="empty-title">${title}</p>${children && html`<div class="empty-text">${children}</div>`}</div>`;

@@ -19,7 +19,10 @@ function RingActions({ queue, ring, user, onDone }) {
   };
   const lacking = ring.members.some((member) => member.state === "behind" || member.state === "joining");
   const others = ring.members.slice(1).filter((member) => member.state !== "down").map((member) => member.name);
-  if (ring.members.length < 2) return html`<p class="soft">${t("ring.aloneText")}</p>`;
+  if (ring.members.length < 2) {
+    const mirrored = queue.effective_policy_definition?.["ha-mode"];
+    return html`<p class="soft">${mirrored ? t("ring.aloneMirrored") : t("ring.aloneText")}</p>`;
+  }
   return html`<div class="ring-actions">
     <div class="buttons">
       <button type="button" class="button primary" disabled=${!lacking || !isAdministrator(user)} onClick=${() => order("sync", t("ring.syncAsked"))}>${t("ring.sync")}</button>

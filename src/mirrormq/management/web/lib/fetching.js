@@ -9,7 +9,7 @@ import { live } from "./live.js";
 import { useStore } from "./store.js";
 
 export function useFetch(where, query = {}, { every = 0, when = true, follow = true } = {}) {
-  const [state, setState] = useState({ data: null, error: null, of: null });
+  const [state, setState] = useState({ data: null, error: null, of: null, tick: 0 });
   const [asked, askAgain] = useState(0);
   const definitions = useStore(live, (value) => (follow ? value.definitions : 0));
   const missing = state.error?.status === 404; // what is not there does not come by asking every second
@@ -25,9 +25,10 @@ export function useFetch(where, query = {}, { every = 0, when = true, follow = t
     }
     running.current?.controller.abort();
     const mine = { wanted, controller: new AbortController(), stale: false };
+    const { tick } = live.value;
     running.current = mine;
     get(where, query, mine.controller.signal)
-      .then((data) => ({ data, error: null, of: wanted }), (error) => ({ data: null, error, of: wanted }))
+      .then((data) => ({ data, error: null, of: wanted, tick }), (error) => ({ data: null, error, of: wanted, tick }))
       .then((result) => {
         if (running.current !== mine) return;
         running.current = null;
@@ -42,5 +43,6 @@ export function useFetch(where, query = {}, { every = 0, when = true, follow = t
 
   const reload = useCallback(() => askAgain((count) => count + 1), []);
   const fits = state.of === wanted;
-  return { data: fits ? state.data : null, error: fits ? state.error : null, loading: wanted !== null && !fits, reload };
+  // `tick`: how far the stream was when this was asked; what it tells later is newer.
+  return { data: fits ? state.data : null, error: fits ? state.error : null, loading: wanted !== null && !fits, tick: state.tick, reload };
 }

@@ -3,7 +3,7 @@
 // A browser's EventSource cannot send a login header, so the stream is read with fetch.
 import { open } from "./api.js";
 import { session } from "./session.js";
-import { NAMES, numbersOf, Series } from "./series.js";
+import { isAtRest, NAMES, numbersOf, Series } from "./series.js";
 import { Store } from "./store.js";
 
 const SILENCE_MS_MAX = 6000; // the node speaks every second
@@ -33,13 +33,16 @@ function heardFrame(frame) {
     const key = keyOf(row);
     const series = queues.get(key)?.series || new Series();
     queues.delete(key);
-    queues.set(key, { row, series });
+    queues.set(key, { row, series, tick: tick + 1 });
   }
   for (const key of queues.keys()) {
     if (queues.size <= QUEUES_KEPT_MAX) break;
     queues.delete(key);
   }
-  for (const { row, series } of queues.values()) series.add(frame.at_ms / 1000, numbersOf(row));
+  for (const entry of queues.values()) { // of whom nothing was heard, nothing has changed, unless its master has moved away
+    const numbers = numbersOf(entry.row);
+    if (entry.tick === tick + 1 || isAtRest(numbers)) entry.series.add(frame.at_ms / 1000, numbers);
+  }
   live.set({
     status: "open", tick: tick + 1, atMs: frame.at_ms, definitions: frame.definitions,
     more: frame.more ? more + 1 : more, totals: frame.totals, nodes: frame.nodes,

@@ -12,6 +12,13 @@ export class Series {
     this.values = Object.fromEntries(NAMES.map((name) => [name, []]));
   }
 
+  copy() {
+    const copy = new Series();
+    copy.times = [...this.times];
+    NAMES.forEach((name) => { copy.values[name] = [...this.values[name]]; });
+    return copy;
+  }
+
   add(atS, numbers) {
     const last = this.times.at(-1);
     if (last !== undefined && atS <= last) return;
@@ -25,6 +32,8 @@ export class Series {
     }
   }
 }
+
+export const isAtRest = (numbers) => RATES.every((name) => numbers[name] === 0);
 
 // The numbers of an overview's totals or of a queue's row, under one set of names.
 export function numbersOf(row) {

@@ -1,5 +1,5 @@
 // Connections: a list, and one of them with its channels and the button that ends it.
-import { Arguments, Badge, Facts, Panel, Refusal } from "../components/basics.js";
+import { Arguments, Facts, Panel, Refusal, State } from "../components/basics.js";
 import { ChannelTable } from "../components/channels.js";
 import { confirmed } from "../components/dialog.js";
 import { Listing, useListing } from "../components/listing.js";
@@ -11,8 +11,6 @@ import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { go, to } from "../lib/router.js";
 
-export const stateTone = (state) => ({ running: "good", blocked: "bad", blocking: "warn", flow: "warn" }[state] || "plain");
-
 export function Connections() {
   const listing = useListing("connections", { every: 2 });
   return html`<h1>${t("place.connections")}</h1>
@@ -21,7 +19,7 @@ export function Connections() {
         row.user_provided_name && html`<br /><small class="soft">${row.user_provided_name}</small>`}` },
       { id: "user", label: t("common.user"), sort: "user", cell: (row) => row.user },
       { id: "vhost", label: t("common.vhost"), sort: "vhost", cell: (row) => row.vhost },
-      { id: "state", label: t("common.state"), sort: "state", cell: (row) => html`<${Badge} tone=${stateTone(row.state)}>${row.state}<//>` },
+      { id: "state", label: t("common.state"), sort: "state", cell: (row) => html`<${State} value=${row.state} />` },
       { id: "tls", minor: true, label: "TLS", sort: "ssl", cell: (row) => (row.ssl ? t("common.yes") : t("common.no")) },
       { id: "channels", label: t("place.channels"), sort: "channels", numeric: true, cell: (row) => count(row.channels) },
       { id: "since", label: t("connection.since"), sort: "connected_at", cell: (row) => dateTime(row.connected_at) },
@@ -41,7 +39,7 @@ export function Connection({ name }) {
     ${data && html`<div class="panels">
       <${Panel} id="facts" title=${t("common.details")} actions=${html`<button type="button" class="button danger" onClick=${close}>${t("connection.close")}</button>`}>
         <${Facts} rows=${[
-          [t("common.state"), html`<${Badge} tone=${stateTone(data.state)}>${data.state}<//>`],
+          [t("common.state"), html`<${State} value=${data.state} />`],
           [t("common.user"), data.user], [t("common.vhost"), data.vhost], [t("common.node"), data.node],
           [t("connection.since"), dateTime(data.connected_at)],
           [t("connection.mechanism"), data.auth_mechanism],

@@ -1,5 +1,5 @@
 // One queue: its numbers, its ring, who consumes, what is in it, and the buttons that change it.
-import { Arguments, Badge, Facts, Panel, Refusal, Stat, Stats } from "../components/basics.js";
+import { Arguments, Facts, Panel, Refusal, Stat, State, Stats } from "../components/basics.js";
 import { BindForm, BindingTable } from "../components/bindings.js";
 import { confirmed } from "../components/dialog.js";
 import { GetMessages } from "../components/messages.js";
@@ -17,20 +17,18 @@ import { keyOf, live } from "../lib/live.js";
 import { go, to } from "../lib/router.js";
 import { numbersOf, Series } from "../lib/series.js";
 import { useStore } from "../lib/store.js";
-import { stateTone } from "./connections.js";
 import { Features } from "./exchanges.js";
 
-// The lines of this queue's charts: those the stream has kept, or our own from what we asked each second.
-function useSeries(data, tick) {
-  const own = useRef(null);
-  if (own.current === null) own.current = new Series();
-  const kept = data && live.value.queues.get(keyOf(data))?.series;
+// The lines of this queue's charts: what the stream told before, then what we ask for each second.
+function useSeries(key, data, tick) {
+  const series = useRef(null);
   const last = useRef(0);
+  if (series.current === null) series.current = live.value.queues.get(key)?.series.copy() || new Series();
   if (data && last.current !== tick) {
     last.current = tick;
-    own.current.add(live.value.atMs / 1000, numbersOf(data));
+    series.current.add(live.value.atMs / 1000, numbersOf(data));
   }
-  return kept && kept.times.length >= own.current.times.length ? kept : own.current;
+  return series.current;
 }
 
 function Consumers({ rows }) {
@@ -58,7 +56,7 @@ function Buttons({ where, name }) {
 
 function Details({ data }) {
   return html`<${Facts} rows=${[
-    [t("common.state"), html`<${Badge} tone=${stateTone(data.state) === "plain" ? "bad" : stateTone(data.state)}>${data.state}<//>`],
+    [t("common.state"), html`<${State} value=${data.state} />`],
     [t("common.features"), html`<${Features} row=${data} />`],
     [t("queue.bytes"), bytes(data.message_bytes)],
     [t("common.policy"), data.policy || t("common.none")],
@@ -72,7 +70,7 @@ export function Queue({ vhost, name, user }) {
   const where = path("queues", vhost, name);
   const { data, error, reload } = useFetch(where, {}, { every: 1 });
   const { tick, nodes } = useStore(live);
-  const series = useSeries(data, tick);
+  const series = useSeries(keyOf({ vhost, name }), data, tick);
   const numbers = data ? numbersOf(data) : null;
   return html`<nav class="crumbs" aria-label=${t("frame.crumbs")}><a href=${to("queues")}>${t("place.queues")}</a></nav>
     <div class="page-head"><h1 class="name">${name} <small class="soft">${t("common.inVhost", { vhost })}</small></h1>

@@ -1,5 +1,5 @@
 // Queues: a list that lives, and a form for one more.
-import { Badge } from "../components/basics.js";
+import { Badge, State } from "../components/basics.js";
 import { ArgumentsField, argumentsOf, Check, Field, Folded, Form } from "../components/forms.js";
 import { Listing, useListing } from "../components/listing.js";
 import { act, say } from "../components/notices.js";
@@ -12,7 +12,6 @@ import { keyOf, live } from "../lib/live.js";
 import { isWhole, ringOf } from "../lib/ring.js";
 import { to } from "../lib/router.js";
 import { useStore } from "../lib/store.js";
-import { stateTone } from "./connections.js";
 import { Features } from "./exchanges.js";
 
 const ARGUMENTS = [
@@ -20,6 +19,7 @@ const ARGUMENTS = [
   "x-dead-letter-routing-key", "x-single-active-consumer", "x-max-priority", "x-queue-mode", "x-queue-master-locator",
 ];
 const SECONDS_WHEN_BUSY = 5; // more queues changed than one event tells: look again at the rows that are shown
+const SECONDS_IN_CLUSTER = 2; // the stream tells of queues whose master is on its node
 
 function Declare({ onDone }) {
   const declare = async (fields) => {
@@ -54,16 +54,19 @@ const stat = (row, name) => row.message_stats?.[`${name}_details`]?.rate ?? 0;
 
 export function Queues() {
   const more = useStore(live, (value) => Math.floor(value.more / SECONDS_WHEN_BUSY));
-  const listing = useListing("queues", { every: more ? SECONDS_WHEN_BUSY : 0 });
-  const { queues } = useStore(live);
-  const rows = (listing.data?.items || []).map((row) => ({ ...row, ...queues.get(keyOf(row))?.row }));
+  const { queues, nodes } = useStore(live);
+  const listing = useListing("queues", { every: nodes?.length > 1 ? SECONDS_IN_CLUSTER : more ? SECONDS_WHEN_BUSY : 0 });
+  const rows = (listing.data?.items || []).map((row) => {
+    const heard = queues.get(keyOf(row));
+    return heard && heard.tick > listing.tick ? { ...row, ...heard.row } : row;
+  });
   return html`<h1>${t("place.queues")}</h1>
     <${Listing} listing=${listing} rows=${rows} caption=${t("place.queues")} keyOf=${keyOf} empty=${t("queues.none")} columns=${[
       { id: "name", label: t("common.name"), sort: "name", head: true, cell: (row) => html`<a class="name" href=${to("queues", row.vhost, row.name)}>${row.name}</a>` },
       { id: "vhost", label: t("common.vhost"), sort: "vhost", cell: (row) => row.vhost },
       { id: "node", label: t("queue.holders"), sort: "node", cell: (row) => html`<${Holders} row=${row} />` },
       { id: "features", minor: true, label: t("common.features"), cell: (row) => html`<${Features} row=${row} />${row.policy && html` <${Badge} tone="accent" title=${t("common.policy")}>${row.policy}<//>`}` },
-      { id: "state", label: t("common.state"), sort: "state", cell: (row) => html`<${Badge} tone=${stateTone(row.state) === "plain" ? "bad" : stateTone(row.state)}>${row.state}<//>` },
+      { id: "state", label: t("common.state"), sort: "state", cell: (row) => html`<${State} value=${row.state} />` },
       { id: "ready", label: t("number.messages_ready"), sort: "messages_ready", numeric: true, cell: (row) => count(row.messages_ready) },
       { id: "unacked", label: t("number.messages_unacknowledged"), sort: "messages_unacknowledged", numeric: true, cell: (row) => count(row.messages_unacknowledged) },
       { id: "consumers", minor: true, label: t("overview.consumers"), sort: "consumers", numeric: true, cell: (row) => count(row.consumers) },
