@@ -58,6 +58,26 @@ def test_a_reply_without_a_link_is_dropped() -> None:
     assert client.read() == []
 
 
+def test_a_server_can_ask_whether_the_channel_is_still_there() -> None:
+    cluster, client, server, name = asked()
+    declared = methods.QueueDeclareOk(name, 0, 1)
+    assert server.call(methods.encode_queue_declare(name, passive=True)) == declared
+    assert cluster.connect("a").call(methods.encode_queue_declare(name)) == declared
+    client.lose()
+    server.send(methods.encode_queue_declare(name, passive=True))
+    (closed,) = server.methods()
+    assert (closed.reply_code, closed.reply_text) == (404, f"NOT_FOUND - no queue '{name}' in vhost '/'")
+
+
+def test_a_channel_whose_node_is_lost_is_not_there() -> None:
+    cluster, _, server, name = asked()
+    server.send(methods.encode_queue_declare(name, passive=True))
+    cluster["b"].node.turn()
+    cluster.die("a")
+    (closed,) = server.methods()
+    assert closed.reply_code == 404
+
+
 def test_replies_that_a_link_cannot_carry_are_dropped() -> None:
     cluster, client, server, name = asked()
     count = 2 * limits.STREAM_BYTES_MAX // 1_000_000

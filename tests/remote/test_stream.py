@@ -28,8 +28,8 @@ class End:
     def receive(self, peer: str, message: RemoteMessage) -> None:
         if isinstance(message, Hello):
             self.streams.hello(peer, message)
-        elif (stream := self.streams.linked.get(peer)) is not None:
-            self.heard += [_number(item) for item in stream.receive(message)]
+        elif (received := self.streams.receive(peer, message)) is not None:
+            self.heard += [_number(item) for item in received[1]]
 
 
 def _number(item: Item) -> int:
@@ -83,6 +83,32 @@ def test_nothing_is_sent_before_the_other_side_has_said_who_it_is() -> None:
     stream.flush()
     carry(a, b)
     assert b.heard == [1]
+
+
+def test_who_begins_to_listen_later_is_greeted_again() -> None:
+    a, b = End("a"), End("b")
+    a.streams.to("b", 1).put(item(1))
+    a.streams.up("b")
+    a.out.clear()
+    b.streams.up("a")
+    carry(a, b)
+    a.streams.to("b", 1).flush()
+    b.streams.to("a", 1).put(item(2))
+    b.streams.to("a", 1).flush()
+    carry(a, b)
+    assert (b.heard, a.heard) == ([1], [2])
+
+
+def test_what_is_missing_is_asked_for() -> None:
+    a, b = End("a"), End("b")
+    linked(a, b)
+    stream = a.streams.to("b", 1)
+    for number in range(1, 6):
+        stream.put(item(number))
+        stream.flush()
+    del a.out[1]
+    carry(a, b)
+    assert b.heard == [1, 2, 3, 4, 5]
 
 
 def test_a_life_that_is_not_the_one_meant_hears_nothing() -> None:

@@ -257,7 +257,19 @@ class Broker:
         elif self.remote is not None:
             node = node_of(name)
             if node is not None and node != self.settings.name:
-                self.remote.reply(node, name, envelope, contents)
+                self.remote.replies.send(node, name, envelope, contents)
+
+    def awaits_reply(self, name: str) -> bool:
+        """Is there a channel of this node that waits for direct replies under this name?"""
+        return name in self.reply_consumers
+
+    def find_reply_channel(self, name: str, answered: Callable[[bool], object]) -> None:
+        """The same, wherever the channel is."""
+        node = node_of(name)
+        if self.remote is None or node is None or node == self.settings.name:
+            answered(self.awaits_reply(name))
+        else:
+            self.remote.replies.ask(node, name, answered)
 
     # -- limits ---------------------------------------------------------------------------------
 
@@ -302,6 +314,11 @@ class Broker:
             vhost = self.vhosts.get(record.vhost)
             if vhost is not None:
                 vhost.follow(change)
+        elif (
+            isinstance(record, records.Node) and self.remote is not None and record.name != self.settings.name
+        ):
+            over = isinstance(change, Deleted) or not record.running
+            self.remote.lost(record.name, record.life if over else record.life - 1)
 
     def _follow_vhost(self, change: Change, record: records.Vhost) -> None:
         if isinstance(change, Deleted):

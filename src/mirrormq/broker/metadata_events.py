@@ -153,7 +153,7 @@ def _queue(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[E
 
 def _owner_pid(broker: Broker, record: r.Queue) -> str:
     vhost = broker.vhosts.get(record.vhost)
-    queue = vhost.queues.get(record.name) if vhost is not None else None
+    queue = vhost.local_queue(record.name) if vhost is not None else None
     owner: Any = queue.owner if queue is not None else None
     return broker.pids.of_connection(owner) if owner is not None else ""
 

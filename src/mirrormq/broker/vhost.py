@@ -261,6 +261,8 @@ class Vhost:
         self.router.invalidate()
         if queue is not None:
             queue.erase(lambda consumer: consumer.cancelled())
+        if self.broker.remote is not None:
+            self.broker.remote.stop_serving(record.queue_id)
 
     def _apply_policies(self) -> None:
         for exchange in self._state.exchanges_of(self.name).values():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mirrormq.broker import arguments as queue_arguments
 from mirrormq.broker import equivalence, reply_to
 from mirrormq.broker.placing import placed
-from mirrormq.errors import AccessRefused, PreconditionFailed, ResourceLocked
+from mirrormq.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
 from mirrormq.exchanges import registry
 from mirrormq.metadata import commands, records
 from mirrormq.queues.face import Refused
@@ -116,8 +116,8 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
     """queue.declare."""
     name = strip(method.queue)
     vhost = channel.vhost
-    if name == reply_to.QUEUE_NAME or name in channel.broker.reply_consumers:
-        answer(channel, method.nowait, methods.encode_queue_declare_ok(name, 0, 1))
+    if name.startswith(reply_to.QUEUE_NAME):
+        _declare_reply_queue(channel, name, method.nowait)
         return
     if method.passive:
         vhost.accessible_queue(name, channel.connection)
@@ -153,6 +153,23 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
 
     put = commands.PutQueue(placed(channel.broker, record, method.arguments))
     channel.write(methods.QUEUE_DECLARE, put, written)
+
+
+def _declare_reply_queue(channel: Channel, name: str, nowait: bool) -> None:
+    """A server may ask in this way whether its client is still there."""
+
+    def put(answered: Callable[[bool], bool], refused: Refused) -> None:
+        if name == reply_to.QUEUE_NAME:
+            answered(True)
+        else:
+            channel.broker.find_reply_channel(name, answered)
+
+    def found(known: bool) -> None:
+        if not known:
+            raise NotFound(f"no queue '{name}' in vhost '{channel.vhost.name}'")
+        answer(channel, nowait, methods.encode_queue_declare_ok(name, 0, 1))
+
+    channel.ask(methods.QUEUE_DECLARE, put, found)
 
 
 def _declared(channel: Channel, name: str, nowait: bool) -> None:

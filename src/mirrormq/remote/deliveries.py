@@ -24,7 +24,8 @@ class Deliveries:
     """The consumers of this node at one queue, in one tenure, and what they have settled."""
 
     __slots__ = (
-        "_acknowledged", "_by_consumer", "_by_key", "_envelopes", "_place", "_rejected", "_requeued", "_stirred",
+        "_acknowledged", "_by_consumer", "_by_key", "_envelopes", "_place", "_rejected", "_requeued",
+        "_stirred",
     )  # fmt: skip
 
     def __init__(self, place: Place) -> None:

@@ -7,7 +7,7 @@ queue in one epoch and carries a batch: messages are never packed one by one, an
     Publish                             Settled
     Subscribe, Unsubscribe, Credit      Subscribed, Activated, Deliver
     Settle                              Answer, Got, Refusal
-    Ask, Touch                          (Reply goes from any node to any)
+    Ask, Touch                          (Reply, AskReply, ReplyKnown go from any node to any)
 """
 
 from __future__ import annotations
@@ -187,18 +187,35 @@ class Reply(msgspec.Struct, frozen=True, array_like=True, tag="y"):
     run: Run
 
 
+class AskReply(msgspec.Struct, frozen=True, array_like=True, tag="h"):
+    """Is there a channel on the other node that waits for direct replies under this name?"""
+
+    question: int
+    name: str
+
+
+class ReplyKnown(msgspec.Struct, frozen=True, array_like=True, tag="i"):
+    """The answer to that."""
+
+    question: int
+    known: bool
+
+
 ToMaster = Publish | Subscribe | Unsubscribe | Credit | Settle | Ask | Touch
 ToOrigin = Settled | Subscribed | Activated | Deliver | Answer | Got | Refusal
-Item = ToMaster | ToOrigin | Reply
+AboutReplies = Reply | AskReply | ReplyKnown
+Item = ToMaster | ToOrigin | AboutReplies
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="remote.hello"):
-    """The first word on a new link: which life this is, and how far the last stream has come."""
+    """The first word: which life this is, and how far the stream has come."""
 
     life: int
     your_life: int
     received: int
     """Parcels of `your_life` that have arrived."""
+    answer: bool = False
+    """To a Hello, and needs no answer itself."""
 
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True, tag="remote.parcel"):

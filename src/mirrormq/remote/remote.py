@@ -21,20 +21,19 @@ from collections.abc import Callable
 from typing import Protocol
 
 from mirrormq.queues.face import Pumped
-from mirrormq.queues.message import Envelope
 from mirrormq.queues.producers import Origin
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.settings import QueueSettings
 from mirrormq.remote import messages as m
-from mirrormq.remote.packing import Envelopes
 from mirrormq.remote.place import Place
 from mirrormq.remote.remote_queue import RemoteQueue
+from mirrormq.remote.replies import Replies, ReplyChannels
 from mirrormq.remote.serving import Serving
 from mirrormq.remote.stream import Stream
 from mirrormq.remote.streams import Streams
 
 
-class Surroundings(Protocol):
+class Surroundings(ReplyChannels, Protocol):
     """What it needs of the broker."""
 
     def wake(self, queue: Pumped) -> None:
@@ -42,9 +41,6 @@ class Surroundings(Protocol):
 
     def queue_is_gone(self, queue_id: int) -> bool:
         """Was there a queue of this number that is deleted by now?"""
-
-    def deliver_reply(self, name: str, envelope: Envelope, contents: list[bytes]) -> None:
-        """Hand direct replies to the channel of this node that waits for them, if it does."""
 
 
 class Remote:
@@ -60,13 +56,13 @@ class Remote:
         self.wake = surroundings.wake
         self._surroundings = surroundings
         self._serving = Serving(surroundings.queue_is_gone)
-        self._streams = Streams(life, send, self._serving.lost)
+        self._streams = Streams(life, send, self._lost)
+        self.replies = Replies(self._streams, surroundings)
         self._queues: dict[int, RemoteQueue] = {}
         self._numbers: dict[int, int] = {}
         """The next publish number, by queue."""
         self._key = 0
         self._waiting_for_room: list[tuple[RemoteQueue, Callable[[], None]]] = []
-        self._envelopes = Envelopes()
 
     # -- tenures --------------------------------------------------------------------------------
 
@@ -106,9 +102,10 @@ class Remote:
         if isinstance(message, m.Hello):
             self._streams.hello(peer, message)
             return
-        stream = self._streams.linked.get(peer)
-        if stream is not None:
-            for item in stream.receive(message):
+        received = self._streams.receive(peer, message)
+        if received is not None:
+            stream, items = received
+            for item in items:
                 self._take(stream, item)
             if self._waiting_for_room:
                 self._let_in()
@@ -116,13 +113,16 @@ class Remote:
     def _take(self, stream: Stream, item: m.Item) -> None:
         if isinstance(item, m.ToMaster):
             self._serving.receive(stream, item)
-        elif isinstance(item, m.Reply):
-            envelope = self._envelopes.get(item.run.publish, item.run.properties or b"")
-            self._surroundings.deliver_reply(item.name, envelope, item.run.contents)
+        elif isinstance(item, m.AboutReplies):
+            self.replies.receive(stream, item)
         else:
             queue = self._queues.get(item.queue_id)
             if queue is not None and queue.place.epoch == item.epoch:
                 queue.receive(item)
+
+    def _lost(self, stream: Stream) -> None:
+        self._serving.lost(stream)
+        self.replies.lost(stream)
 
     # -- turns ----------------------------------------------------------------------------------
 
@@ -173,13 +173,3 @@ class Remote:
                 self._waiting_for_room.append((queue, go_on))
             else:
                 go_on()
-
-    # -- direct replies -------------------------------------------------------------------------
-
-    def reply(self, node: str, name: str, envelope: Envelope, contents: list[bytes]) -> None:
-        """Send direct replies to a channel of another node. They are dropped if it cannot be reached:
-        nobody else would want them."""
-        stream = self._streams.linked.get(node)
-        if stream is not None and stream.writable:
-            item = m.Reply(name, m.Run(envelope.publish, envelope.properties, contents))
-            stream.put(item, sum(map(len, contents)))

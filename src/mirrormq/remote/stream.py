@@ -3,7 +3,8 @@
 A link is cut at any moment, and what was on it is lost; the queue's master and the client's node live on.
 They must not have to wonder what the other has heard: whether an acknowledgement was lost, or a delivery, or
 the news that a publish is safe. So parcels are numbered and kept until the other side says that it has them.
-A new link begins with each side telling how far the last one came; the rest is sent again.
+A new link begins with each side telling how far the last one came; the rest is sent again. The same happens
+when a side begins to listen on a link that is there already, or notices that something is missing.
 
 A life that ends takes its streams with it. What was under way is then no longer of interest to anybody: the
 queues of a dead master get another (and unsettled publishes are sent to that one), the consumers of a dead
@@ -103,11 +104,13 @@ class Stream:
 
     # -- receiving ------------------------------------------------------------------------------
 
-    def receive(self, parcel: Parcel) -> list[Item]:
-        """What is new in a parcel."""
+    def receive(self, parcel: Parcel) -> list[Item] | None:
+        """What is new in a parcel; None if something is missing before it."""
         self.arrived(parcel.received)
-        if parcel.number != self.received + 1:
+        if parcel.number <= self.received:
             return []
+        if parcel.number > self.received + 1:
+            return None
         self.received += 1
         self._untold += 1
         if self._untold > limits.PARCELS_UNTOLD_MAX:

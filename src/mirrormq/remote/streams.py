@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mirrormq.remote.messages import Hello, RemoteMessage
+from mirrormq.remote.messages import Hello, Item, Parcel, RemoteMessage
 from mirrormq.remote.stream import Stream
 
 
@@ -47,11 +47,12 @@ class Streams:
     def up(self, peer: str) -> None:
         """There is a link: say who is here and how far the last one came."""
         self.down(peer)
+        self._greet(peer)
+
+    def _greet(self, peer: str, *, answer: bool = False) -> None:
         newest = self.newest(peer)
-        if newest is None:
-            self._send(peer, Hello(self._life, 0, 0))
-        else:
-            self._send(peer, Hello(self._life, newest.life, newest.received))
+        life, received = (0, 0) if newest is None else (newest.life, newest.received)
+        self._send(peer, Hello(self._life, life, received, answer))
 
     def down(self, peer: str) -> None:
         """The link is gone."""
@@ -60,12 +61,31 @@ class Streams:
             stream.cut()
 
     def hello(self, peer: str, hello: Hello) -> None:
-        """The other end has said who it is: its earlier lives are over."""
+        """The other end has said who it is: its earlier lives are over. It may have begun to listen only
+        now, so it is answered before anything else is sent."""
         self.lost(peer, hello.life - 1)
         stream = self.to(peer, hello.life)
-        if not stream.over:
+        if stream.over:
+            return
+        if not hello.answer:
+            self._greet(peer, answer=True)
+        arrived = hello.received if hello.your_life == self._life else 0
+        if hello.answer and self.linked.get(peer) is stream:
+            stream.arrived(arrived)
+        else:
             self.linked[peer] = stream
-            stream.begin(hello.received if hello.your_life == self._life else 0)
+            stream.begin(arrived)
+
+    def receive(self, peer: str, parcel: Parcel) -> tuple[Stream, list[Item]] | None:
+        """What is new in a parcel, and from whom. Something missing is asked for."""
+        stream = self.linked.get(peer)
+        if stream is None:
+            return None
+        items = stream.receive(parcel)
+        if items is None:
+            self._greet(peer)
+            return None
+        return stream, items
 
     # -- lives ----------------------------------------------------------------------------------
 
