@@ -13,6 +13,9 @@ MILLISECONDS_MAX = 10 * 365 * 86_400_000
 
 PRIORITY_MAX = 255
 
+COPY_FROM, COPY_ROUTING_KEY = "x-copy-from", "x-copy-routing-key"
+"""Our own: the queue gets a copy of what another one gets, if the routing key matches."""
+
 _INTEGER_KINDS = frozenset("bBsuIil")
 
 
@@ -57,6 +60,17 @@ def _dead_letter_key(field: Field, arguments: Table) -> None:
     _long_string(field, arguments)
     if "x-dead-letter-exchange" not in arguments:
         raise Refused("routing_key_but_no_dlx_defined")
+
+
+def _copy_from(field: Field, arguments: Table) -> None:
+    if not _long_string(field, arguments):
+        raise Refused("copy_from_names_no_queue")
+
+
+def _copy_key(field: Field, arguments: Table) -> None:
+    _long_string(field, arguments)
+    if COPY_FROM not in arguments:
+        raise Refused("copy_routing_key_but_no_copy_from_defined")
 
 
 def _max_priority(field: Field, arguments: Table) -> None:
@@ -106,6 +120,8 @@ _CHECKS: dict[str, Callable[[Field, Table], None]] = {
     "x-queue-version": _queue_version,
     "x-single-active-consumer": _single_active,
     "x-queue-master-locator": _master_locator,
+    COPY_FROM: _copy_from,
+    COPY_ROUTING_KEY: _copy_key,
 }
 
 COMPARED_ARGUMENTS = (
@@ -122,6 +138,8 @@ COMPARED_ARGUMENTS = (
     "x-queue-type",
     "x-queue-version",
     "x-queue-master-locator",
+    COPY_FROM,
+    COPY_ROUTING_KEY,
 )
 """Those that must be equal when a queue is declared again."""
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mirrormq.broker import copies, equivalence
+from mirrormq.broker import copies, copy_rules, equivalence
 from mirrormq.broker.dead_letters import dead_letter
 from mirrormq.broker.queue_factory import make_queue, queue_settings
 from mirrormq.errors import NotFound, ResourceLocked
 from mirrormq.exchanges import registry
 from mirrormq.exchanges.binding import Binding, Destination
+from mirrormq.exchanges.named_copies import NamedCopies
 from mirrormq.exchanges.router import Router
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.changes import Change, Put
@@ -49,8 +50,9 @@ class Vhost:
         self.tracing = record.tracing
         self.clock = broker.clock
         self.queues: dict[str, QueueFace] = {}
-        self.router = Router(self.queues)
         self._state = broker.metadata.state
+        named = NamedCopies(lambda source, copy: copy_rules.may_copy(self._state, self.name, source, copy))
+        self.router = Router(self.queues, named)
         self._owners: dict[str, Connection] = {}
         self._dying: deque[tuple[Queue, Sequence[Message], str]] = deque()
         self._burying = False
@@ -113,6 +115,10 @@ class Vhost:
         queue = self.queues.get(name)
         if self._owners.get(name) is connection and (queue is None or queue.owner is not connection):
             del self._owners[name]
+
+    def owner_of(self, name: str) -> Connection | None:
+        """The connection that a queue of this name belongs to, or will when it is made."""
+        return self._owners.get(name)
 
     def exclusive_to(self, connection: Connection) -> list[str]:
         """The queues that belong to a connection."""
@@ -232,7 +238,9 @@ class Vhost:
         elif self.router.bind(record.source, binding) and record.destination_kind == "queue":
             for message in self.router.exchanges[record.source].on_bind(binding):
                 assert isinstance(message, Message)
-                self.queues[record.destination].publish([Message(message.envelope, message.frames)])
+                envelope, frames = message.envelope, message.frames
+                for name in self.router.copies.reached([record.destination], envelope.routing_key):
+                    self.queues[name].publish([Message(envelope, frames)])
 
     def _add_exchange(self, record: records.Exchange) -> None:
         arguments = arguments_of(record)
@@ -253,11 +261,15 @@ class Vhost:
         queue = make_queue(self, record)
         queue.owner = self._owners.get(record.name)
         self.queues[record.name] = queue
+        wish = copy_rules.wish(arguments_of(record))
+        if wish is not None:
+            self.router.copies.add(record.name, wish.source, wish.pattern)
         self.router.invalidate()
 
     def _remove_queue(self, record: records.Queue) -> None:
         queue = self.queues.pop(record.name, None)
         self._owners.pop(record.name, None)
+        self.router.copies.remove(record.name)
         self.router.invalidate()
         if queue is not None:
             queue.erase(lambda consumer: consumer.cancelled())

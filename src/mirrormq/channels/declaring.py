@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.broker import arguments as queue_arguments
-from mirrormq.broker import equivalence, reply_to
+from mirrormq.broker import copy_rules, equivalence, reply_to
 from mirrormq.broker.placing import placed
 from mirrormq.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
 from mirrormq.exchanges import registry
@@ -141,6 +141,7 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
         return
     queue_arguments.validate(vhost.name, name, method.arguments, exclusive=method.exclusive)
     _check_dead_letter_rights(channel, name, method.arguments)
+    _check_copy_rights(channel, method.arguments)
     channel.broker.check_queue_limit(vhost.name, name)
     if method.exclusive:
         vhost.claim_exclusive(name, channel.connection)
@@ -201,6 +202,18 @@ def _check_dead_letter_rights(channel: Channel, name: str, arguments: Table) -> 
     if exchange is not None and isinstance(exchange.value, bytes):
         channel.check_permission("queue", name, "read")
         channel.check_permission("exchange", exchange.value.decode("utf-8", "surrogateescape"), "write")
+
+
+def _check_copy_rights(channel: Channel, arguments: Table) -> None:
+    """Whoever gets a copy of all that a queue gets reads it."""
+    wish = copy_rules.wish(arguments)
+    if wish is None:
+        return
+    channel.check_permission("queue", wish.source, "read")
+    source, owner = channel.vhost.find_queue(wish.source), channel.vhost.owner_of(wish.source)
+    foreign = source is not None and source.exclusive and owner is None
+    if foreign or owner not in (None, channel.connection):
+        raise ResourceLocked(equivalence.locked_text(channel.vhost.name, wish.source))
 
 
 def queue_delete(channel: Channel, method: methods.QueueDelete) -> None:

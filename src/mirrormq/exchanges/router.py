@@ -9,7 +9,8 @@ What a walk found is remembered for (exchange, routing key) if all exchanges on 
 by the routing key alone. Any change to exchanges, bindings or alternates forgets everything and
 raises `version`; whoever remembers results elsewhere (the publishing code keeps one per
 basic.publish payload, where `may_remember` allows it) compares versions. Bindings must therefore
-be changed through the router, and `invalidate` called when a queue comes or goes.
+be changed through the router, and `invalidate` called when a queue comes or goes. Queues that are
+copies of what the walk found (`named_copies`) are added last, and remembered with the rest.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Container, Sequence
 from mirrormq.exchanges.binding import EXCHANGE, QUEUE, Binding, Destination
 from mirrormq.exchanges.counted import CountedDestinations
 from mirrormq.exchanges.exchange import NO_PROPERTIES, Exchange, Properties
+from mirrormq.exchanges.named_copies import NamedCopies
 from mirrormq.wire.fields import Table
 
 DEFAULT_EXCHANGE = ""
@@ -43,8 +45,9 @@ def no_properties() -> Properties:
 class Router:
     """Where the messages of one vhost go."""
 
-    def __init__(self, queues: Container[str]) -> None:
+    def __init__(self, queues: Container[str], copies: NamedCopies | None = None) -> None:
         self.exchanges: dict[str, Exchange] = {}
+        self.copies = copies or NamedCopies()
         self.alternate: dict[str, str] = {}
         """Exchange → alternate exchange, by name; changed by `set_alternate`."""
         self.version = 0
@@ -126,9 +129,12 @@ class Router:
             if found is not None:
                 return found
         if exchange == DEFAULT_EXCHANGE:
-            return self._by_queue_name(keys)
+            found = self._by_queue_name(keys)
+            return self.copies.reached(found, keys[0]) if self.copies.sources else found
         walk = _Walk(self, keys, headers, properties, message)
         found = walk.run(self.exchanges[exchange])
+        if self.copies.sources:
+            found = self.copies.reached(found, keys[0])
         if walk.cacheable and len(keys) == 1:
             if len(self._cache) >= CACHE_ENTRIES_MAX:
                 self._cache.clear()
