@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 from mirrormq.broker import reply_to
 from mirrormq.remote import limits
 from mirrormq.wire import methods
@@ -35,8 +37,14 @@ def test_a_reply_reaches_the_channel_on_its_own_node() -> None:
 def test_the_name_says_which_node_it_belongs_to() -> None:
     _, _, _, name = asked()
     assert reply_to.node_of(name) == "a"
-    assert reply_to.node_of("amq.rabbitmq.reply-to.x") is None
-    assert reply_to.node_of("queue.with.dots") is None
+    for other in (
+        "amq.rabbitmq.reply-to.",
+        "amq.rabbitmq.reply-to.x",
+        "queue.with.dots",
+        "é",
+        f"{name[:22]}.é",
+    ):
+        assert reply_to.node_of(other) is None
 
 
 def test_a_reply_to_a_channel_that_is_gone_does_no_harm() -> None:
@@ -52,8 +60,9 @@ def test_a_reply_without_a_link_is_dropped() -> None:
     cluster, client, server, name = asked()
     cluster.cut("a", "b")
     server.publish(name, b"answer")
-    server.publish(f"{reply_to.PREFIX}x.nobody", b"answer")
-    server.publish(f"{reply_to.PREFIX}x.b", b"answer")
+    for node in (b"nobody", b"b"):
+        coded = base64.urlsafe_b64encode(node).decode().rstrip("=")
+        server.publish(f"{reply_to.PREFIX}{coded}.x", b"answer")
     cluster.join("a", "b")
     assert client.read() == []
 

@@ -8,6 +8,7 @@ not count as a route: a mandatory reply is returned as well, as RabbitMQ does it
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING
 
 from mirrormq import limits
@@ -54,7 +55,8 @@ def consume(channel: Channel, method: methods.BasicConsume, tag: str) -> None:
         raise PreconditionFailed("reply consumer already set")
     if not method.no_ack:
         raise PreconditionFailed("reply consumer cannot acknowledge")
-    name = f"{PREFIX}{channel.broker.unique_name()}.{channel.broker.settings.name}"
+    node = urlsafe_b64encode(channel.broker.settings.name.encode()).rstrip(b"=").decode()
+    name = f"{PREFIX}{node}.{channel.broker.unique_name()}"
     channel.reply_consumer = ReplyConsumer(channel, tag, name)
     channel.broker.reply_consumers[name] = channel.reply_consumer
     if not method.nowait:
@@ -63,8 +65,13 @@ def consume(channel: Channel, method: methods.BasicConsume, tag: str) -> None:
 
 def node_of(name: str) -> str | None:
     """The node of the channel that a reply_to names; None if it names none."""
-    _, _, node = name.removeprefix(PREFIX).partition(".")
-    return node if name.startswith(PREFIX) and node else None
+    if not name.startswith(PREFIX):
+        return None
+    coded = name.removeprefix(PREFIX).partition(".")[0]
+    try:
+        return urlsafe_b64decode(coded + "=" * (-len(coded) % 4)).decode() or None
+    except ValueError:
+        return None
 
 
 def stop(channel: Channel) -> None:
