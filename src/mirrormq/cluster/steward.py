@@ -185,6 +185,12 @@ class Steward:
         return partitions.partitioned(member.name, member.linked, member.consensus.forks, running)
 
     @property
+    def companions(self) -> list[str]:
+        """The other nodes of this one's side that are in touch."""
+        forks = self.member.consensus.forks
+        return [name for name in self.presences if name in self.member.linked and name not in forks]
+
+    @property
     def presence(self) -> Presence:
         """What this node says of itself."""
         member, serving = self.member, self.serving

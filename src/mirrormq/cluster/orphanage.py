@@ -1,0 +1,126 @@
+"""A node's part in G7: it marks where its queues part from the others', and sets aside what only it has.
+
+This is where marks (`apart`), the store (`orphans`) and the node's journal meet. What the journal does not
+have, because it is in memory only, whoever holds the live queues says (`Holdings`); a node that has just
+started has nothing but its journal (`OnDisk`).
+
+Setting aside is done in an order that no crash can turn into a loss: first everything is in the store and
+synced, queue by queue; then it goes from the queues; and only then may the metadata be replaced. After a
+crash in between it is done again, and what comes twice says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from mirrormq.cluster.apart import Apart, Mark, Share, share
+from mirrormq.cluster.orphans import BATCH_MESSAGES, Orphans
+from mirrormq.metadata.records import Queue
+from mirrormq.metadata.state import State
+from mirrormq.queues.message import Message
+from mirrormq.storage.disk import Disk
+from mirrormq.storage.entry_log import EntryLog
+from mirrormq.storage.journal import Journal
+
+
+class Holdings(Protocol):
+    """The live queues of a node."""
+
+    def marks(self) -> dict[int, Mark]:
+        """Where each queue that this node holds would part from the others' copies now."""
+
+    def in_memory(self, queue: Queue) -> Iterable[Message]:
+        """The messages of a queue that the journal does not have, with consumers or not."""
+
+
+class OnDisk:
+    """What a node has that does not run."""
+
+    def marks(self) -> dict[int, Mark]:
+        return {}
+
+    def in_memory(self, queue: Queue) -> Iterable[Message]:
+        return ()
+
+
+class Loss(NamedTuple):
+    """What a node does when its side has lost."""
+
+    mine: State
+    """The losing side's metadata."""
+    winner: State
+    companions: Collection[str]
+    """The nodes of the losing side that are in touch."""
+    at_ms: int
+
+
+class Orphanage:
+    """One node's."""
+
+    def __init__(self, me: str, disk: Disk, directory: str, journal: Journal) -> None:
+        self._me = me
+        self._journal = journal
+        self.apart = Apart(EntryLog(disk, f"{directory}/apart"))
+        self.orphans = Orphans(journal, EntryLog(disk, f"{directory}/orphans"))
+
+    def open(self) -> None:
+        """Read what there is; the journal is open."""
+        self.apart.open()
+        self.orphans.open()
+
+    def part(self, holdings: Holdings, state: State) -> None:
+        """Somebody is missing who may go on without this node."""
+        if not self.apart.begun:
+            self.apart.begin(state.next_queue_id, holdings.marks())
+
+    def whole(self) -> None:
+        """Everybody is here, and of one mind."""
+        self.apart.end()
+
+    def set_aside(self, holdings: Holdings, loss: Loss) -> int:
+        """Keep what only this side has; says how many messages. The queues are as they were."""
+        kept = 0
+        for queue in loss.mine.queues.values():
+            if self._share(queue, loss) is Share.SET_ASIDE:
+                messages = self._messages(holdings, queue, self._first(queue, loss))
+                born_apart = self.apart.born_apart(queue.queue_id)
+                kept += self.orphans.set_aside(queue, self._me, loss.at_ms, born_apart, messages)
+        return kept
+
+    def let_go(self, loss: Loss) -> None:
+        """Take from the journal what the winner's copies of the queues do not have: their numbers may mean
+        other messages there. Nobody uses the queues any more."""
+        for queue in loss.mine.queues.values():
+            if queue.queue_id in self._journal.queues and self._share(queue, loss) is not Share.KEEP:
+                store = self._journal.queue(queue.queue_id)
+                first = self._first(queue, loss)
+                if not first or self.apart.born_apart(queue.queue_id):
+                    store.erase()
+                else:
+                    store.forget([number for number in store.held() if number >= first])
+        self._journal.flush(sync=True)
+
+    def _share(self, queue: Queue, loss: Loss) -> Share:
+        if self._me not in queue.ring.members:
+            return Share.DROP
+        return share(self._me, queue, {self._me, *loss.companions}, loss.winner)
+
+    def _first(self, queue: Queue, loss: Loss) -> int:
+        return self.apart.first(queue.queue_id, loss.winner.queues.get(queue.key))
+
+    def _messages(self, holdings: Holdings, queue: Queue, first: int) -> Iterator[Message]:
+        """Everything from a sequence on, oldest first."""
+        store = self._journal.queue(queue.queue_id)
+        stored = [number for number in store.held() if number >= first]
+        known = set(stored)
+        memory = {
+            message.sequence: message
+            for message in holdings.in_memory(queue)
+            if message.sequence >= first and message.sequence not in known
+        }
+        numbers = sorted([*stored, *memory])
+        for at in range(0, len(numbers), BATCH_MESSAGES):
+            some = numbers[at : at + BATCH_MESSAGES]
+            loaded = {message.sequence: message for message in store.load([n for n in some if n in known])}
+            yield from (loaded.get(number) or memory[number] for number in some)

@@ -1,0 +1,151 @@
+"""A losing node, from the moment the sides part until it has given up its queues."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from mirrormq.cluster.apart import Mark
+from mirrormq.cluster.orphanage import Loss, OnDisk, Orphanage
+from mirrormq.metadata import commands as c
+from mirrormq.metadata.records import Queue, Vhost
+from mirrormq.metadata.state import State
+from mirrormq.metadata.view import View
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.message import Message
+from mirrormq.storage.journal import Journal
+from mirrormq.storage.simulated_disk import SimulatedCrash, SimulatedDisk
+from mirrormq.wire.content import body_of
+from tests.cluster.test_orphans import message
+
+
+def ring(name: str, queue_id: int, members: str) -> Queue:
+    return Queue("/", name, queue_id, node=members[0], view=View(1, 1, tuple(members), frozenset(members)))
+
+
+def metadata(*queues: Queue) -> State:
+    state = State()
+    state.apply(c.PutVhost(Vhost("/")))
+    for queue in queues:
+        state.apply(c.PutQueue(queue))
+    return state
+
+
+class Live:
+    """What a running broker would say."""
+
+    def __init__(self, marks: dict[int, Mark], memory: dict[int, list[Message]] | None = None) -> None:
+        self._marks, self._memory = marks, memory or {}
+
+    def marks(self) -> dict[int, Mark]:
+        return self._marks
+
+    def in_memory(self, queue: Queue) -> Iterable[Message]:
+        return self._memory.get(queue.queue_id, ())
+
+
+class Node:
+    """Node a, with its journal."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.disk = SimulatedDisk(random.Random(seed).randrange)
+        self.start()
+
+    def start(self) -> None:
+        self.journal = Journal(self.disk, "journal", make_envelope, segment_bytes=64 * 1024)
+        self.journal.open()
+        self.orphanage = Orphanage("a", self.disk, "data", self.journal)
+        self.orphanage.open()
+
+    def store(self, queue_id: int, *numbers: int) -> None:
+        self.journal.queue(queue_id).append([message(number) for number in numbers], durable=True)
+        self.journal.flush(sync=True)
+
+    def held(self, queue_id: int) -> list[int]:
+        return list(self.journal.queue(queue_id).held())
+
+    def orphans(self) -> dict[str, list[str]]:
+        store = self.orphanage.orphans
+        return {
+            title.queue.name: [body_of(each.frames).decode() for each in store.read(number, limit=1000)]
+            for number, title in store.titles.items()
+        }
+
+
+def test_what_came_after_the_mark_is_set_aside_and_goes_from_the_queue() -> None:
+    node = Node()
+    mine, winner = metadata(ring("q", 7, "ab")), metadata(ring("q", 7, "b"))
+    node.store(7, 1, 2, 3)
+    node.orphanage.part(Live({7: Mark(3, ("b",))}), mine)
+    node.store(7, 4, 5)
+    node.journal.queue(7).forget([4])
+    live = Live({}, {7: [message(6, "in memory", 1), message(2, "old", 1)]})
+    loss = Loss(mine, winner, (), 0)
+    assert node.orphanage.set_aside(live, loss) == 3
+    assert node.held(7) == [1, 2, 3, 5], "nothing is taken away before it is safe"
+    node.orphanage.let_go(loss)
+    assert node.held(7) == [1, 2] and node.orphans() == {"q": ["m3", "m5", "in memory"]}
+
+
+def test_a_mirror_only_lets_go() -> None:
+    node = Node()
+    mine, winner = metadata(ring("q", 7, "ba")), metadata(ring("q", 7, "c"))
+    node.store(7, 1, 2, 3)
+    node.orphanage.part(Live({7: Mark(2, ("c",))}), mine)
+    loss = Loss(mine, winner, ("b",), 0)
+    assert node.orphanage.set_aside(OnDisk(), loss) == 0
+    node.orphanage.let_go(loss)
+    assert node.held(7) == [1] and node.orphans() == {}
+
+
+def test_a_queue_declared_apart_is_erased_because_its_id_may_be_anothers() -> None:
+    node = Node()
+    mine, winner = (
+        metadata(ring("old", 7, "a"), ring("mine", 8, "a")),
+        metadata(ring("old", 7, "a"), ring("theirs", 8, "b")),
+    )
+    node.orphanage.part(Live({7: Mark(1, ())}), metadata(ring("old", 7, "a")))
+    node.store(7, 1)
+    node.store(8, 1, 2)
+    loss = Loss(mine, winner, (), 0)
+    assert node.orphanage.set_aside(OnDisk(), loss) == 2
+    node.orphanage.let_go(loss)
+    assert node.held(7) == [1], "only this node has it: it stays"
+    assert node.held(8) == [] and node.orphans() == {"mine": ["m1", "m2"]}
+    assert node.orphanage.orphans.titles[1].born_apart
+
+
+def test_everybody_back_in_one_story_forgets_the_marks() -> None:
+    node = Node()
+    state = metadata(ring("q", 7, "ab"))
+    node.orphanage.part(Live({7: Mark(3, ("b",))}), state)
+    node.orphanage.whole()
+    node.orphanage.part(Live({7: Mark(9, ("b",))}), state)
+    assert node.orphanage.apart.first(7, None) == 9
+
+
+@pytest.mark.parametrize("step", range(1, 40))
+def test_whenever_it_crashes_nothing_is_lost(step: int) -> None:
+    """Only what was synced counts; and what is done again may come twice."""
+    node = Node(step)
+    mine, winner = metadata(ring("q", 7, "ab"), ring("r", 8, "ab")), metadata(ring("q", 7, "b"))
+    for queue_id in (7, 8):
+        node.store(queue_id, *range(1, 21))
+    node.orphanage.part(Live({7: Mark(11, ("b",)), 8: Mark(11, ("b",))}), mine)
+    node.orphanage.apart._log._checked().sync()
+    node.disk.crash_at_step = node.disk.steps + step
+    loss = Loss(mine, winner, (), 0)
+    try:
+        node.orphanage.set_aside(OnDisk(), loss)
+        node.orphanage.let_go(loss)
+    except SimulatedCrash:
+        node.disk.crash()
+        node.start()
+        node.orphanage.set_aside(OnDisk(), loss)
+        node.orphanage.let_go(loss)
+    found = {name: set(bodies) for name, bodies in node.orphans().items()}
+    for name in ("q", "r"):
+        assert found[name] >= {f"m{number}" for number in range(11, 21)}
+    assert node.held(7) == list(range(1, 11))
