@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 class LocalAnswers:
     """The part of a Queue that answers questions."""
 
-    full = False
-    """A queue of this node always takes what it is given; what is too much, its settings say."""
-
-    def when_room(self, go_on: Callable[[], None]) -> None:
-        """It has room."""
-        go_on()
-
     def is_active(self: Queue, consumer: QueueConsumer) -> bool:  # type: ignore[misc]
         """Does it get messages?"""
         return not self.consumers.single_active or self.consumers.active is consumer

@@ -92,6 +92,23 @@ class BackingQueue(Protocol):
         """This keeper is done with: it counts nothing any more, and leaves the journal as it is."""
 
 
+class MirroredBacking(BackingQueue, Protocol):
+    """A keeper that tells mirrors what it does, and numbers what it tells them."""
+
+    last_number: int
+    """The last operation that a publish became."""
+
+    @property
+    def behind(self) -> bool:
+        """Are the mirrors so far behind that publishers must wait?"""
+
+    def publish_from(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
+        """`publish`, of messages that a node has numbered."""
+
+    def forget_producers(self, producers: list[str]) -> None:
+        """Nodes that published are gone for good."""
+
+
 class QueueStore(Protocol):
     """One queue's share of the node's journal: what a BackingQueue writes to and pages from.
 

@@ -1,8 +1,10 @@
 """A queue: takes messages in, hands them out in turn, drops or dead-letters what must go.
 
 It decides and leaves the keeping to its BackingQueue. Work is done in batches: publishers add,
-channels acknowledge, and once per turn of the loop `pump` deals out what is ready. Confirms for
-messages that must be on disk first wait in `_unflushed` until the node's group commit.
+channels acknowledge, and once per turn of the loop `pump` deals out what is ready. Who published waits
+until it is safe (`queues.safety`). If the queue is mirrored, its keeper tells the mirrors (`mirror`), and
+publishes of this node's own clients are numbered like those of others, so that they can be published
+again without being kept twice when another node becomes master.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ from collections.abc import Callable, Sequence
 
 from mirrormq import limits
 from mirrormq.queues.answers import LocalAnswers
-from mirrormq.queues.backing import BackingQueue
+from mirrormq.queues.backing import BackingQueue, MirroredBacking
 from mirrormq.queues.consumers import ConsumerTurns, QueueConsumer
-from mirrormq.queues.face import Publisher
+from mirrormq.queues.face import Publisher, QueueFace
+from mirrormq.queues.lifetimes import Lifetimes
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.producers import Origin, Producers
+from mirrormq.queues.safety import Safety, Waiting
 from mirrormq.queues.settings import QueueSettings
 from mirrormq.queues.surroundings import QueueCounters, Surroundings
 
@@ -44,15 +48,18 @@ class Queue(LocalAnswers):
         """The connection that an exclusive queue belongs to."""
         self.exclusive_consumer: QueueConsumer | None = None
         self.producers = Producers()
+        self.mirrored: MirroredBacking | None = None
+        """The keeper, if it tells mirrors what it does."""
+        self.heir: QueueFace | None = None
+        """Who has this queue's name, if this one is retired."""
+        self.number: Callable[[int], Origin] | None = None
+        """Numbers so many publishes of this node's own; set while the queue is mirrored."""
         self._surroundings = surroundings
         self._clock = surroundings.clock
-        self._unflushed: list[tuple[Publisher, int, int]] = []
-        self._expiring = settings.message_ttl_ms is not None or backing.ready_count > 0
-        self._expiry_due = NEVER
-        self._idle_due = NEVER
+        self._safety = Safety(lambda: surroundings.awaits_flush(self))
         self._delivered_up_to = 0
-        self.last_used_ms = self._clock.now_ms
-        self._watch_idleness()
+        self._lifetimes = Lifetimes(self, surroundings)
+        self._lifetimes.watch_idleness()
 
     # -- publishing -------------------------------------------------------------------------------
 
@@ -63,13 +70,14 @@ class Queue(LocalAnswers):
         """Append messages numbered `first`, `first + 1` … by their publisher, if it wants confirms. Those
         from another node say so with `origin`, and are kept once however often they come."""
         if self.deleted:
-            if publisher is not None:
-                publisher.confirmed(first, first + len(messages) - 1)
+            self._publish_too_late(messages, publisher, first, origin)
             return
         if origin is not None:
             seen = self.producers.seen(origin, len(messages))
             if seen:
-                self._settle_again(publisher, first, first + seen - 1, messages[0].envelope.persistent)
+                self._settle_again(
+                    publisher, first, first + seen - 1, messages[0].envelope.persistent, origin
+                )
                 messages, first = messages[seen:], first + seen
                 origin = Origin(origin.producer, origin.first_number + seen)
                 if not messages:
@@ -83,18 +91,31 @@ class Queue(LocalAnswers):
                 pass
             self._drop_surplus()
 
-    def _settle_again(self, publisher: Publisher | None, first: int, last: int, persistent: bool) -> None:
+    def _publish_too_late(
+        self, messages: list[Message], publisher: Publisher | None, first: int, origin: Origin | None
+    ) -> None:
+        """The queue is deleted, or its name has gone over to another object since its route was found."""
+        if self.heir is not None:
+            self.heir.publish(messages, publisher, first, origin)
+        elif publisher is not None:
+            publisher.confirmed(first, first + len(messages) - 1)
+
+    def _settle_again(
+        self, publisher: Publisher | None, first: int, last: int, persistent: bool, origin: Origin
+    ) -> None:
         """The last master had these. It may have refused them, if that is what full queues do here, and
         that is not known any more: a publisher is told so that it had better ask again."""
         if publisher is not None and self.settings.rejects_publishes and self.settings.limited:
             for number in range(first, last + 1):
                 publisher.refused(number)
         else:
-            self._confirm_later(publisher, first, last, persistent)
+            self._confirm_later(publisher, first, last, persistent, origin)
 
     def forget_producers(self, gone: Callable[[str], bool]) -> None:
         """Nodes' lives are over: nothing more comes from them."""
-        self.producers.forget(gone)
+        names = self.producers.forget(gone)
+        if names and self.mirrored is not None:
+            self.mirrored.forget_producers(names)
 
     def _publish_each_if_room(
         self, messages: list[Message], publisher: Publisher | None, first: int, origin: Origin | None
@@ -117,11 +138,8 @@ class Queue(LocalAnswers):
             publisher.refused(number)
 
     def _is_full_for(self, message: Message) -> bool:
-        settings, backing = self.settings, self.backing
-        if settings.max_length is not None and backing.ready_count >= settings.max_length:
-            return True
-        limit = settings.max_length_bytes
-        return limit is not None and backing.ready_bytes + message.body_size > limit
+        backing = self.backing
+        return self.settings.exceeded(backing.ready_count + 1, backing.ready_bytes + message.body_size)
 
     def _append(
         self, messages: list[Message], publisher: Publisher | None, first: int, origin: Origin | None
@@ -129,35 +147,44 @@ class Queue(LocalAnswers):
         envelope = messages[0].envelope
         ttl = self.settings.message_ttl_ms
         if ttl is not None or envelope.expiration_ms is not None:
-            self._set_expiry(messages, ttl)
-        self.backing.publish(messages)
+            self._lifetimes.begin(messages, ttl)
+        if self.mirrored is None:
+            self.backing.publish(messages)
+        else:
+            origin = self._publish_mirrored(self.mirrored, messages, origin)
         if NEVER < messages[0].expires_at <= self._clock.now_ms:
             self._deal(checking=False)
         self.counters.published += len(messages)
         if publisher is not None:
-            self._confirm_later(publisher, first, first + len(messages) - 1, envelope.persistent)
+            self._confirm_later(publisher, first, first + len(messages) - 1, envelope.persistent, origin)
         if not self.awake:
             self._surroundings.wake(self)
 
-    def _confirm_later(self, publisher: Publisher | None, first: int, last: int, persistent: bool) -> None:
+    def _publish_mirrored(
+        self, mirrored: MirroredBacking, messages: list[Message], origin: Origin | None
+    ) -> Origin:
+        if origin is None:
+            assert self.number is not None
+            origin = self.number(len(messages))
+            self.producers[origin.producer] = origin.first_number + len(messages) - 1
+        mirrored.publish_from(messages, origin.producer, origin.first_number)
+        return origin
+
+    def _confirm_later(
+        self, publisher: Publisher | None, first: int, last: int, persistent: bool, origin: Origin | None
+    ) -> None:
         """Confirm when everything appended up to now is as safe as such messages are to be."""
         if publisher is None:
             return
-        if self.settings.durable and persistent:
-            if not self._unflushed:
-                self._surroundings.awaits_flush(self)
-            self._unflushed.append((publisher, first, last))
+        durable = self.settings.durable and persistent
+        if self.mirrored is not None:
+            assert origin is not None
+            waiting = Waiting(self.mirrored.last_number, publisher, first, last, origin)
+            self._safety.after_lap(waiting, durable=durable)
+        elif durable:
+            self._safety.after_flush(publisher, first, last)
         else:
             publisher.confirmed(first, last)
-
-    def _set_expiry(self, messages: list[Message], ttl: int | None) -> None:
-        own = messages[0].envelope.expiration_ms
-        lifetime = min(value for value in (ttl, own) if value is not None)
-        for message in messages:
-            message.expires_at = self._clock.now_ms + lifetime
-        if not lifetime:
-            self.expire()
-        self._expiring = True
 
     @property
     def congested(self) -> bool:
@@ -166,19 +193,32 @@ class Queue(LocalAnswers):
         plenty = (
             backing.ready_count > limits.CONGESTED_MESSAGES or backing.ready_bytes > limits.CONGESTED_BYTES
         )
-        return plenty and bool(self.consumers.all)
+        return (plenty and bool(self.consumers.all)) or self.full
+
+    @property
+    def full(self) -> bool:
+        """Are the mirrors too far behind?"""
+        return self.mirrored is not None and self.mirrored.behind
+
+    def when_room(self, go_on: Callable[[], None]) -> None:
+        """Call this once the mirrors have caught up."""
+        if self.full and not self.deleted:
+            self._safety.when_room(go_on)
+        else:
+            go_on()
 
     def flushed(self) -> None:
         """Everything appended so far is on disk: confirm it."""
-        waiting, self._unflushed = self._unflushed, []
-        for publisher, first, last in waiting:
-            publisher.confirmed(first, last)
+        self._safety.flushed()
+
+    def completed(self, received: int, durable: int) -> None:
+        """How far the ring has come."""
+        self._safety.completed(received, durable)
+        if not self.full:
+            self._safety.let_in()
 
     def _is_over(self) -> bool:
-        settings, backing = self.settings, self.backing
-        return (settings.max_length is not None and backing.ready_count > settings.max_length) or (
-            settings.max_length_bytes is not None and backing.ready_bytes > settings.max_length_bytes
-        )
+        return self.settings.exceeded(self.backing.ready_count, self.backing.ready_bytes)
 
     def _drop_surplus(self) -> None:
         dropped: list[Message] = []
@@ -191,11 +231,12 @@ class Queue(LocalAnswers):
 
     def pump(self) -> bool:
         """Deal out ready messages while consumers have room; True if there was more than one turn's work."""
-        if not self._expiring:
+        lifetimes = self._lifetimes
+        if not lifetimes.expiring:
             return self._deal(checking=False)
-        self.expire()
+        lifetimes.expire()
         more = self._deal(checking=True)
-        self.expire()
+        lifetimes.expire()
         return more
 
     def _deal(self, *, checking: bool) -> bool:
@@ -211,7 +252,7 @@ class Queue(LocalAnswers):
             messages = backing.fetch(min(room, budget), budget_bytes)
             budget_bytes -= backing.unacked_bytes - held_bytes
             if checking:
-                messages = self._without_expired(messages)
+                messages = self._lifetimes.without_expired(messages)
             if not messages:
                 continue
             budget -= len(messages)
@@ -223,28 +264,20 @@ class Queue(LocalAnswers):
                 backing.sent(messages)
         return backing.ready_count > 0
 
-    def _without_expired(self, messages: list[Message]) -> list[Message]:
-        """What expired behind a head that had not: it would have been dropped when it came to the head."""
-        now = self._clock.now_ms
-        expired = [message for message in messages if NEVER < message.expires_at <= now]
-        if not expired:
-            return messages
-        self.discard(expired, "expired")
-        return [message for message in messages if not NEVER < message.expires_at <= now]
-
     def take(self, no_ack: bool) -> Message | None:
         """One message for basic.get."""
-        self.touch()
-        if self._expiring:
-            self.expire()
+        lifetimes = self._lifetimes
+        lifetimes.touch()
+        if lifetimes.expiring:
+            lifetimes.expire()
         messages = self.backing.fetch(1)
         if not messages:
             return None
         self._count_delivery(messages)
         if no_ack:
             self.backing.acknowledge(messages)
-        if self._expiring:
-            self.expire()
+        if lifetimes.expiring:
+            lifetimes.expire()
         return messages[0]
 
     def _count_delivery(self, messages: list[Message]) -> None:
@@ -281,47 +314,16 @@ class Queue(LocalAnswers):
             self._surroundings.dead_letter(self, self.backing.recall(messages), reason)
         self.backing.acknowledge(messages)
 
-    # -- time -------------------------------------------------------------------------------------
-
-    def expire(self) -> None:
-        """Drop what has expired at the head, and look again when the next one will have."""
-        expired = self.backing.take_expired(self._clock.now_ms)
-        if expired:
-            self.discard(expired, "expired")
-        due = self.backing.next_expiry()
-        if due != NEVER and (self._expiry_due == NEVER or due < self._expiry_due):
-            self._expiry_due = due
-            self._clock.at(due, self._expiry_reached)
-
-    def _expiry_reached(self) -> None:
-        self._expiry_due = NEVER
-        if not self.deleted:
-            self.expire()
-
-    def _watch_idleness(self) -> None:
-        """`expires`: delete the queue when nobody has used it for that long."""
-        expires = self.settings.expires_ms
-        if expires is None or self.deleted:
-            return
-        if self.consumers.all:
-            self.last_used_ms = self._clock.now_ms
-        idle_until = self.last_used_ms + expires
-        if idle_until <= self._clock.now_ms:
-            self._surroundings.unused(self)
-        elif self._idle_due == NEVER or idle_until < self._idle_due:
-            self._idle_due = idle_until
-            self._clock.at(idle_until, self._idleness_reached)
-
-    def _idleness_reached(self) -> None:
-        if self._clock.now_ms >= self._idle_due:
-            self._idle_due = NEVER
-            self._watch_idleness()
-
     # -- consumers and settings -------------------------------------------------------------------
 
     def touch(self) -> None:
         """The queue is in use."""
-        self.last_used_ms = self._clock.now_ms
+        self._lifetimes.touch()
+
+    @property
+    def last_used_ms(self) -> int:
+        """When it was last in use."""
+        return self._lifetimes.last_used_ms
 
     def join(self, consumer: QueueConsumer) -> None:
         """A consumer that was allowed to consume joins."""
@@ -336,7 +338,7 @@ class Queue(LocalAnswers):
         if self.deleted:
             return
         self.consumers.remove(consumer)
-        self.last_used_ms = self._clock.now_ms
+        self.touch()
         if self.exclusive_consumer is consumer:
             self.exclusive_consumer = None
         if self.settings.auto_delete and not self.consumers.all:
@@ -355,10 +357,10 @@ class Queue(LocalAnswers):
         """Policies have changed."""
         self.settings = settings
         self.backing.lazy = settings.lazy
-        self.last_used_ms = self._clock.now_ms
-        self._watch_idleness()
+        self.touch()
+        self._lifetimes.watch_idleness()
         if settings.message_ttl_ms is not None:
-            self._expiring = True
+            self._lifetimes.expiring = True
         self._surroundings.wake(self)
         if settings.limited and not settings.rejects_publishes:
             self._drop_surplus()
@@ -366,8 +368,31 @@ class Queue(LocalAnswers):
     def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
         """The queue is deleted: tell its consumers, forget its messages, confirm what waits."""
         self.deleted = True
-        self.flushed()
-        for consumer in list(self.consumers.all):
+        self._safety.forget()
+        for consumer in self._dismiss():
             notify(consumer)
-        self.consumers = ConsumerTurns(single_active=False)
         self.backing.erase()
+
+    def _dismiss(self) -> list[QueueConsumer]:
+        consumers, self.consumers = list(self.consumers.all), ConsumerTurns(single_active=False)
+        return consumers
+
+    # -- mirrors ----------------------------------------------------------------------------------
+
+    def mirror(self, backing: MirroredBacking, number: Callable[[int], Origin]) -> None:
+        """The queue is mirrored from now on."""
+        self.backing = self.mirrored = backing
+        self.number = number
+
+    def unmirror(self, backing: BackingQueue) -> None:
+        """The last mirror is gone."""
+        self.backing, self.mirrored, self.number = backing, None, None
+        self._safety.alone()
+
+    def retire(self) -> tuple[list[QueueConsumer], list[Waiting]]:
+        """Another node is master: this object is over. Gives its consumers, and who waits for the ring;
+        the keeper is left to whoever calls."""
+        self.deleted = True
+        waiting = self._safety.take_all()
+        self._safety.let_in()
+        return self._dismiss(), waiting

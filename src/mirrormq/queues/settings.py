@@ -29,6 +29,12 @@ class QueueSettings:
         """Is there a limit on the queue's length?"""
         return self.max_length is not None or self.max_length_bytes is not None
 
+    def exceeded(self, count: int, size_bytes: int) -> bool:
+        """Would so many messages with so many bytes be too many?"""
+        return (self.max_length is not None and count > self.max_length) or (
+            self.max_length_bytes is not None and size_bytes > self.max_length_bytes
+        )
+
     @property
     def rejects_publishes(self) -> bool:
         """Does a full queue refuse new messages rather than drop old ones?"""

@@ -21,6 +21,11 @@ from typing import NamedTuple
 
 from mirrormq.replication.ring import Ring, order
 
+RING_BEHIND_OPERATIONS = 16_384
+RING_BEHIND_BYTES = 16 * 1024 * 1024
+"""When more than this has not come to every mirror that counts, publishers wait: many times what is under
+way in a ring that keeps pace, and little enough to be sent again after a cut."""
+
 MIRROR_LATE_MS = 5_000
 """How long an operation may take to be on a mirror's disk. A dead or frozen node is found out within 3.75 s
 by the failure detector; this is for those that live and are slow."""
@@ -67,6 +72,14 @@ class Lateness:
             if len(times) > 1 and now_ms - times[-2][1] < SAMPLE_MS:
                 times.pop()
             times.append((ring.received, now_ms))
+
+    def ring_is_behind(self) -> bool:
+        """Should publishers wait?"""
+        ring = self._ring
+        behind = ring.received - ring.completed.received
+        return behind > RING_BEHIND_OPERATIONS or (
+            behind > 0 and ring.log.bytes_after(ring.completed.received) > RING_BEHIND_BYTES
+        )
 
     def lag(self, name: str, now_ms: int) -> Lag:
         """How far a member is behind."""

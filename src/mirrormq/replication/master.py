@@ -33,8 +33,11 @@ class MirroredMaster:
         removed: Callable[[list[Range]], None] = lambda ranges: None,
         appeared: Callable[[int], None] = lambda sequence: None,
         out: Iterable[Message] = (),
+        is_behind: Callable[[], bool] = lambda: False,
+        last_number: int = 0,
     ) -> None:
         self.inner = inner
+        self._is_behind = is_behind
         self._store = store
         self._tell = tell
         self._removed = removed
@@ -51,8 +54,13 @@ class MirroredMaster:
         """… and what was purged."""
         self.delivered_up_to = 0
         self._delivered_told = 0
-        self.last_number = 0
+        self.last_number = last_number
         """The operation that the last publish became."""
+
+    @property
+    def behind(self) -> bool:
+        """Are the mirrors so far behind that publishers must wait?"""
+        return self._is_behind()
 
     # -- what it tells --------------------------------------------------------------------------
 

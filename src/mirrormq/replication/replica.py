@@ -110,8 +110,9 @@ class Replica:
         its messages that are with consumers, as far as they are known."""
         self.service = service = Service(self.ring, self.options)
         self.backing = MirroredMaster(
-            inner, self._store, self.ring.broadcast, service.removed, service.appeared, out
-        )
+            inner, self._store, self.ring.broadcast, service.removed, service.appeared, out,
+            service.lateness.ring_is_behind, self.ring.received,
+        )  # fmt: skip
         service.backing = self.backing
         return self.backing
 
