@@ -1,4 +1,5 @@
-"""The arguments of queue.declare: which there are, and what RabbitMQ says to wrong ones."""
+"""The arguments of queue.declare: which there are, and what RabbitMQ says to wrong ones. And one of ours
+for exchanges."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Callable
 
 from mirrormq.errors import InternalError, PreconditionFailed
 from mirrormq.exchanges.terms import type_name as type_name
+from mirrormq.replication.mirrored_exchanges import MIRRORED
 from mirrormq.wire.fields import Field, Table
 
 MILLISECONDS_MAX = 10 * 365 * 86_400_000
@@ -158,6 +160,16 @@ def validate(vhost: str, name: str, arguments: Table, *, exclusive: bool) -> Non
             raise PreconditionFailed(
                 f"invalid arg '{argument}' for queue '{name}' in vhost '{vhost}': {refused}"
             ) from None
+
+
+def validate_exchange(vhost: str, name: str, arguments: Table) -> None:
+    """Refuse a new exchange that does not say clearly whether it is mirrored."""
+    field = arguments.get(MIRRORED)
+    if field is not None and field.kind != "t":
+        raise PreconditionFailed(
+            f"invalid arg '{MIRRORED}' for exchange '{name}' in vhost '{vhost}': "
+            f"{{unacceptable_type,{type_name(field)}}}"
+        )
 
 
 def _check_type(vhost: str, name: str, arguments: Table) -> None:

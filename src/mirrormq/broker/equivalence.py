@@ -6,11 +6,12 @@ from mirrormq.broker.arguments import COMPARED_ARGUMENTS
 from mirrormq.errors import PreconditionFailed
 from mirrormq.exchanges.terms import type_name, value_text
 from mirrormq.metadata import records
+from mirrormq.replication.mirrored_exchanges import MIRRORED
 from mirrormq.wire.fields import Field, Table, decode_table
 
 _INTEGER_KINDS = frozenset("bBsuIilT")
 
-DEFAULTS = {"x-queue-type": Field("S", b"classic")}
+DEFAULTS = {"x-queue-type": Field("S", b"classic"), MIRRORED: Field("t", False)}
 """Saying this is the same as saying nothing."""
 
 
@@ -30,7 +31,7 @@ def check_exchange(existing: records.Exchange, wanted: records.Exchange, argumen
     _check("durable", where, wanted.durable, existing.durable)
     _check("auto_delete", where, wanted.auto_delete, existing.auto_delete)
     _check("internal", where, wanted.internal, existing.internal)
-    _check_arguments(where, arguments, _table(existing.arguments), ("alternate-exchange",))
+    _check_arguments(where, arguments, _table(existing.arguments), ("alternate-exchange", MIRRORED))
 
 
 def check_queue(existing: records.Queue, wanted: records.Queue, arguments: Table) -> None:

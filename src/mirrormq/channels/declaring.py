@@ -62,6 +62,7 @@ def exchange_declare(channel: Channel, method: methods.ExchangeDeclare) -> None:
     if existing is None:
         check_name("exchange", name)
         _check_alternate(channel, name, method.arguments)
+        queue_arguments.validate_exchange(channel.vhost.name, name, method.arguments)
         registry.validate_arguments(method.type_, method.arguments)
     record = records.Exchange(
         channel.vhost.name, name, method.type_, method.durable, method.auto_delete, method.internal,

@@ -4,8 +4,8 @@ It runs on every node and acts only where the metadata's leader is. It owns noth
 in the metadata, so a new leader goes on where the last one stopped, and what two of them decided at once
 is sorted out by the views' versions.
 
-    a node's life ends or begins, a policy, a queue or a ring changes   → queues become *dirty*
-    `work` looks at dirty queues, a bounded number at a time            → commands, few and large
+    a node's life ends or begins, a policy, a queue, a binding or a ring changes → queues become *dirty*
+    `work` looks at dirty queues, a bounded number at a time                     → commands, few and large
 
 For each queue first things come first: what has become of the members (`promotion.settle`), and only when
 all of them are well, where the replicas belong (`placement`). Each step is one view; adopting it makes
@@ -19,7 +19,7 @@ that does not begin again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -27,10 +27,11 @@ import msgspec
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.changes import Change, Put
 from mirrormq.metadata.policies import Policies
-from mirrormq.metadata.records import Node, OperatorPolicy, Policy, Queue
+from mirrormq.metadata.records import Binding, Exchange, Node, OperatorPolicy, Policy, Queue
 from mirrormq.metadata.state import State
 from mirrormq.metadata.view import View
 from mirrormq.replication.census import Census
+from mirrormq.replication.mirrored_exchanges import mirrored_definition, queues_concerned
 from mirrormq.replication.placement import Choose, mirroring, next_view, wanted
 from mirrormq.replication.promotion import Down, Fate, Lost, Rules, rules, settle
 
@@ -150,6 +151,8 @@ class Coordinator:
         elif isinstance(record, Policy | OperatorPolicy):
             queues = self._state.queues_of(record.vhost).values()
             self._dirty.update((queue.queue_id, None) for queue in queues)
+        elif isinstance(record, Binding | Exchange):
+            self._dirty.update((queue.queue_id, None) for queue in queues_concerned(self._state, record))
 
     def _follow_node(self, node: Node, change: Change) -> None:
         if isinstance(change, Put) and node.running and not node.maintenance:
@@ -202,7 +205,7 @@ class Coordinator:
     def _decide(self, queue: Queue, now: Present) -> c.ViewChange | Lost | None:
         """The next step for one queue, if there is one."""
         view = queue.ring
-        definition = self._policies.effective(queue.vhost, queue.name, "queues").definition
+        definition = mirrored_definition(self._state, self._policies, queue)
         if is_well(view, now):
             after: View | Down | Lost = self._placed(queue, view, definition, now)
         else:
@@ -238,7 +241,7 @@ class Coordinator:
             self._settled[key] = after._replace(epoch=after.epoch - view.epoch)
         return after
 
-    def _placed(self, queue: Queue, view: View, definition: dict[str, object], now: Present) -> View:
+    def _placed(self, queue: Queue, view: View, definition: Mapping[str, object], now: Present) -> View:
         """One step towards where the replicas belong; `view` itself if they are there."""
         policy = None if queue.exclusive else mirroring(definition)
         master, mirrors = wanted(policy, view, now.running, self._choose, now.resting)
