@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mirrormq.remote import limits
 from mirrormq.wire import methods
 from tests.remote.cluster import Cluster, RemoteTestClient
 
@@ -130,6 +131,24 @@ def test_questions_wait_for_a_link() -> None:
     cluster.join("a", "b")
     (got,) = client.read()
     assert got.body == b"1"
+
+
+def test_gets_wait_for_a_link_that_has_enough_to_carry() -> None:
+    cluster = Cluster("a", "b")
+    cluster.declare("q", "b")
+    publisher = cluster.connect("b")
+    body = b"x" * 1_000_000
+    for _ in range(40):
+        publisher.publish("q", body)
+    publisher.read()
+    askers = [cluster.connect("a") for _ in range(40)]
+    for asker in askers:
+        asker.send(methods.encode_basic_get("q", True))
+    cluster["a"].node.turn()
+    cluster.carry("a", "b")
+    cluster["b"].node.turn()
+    assert cluster.counts("q")[1] == limits.STREAM_BYTES_MAX // len(body) + 1
+    assert [one.body for asker in askers for one in asker.read()] == [body] * 40
 
 
 def test_an_answer_that_was_on_a_link_that_was_cut_comes_with_the_next() -> None:

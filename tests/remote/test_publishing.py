@@ -297,3 +297,12 @@ def test_a_producer_is_forgotten_when_its_life_is_over() -> None:
     assert cluster.queue("q").producers == {"a#1": 1}
     cluster.die("a")
     assert cluster.queue("q").producers == {}
+
+
+def test_a_new_master_forgets_producers_whose_lives_are_over() -> None:
+    cluster, _ = prepared()
+    cluster.die("a")
+    queue = cluster.queue("q")
+    queue.producers.update({"a#1": 5, "a#2": 7, "c#1": 9})
+    cluster["b"].remote.serve(1, 2, queue)
+    assert queue.producers == {"a#2": 7, "c#1": 9}

@@ -68,6 +68,7 @@ class Remote:
 
     def serve(self, queue_id: int, epoch: int, queue: Queue) -> None:
         """This node is master of the queue."""
+        queue.forget_producers(self._streams.is_over)
         self._serving.serve(queue_id, epoch, queue)
 
     def stop_serving(self, queue_id: int) -> None:

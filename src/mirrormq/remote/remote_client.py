@@ -6,6 +6,7 @@ its consumers leave and the messages go back to the queue.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from mirrormq.errors import AmqpError
@@ -47,6 +48,8 @@ class RemoteClient:
         self._held: dict[int, Message] = {}
         self._kept: list[Range] = []
         self._refused: list[int] = []
+        self._gets: deque[int] = deque()
+        """Questions for a message that wait for the link."""
         self._envelopes = Envelopes()
         self._tell = tell
 
@@ -119,6 +122,7 @@ class RemoteClient:
 
     def relieved(self) -> None:
         """The link can carry more."""
+        self._serve_gets()
         for consumer in self._consumers.values():
             self._ready_again(consumer)
 
@@ -157,13 +161,26 @@ class RemoteClient:
             self._refuse(item.question, error)
 
         if item.kind == "get":
-            self.queue.get(False, lambda message, left: self._give(item.question, message, left), refused)
+            self._gets.append(item.question)
+            self._serve_gets()
         elif item.kind == "count":
             self.queue.count(answered, refused)
         elif item.kind == "purge":
             self.queue.purge(answered, refused)
         else:
             self.queue.check_deletion(item.if_unused, item.if_empty, answered, refused)
+
+    def _serve_gets(self) -> None:
+        """Fetch messages while the link can carry them."""
+        while self._gets and self.stream.writable:
+            question = self._gets.popleft()
+            self.queue.get(
+                False,
+                lambda message, left, question=question: self._give(question, message, left),  # type: ignore[misc]
+                lambda error, question=question: self._refuse(question, error),  # type: ignore[misc]
+            )
+        if self._gets:
+            self.stream.when_writable(self.relieved)
 
     def _give(self, question: int, message: Message | None, left: int) -> bool:
         run, size_bytes = None, 0
@@ -185,6 +202,7 @@ class RemoteClient:
         for consumer in self._consumers.values():
             self.queue.unsubscribe(consumer)
         self._consumers = {}
+        self._gets.clear()
         held, self._held = sorted(self._held.items()), {}
         if held and not self.queue.deleted:
             self.queue.requeue([message for _, message in held])

@@ -37,6 +37,11 @@ class Streams:
                 self._by_life[peer, life] = stream
         return stream
 
+    def is_over(self, producer: str) -> bool:
+        """Is this the name of a node's life that has ended?"""
+        peer, _, life = producer.rpartition("#")
+        return life.isdigit() and int(life) <= self._lost.get(peer, 0)
+
     def newest(self, peer: str) -> Stream | None:
         """The stream with the latest life of a node that is known here."""
         lives = [life for name, life in self._by_life if name == peer]
