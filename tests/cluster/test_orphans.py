@@ -188,6 +188,20 @@ def test_orphans_are_put_back_in_order_and_leave_the_store_when_confirmed() -> N
     assert finished == [True] and not node.orphans.titles
 
 
+def test_a_queue_that_confirms_at_once_does_not_dig_itself_in() -> None:
+    node = Node()
+    count = BATCH_MESSAGES * 300
+    taken: list[int] = []
+
+    def publish(messages: list[Message], publisher: Publisher, first: int) -> None:
+        taken.append(first)
+        publisher.confirmed(first, first)
+
+    node.orphans.set_aside(QUEUE, "a", 5, False, (message(number) for number in range(1, count + 1)))
+    PuttingBack(node.orphans, 1, publish, lambda: None).go_on()
+    assert len(taken) == count and not node.orphans.titles
+
+
 def test_after_a_crash_what_was_not_confirmed_is_put_back_again() -> None:
     node, queue = Node(), HealedQueue()
     node.orphans.set_aside(QUEUE, "a", 5, False, [message(1), message(2)])

@@ -19,7 +19,9 @@ an ordinary queue of the journal, which gives them back after a crash.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -73,6 +75,8 @@ class Orphans:
         self._log = log
         self.titles: dict[int, Title] = {}
         """By number, oldest first."""
+        self._known: dict[int, deque[int]] = {}
+        """The sequences of batches that are being read; some may have gone meanwhile."""
 
     def open(self) -> None:
         """Read what there is. A batch's title is written before its messages, and forgotten after them or
@@ -121,8 +125,13 @@ class Orphans:
     def read(self, number: int, after: int = 0, limit: int = BATCH_MESSAGES) -> list[Message]:
         """The next messages of a batch behind a sequence, oldest first."""
         store = self._store(number)
-        sequences = [sequence for sequence in store.recovered() if sequence > after]
-        return store.load(sequences[:limit])
+        known = self._known.get(number)
+        if known is None:
+            known = self._known[number] = deque(store.recovered())
+        while known and not store.has(known[0]):
+            known.popleft()
+        behind = (sequence for sequence in known if sequence > after and store.has(sequence))
+        return store.load(list(islice(behind, limit)))
 
     def settled(self, number: int, sequences: Sequence[int]) -> None:
         """Messages are where they belong, or not wanted: with the last one the batch is gone."""
@@ -133,6 +142,7 @@ class Orphans:
     def delete(self, number: int) -> None:
         """Forget a batch."""
         self._journal.queue(RESERVED_IDS_FROM + number).erase()
+        self._known.pop(number, None)
         if self.titles.pop(number, None) is not None:
             self._log.append(msgspec.msgpack.encode(Gone(number)), sync=False)
             if not self.titles:

@@ -27,23 +27,33 @@ class PuttingBack:
         self._next = 1
         self._under_way: dict[int, int] = {}
         """Publish number → sequence in the batch."""
+        self._publishing = False
         self.refused_count = 0
         """Messages that the queue would not take, in this attempt."""
 
     def go_on(self) -> None:
         """Publish the next messages, unless some are under way. Ends when there are none, or when the queue
-        has begun to refuse them."""
-        if self._under_way:
+        has begun to refuse them. A queue may confirm while it is published to: hence the loop."""
+        if self._publishing:
             return
+        self._publishing = True
+        try:
+            while not self._under_way and self._publish_some():
+                pass
+        finally:
+            self._publishing = False
+
+    def _publish_some(self) -> bool:
         title = self._orphans.titles.get(self.number)
         messages = self._orphans.read(self.number) if title is not None and not self.refused_count else []
         if title is None or not messages:
             self._finished()
-            return
+            return False
         first, self._next = self._next, self._next + len(messages)
         self._under_way = {first + at: message.sequence for at, message in enumerate(messages)}
         for at, message in enumerate(messages):
             self._publish([marked(message, title.node)], self, first + at)
+        return True
 
     def confirmed(self, first: int, last: int) -> None:
         """The queue has these."""
