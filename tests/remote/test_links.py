@@ -20,6 +20,8 @@ class Worker:
 
     def __init__(self, world: World, node: str, *, publishing: bool) -> None:
         self.world = world
+        self.node = node
+        self.consuming = False
         self.name = f"{node}{len(world.workers)}"
         self.client: RemoteTestClient = world.cluster.connect(node)
         self.published = 0
@@ -33,6 +35,30 @@ class Worker:
 
     def consume(self, prefetch: int) -> None:
         self.client.send(methods.encode_basic_qos(0, prefetch), methods.encode_basic_consume("q", "c"))
+        self.consuming = True
+
+    def cancel_or_consume(self, chance: random.Random) -> None:
+        """Stop consuming, or begin again."""
+        if not self.consuming:
+            self.consume(chance.choice([0, 1, 5, 50]))
+        else:
+            self.client.send(methods.encode_basic_cancel("c", False))
+            self.consuming = False
+
+    def get(self) -> None:
+        self.client.send(methods.encode_basic_get("q"))
+
+    def lose(self) -> None:
+        """The client is gone, and another comes: what it held goes back, also what it has not seen. Not while
+        its channel waits for an answer: then acknowledgements that it has sent may be lost with it."""
+        if self.client.connection.channels[1].waiting.count:
+            return
+        self.client.lose()
+        for tag in self.unsettled:
+            self.world.given_back[self.bodies[tag]] += 1
+        self.unsettled.clear()
+        self.client = self.world.cluster.connect(self.node)
+        self.consume(3)
 
     def publish(self, count: int, persistent: bool) -> None:
         first = self.published + 1
@@ -128,6 +154,9 @@ class World:
             (60, lambda: chance.choice(cluster.living()).node.broker.turn(chance.random() < 0.7)),
             (40, lambda: chance.choice(self.workers).look()),
             (3, lambda: cluster.cut(*pair)),
+            (2, lambda: chance.choice(self.consumers).cancel_or_consume(chance)),
+            (4, lambda: chance.choice(self.consumers).get()),
+            (1, lambda: chance.choice(self.consumers).lose()),
             (6, lambda: self._join(*pair)),
         ]
         weights = [weight for weight, _ in actions]
@@ -146,6 +175,9 @@ class World:
         """Heal, and let consumers take everything."""
         for pair in list(self.cluster.links):
             self._join(*sorted(pair))
+        for worker in self.consumers:
+            if not worker.consuming:
+                worker.consume(10)
         for _ in range(10_000):
             self.cluster.settle()
             for worker in self.workers:
