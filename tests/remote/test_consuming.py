@@ -290,6 +290,8 @@ def test_a_node_that_is_lost_gives_everything_back_in_order() -> None:
     consume(client, 6)
     client.send(methods.encode_basic_ack(2, False))
     cluster.settle()
+    assert [message.sequence for message in cluster["b"].remote.held(1)] == [1, 3, 4, 5, 6, 7]
+    assert (cluster["b"].remote.served_epoch(1), cluster["a"].remote.served_epoch(1)) == (1, 0)
     cluster.die("a")
     assert cluster.counts("q") == (9, 0) and not cluster.queue("q").consumers.all
     assert cluster.connect("b").drain("q") == [b"%d" % n for n in range(1, 11) if n != 2]

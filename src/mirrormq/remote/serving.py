@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
 from mirrormq.remote.messages import ToMaster
 from mirrormq.remote.remote_client import RemoteClient
@@ -98,7 +99,18 @@ class Serving:
             else:
                 del self._stash[queue_id]
 
-    def clients_of(self, queue_id: int) -> list[RemoteClient]:
-        """The nodes that use a queue of this one."""
+    def epoch_of(self, queue_id: int) -> int:
+        """The tenure in which a queue is served; 0: in none."""
         served = self._served.get(queue_id)
-        return list(served.clients.values()) if served is not None else []
+        return served.epoch if served is not None else 0
+
+    def epoch_of(self, queue_id: int) -> int:
+        """The tenure in which a queue is served; 0 if it is not."""
+        served = self._served.get(queue_id)
+        return served.epoch if served is not None else 0
+
+    def held(self, queue_id: int) -> list[Message]:
+        """A queue's messages that are out with consumers of other nodes."""
+        served = self._served.get(queue_id)
+        clients = served.clients.values() if served is not None else ()
+        return [message for client in clients for message in client.held]
