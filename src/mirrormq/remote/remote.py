@@ -22,7 +22,6 @@ from typing import Protocol
 
 from mirrormq.queues.face import Pumped
 from mirrormq.queues.message import Message
-from mirrormq.queues.message import Message
 from mirrormq.queues.producers import Origin
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.settings import QueueSettings
@@ -79,14 +78,6 @@ class Remote:
         if self._surroundings.queue_is_gone(queue_id):
             self._numbers.pop(queue_id, None)
 
-    def served_epoch(self, queue_id: int) -> int:
-        """The tenure in which this node is master of a queue, as far as it was told; 0 for none."""
-        return self._serving.epoch_of(queue_id)
-
-    def held(self, queue_id: int) -> list[Message]:
-        """Messages of a queue of this node that are out with consumers of other nodes."""
-        return self._serving.held(queue_id)
-
     def remote_queue(self, place: Place, master: str, life: int, settings: QueueSettings) -> RemoteQueue:
         """The face of a queue whose master is another node, in one of its lives."""
         self._serving.elsewhere(place.queue_id, place.epoch)
@@ -100,7 +91,7 @@ class Remote:
 
     def held(self, queue_id: int) -> list[Message]:
         """What is out with clients of other nodes."""
-        return [message for client in self._serving.clients_of(queue_id) for message in client.held()]
+        return self._serving.held(queue_id)
 
     def lost(self, node: str, life: int) -> None:
         """A node's life is over, and those before it."""

@@ -134,11 +134,6 @@ class RemoteClient:
         """What is out with consumers of the node."""
         return list(self._held.values())
 
-    @property
-    def held(self) -> list[Message]:
-        """What is out with consumers of the node."""
-        return list(self._held.values())
-
     def hold(self, messages: Sequence[Message]) -> None:
         """These are out with consumers of the node."""
         self._held.update([(message.sequence, message) for message in messages])

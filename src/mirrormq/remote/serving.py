@@ -104,13 +104,8 @@ class Serving:
         served = self._served.get(queue_id)
         return served.epoch if served is not None else 0
 
-    def epoch_of(self, queue_id: int) -> int:
-        """The tenure in which a queue is served; 0 if it is not."""
-        served = self._served.get(queue_id)
-        return served.epoch if served is not None else 0
-
     def held(self, queue_id: int) -> list[Message]:
         """A queue's messages that are out with consumers of other nodes."""
         served = self._served.get(queue_id)
         clients = served.clients.values() if served is not None else ()
-        return [message for client in clients for message in client.held]
+        return [message for client in clients for message in client.held()]
