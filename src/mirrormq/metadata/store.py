@@ -231,14 +231,16 @@ class MetadataStore:
     def apply(self, entry: bytes, number: int | None) -> None:
         """An entry is agreed upon. `number` is what `propose` gave it, None if another node proposed it.
 
-        All listeners hear of it even if one of them fails; the first failure is raised afterwards, and
-        whoever wrote the command is not told that all is well.
+        All listeners hear of it even if one of them fails, and whoever wrote the command hears that it is in
+        force, as it is; the first failure is raised afterwards.
         """
         actor, command = read_entry(entry)
         write = None if number is None else self._under_way.pop(number, None)
         changes = self.state.apply(command)
-        self._tell(Written(command, changes, actor, write is not None))
-        self._settle([] if write is None else [write])
+        try:
+            self._tell(Written(command, changes, actor, write is not None))
+        finally:
+            self._settle([] if write is None else [write])
 
     def restore(self, blob: bytes, settled: list[int]) -> None:
         """The whole state is replaced; `settled` are the numbers of our own proposals that are in it.
@@ -254,7 +256,7 @@ class MetadataStore:
                         attempt(listener, change)
         finally:
             self._telling_listeners = False
-        self._settle(writes)
+            self._settle(writes)
 
     def forget(self) -> None:
         """The node leaves its cluster: what waits to be written never will be."""
