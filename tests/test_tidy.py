@@ -36,7 +36,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": set(),
     # Its one door to the outside is the Disk it is given, so the broker may hold a journal and stay pure.
     "storage": {"wire", "queues", "consensus"},
-    "broker": {"wire", "auth", "metadata", "exchanges", "queues", "storage", "config", "replication", "cluster"},
+    "broker": {
+        "wire", "auth", "metadata", "exchanges", "queues", "storage", "config", "replication", "remote",
+        "cluster",
+    },
     "channels": {"wire", "auth", "metadata", "exchanges", "queues", "broker"},
     "connections": {"wire", "auth", "metadata", "queues", "channels", "broker", "config"},
     "control": {

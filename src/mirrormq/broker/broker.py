@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from mirrormq.auth import limits as access_limits
 from mirrormq.auth import sasl
 from mirrormq.auth.permissions import Permissions
-from mirrormq.broker.alarms import Alarms
+from mirrormq.broker.alarms import MEMORY, Alarms
 from mirrormq.broker.events import Events
 from mirrormq.broker.firehose import Firehose
 from mirrormq.broker.pids import Pids
 from mirrormq.broker.reply_to import ReplyConsumer, node_of
+from mirrormq.broker.rings import Rings
 from mirrormq.broker.vhost import Vhost
 from mirrormq.clock import Clock
 from mirrormq.config.settings import Settings
@@ -29,19 +30,29 @@ from mirrormq.metadata.changes import Change, Deleted, Put
 from mirrormq.metadata.policies import Policies
 from mirrormq.metadata.store import MetadataStore
 from mirrormq.queues.face import Pumped
-from mirrormq.queues.message import Envelope
+from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.paged import HotBudget
 from mirrormq.queues.queue import Queue
+from mirrormq.remote.messages import RemoteMessage
+from mirrormq.remote.remote import Remote
+from mirrormq.replication.messages import RingMail
 from mirrormq.storage.journal import Journal
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
     from mirrormq.connections.connection import Connection
     from mirrormq.connections.peer import Peer
-    from mirrormq.remote.remote import Remote
 
 CONSUMER_CHECK_INTERVAL_MS = 60_000
 """How often RabbitMQ looks for deliveries that were not acknowledged in time."""
+
+
+def _nowhere(peer: str, message: RemoteMessage | RingMail) -> None:
+    """There are no other nodes."""
+
+
+def _never(peer: str) -> bool:
+    return False
 
 
 class Outside(NamedTuple):
@@ -53,6 +64,10 @@ class Outside(NamedTuple):
     """A random number below its argument."""
     verify_password: Callable[[bytes, records.User, Callable[[bool], None]], None]
     """Checks a password off the loop, because good hashes are slow."""
+    send: Callable[[str, RemoteMessage | RingMail], None] = _nowhere
+    """Sends a message to another node, if there is a link to it."""
+    congested: Callable[[str], bool] = _never
+    """Does so much wait for a node that senders should wait too?"""
 
 
 class Broker:
@@ -87,8 +102,13 @@ class Broker:
         """Channels that wait for direct replies, by the name their requests carry."""
         self.warnings: list[str] = []
         """Things to log; the runtime takes them."""
-        self.remote: Remote | None = None
-        """Queues of other nodes, if there are other nodes."""
+        node = metadata.state.nodes.get(settings.name)
+        self.life = max(1, node.life) if node is not None else 1
+        """Which of its lives this node is in."""
+        self.remote = Remote(settings.name, self.life, self, outside.send)
+        """Queues of other nodes."""
+        self.rings = Rings(self, self.life, outside.send, outside.congested)
+        """Queues that this node shares with others."""
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""
         self.turns = 0
@@ -142,20 +162,20 @@ class Broker:
             queue.awake = False
             if not queue.deleted and queue.pump():
                 self.wake(queue)
-        if self.remote is not None:
-            self.remote.send_early()
+        self.rings.speak()
+        self.remote.send_early()
         if commit:
             if self.journal.dirty or self.journal.needs_sync:
                 self.journal.flush(sync=self.journal.needs_sync)
+            self.rings.commit()
             for _ in range(len(self._awaiting_flush)):
                 self._awaiting_flush.popleft().flushed()
         elif self.journal.touched:
             self.journal.flush(sync=False)
-        if self.remote is not None:
-            self.remote.send_late()
+        self.remote.send_late()
         for _ in range(len(self._reporting)):
             self._reporting.popleft().report()
-        return bool(self._awake)
+        return bool(self._awake) or self.rings.pending
 
     def has_output(self, connection: Connection) -> None:
         """Write this connection's output at the end of the turn."""
@@ -218,6 +238,7 @@ class Broker:
         if not self.alarms.raised:
             for connection in self.connections:
                 connection.unblock()
+        self.rings.pause_synchronisation(MEMORY in self.alarms.raised)
 
     def _check_consumer_timeouts(self) -> None:
         """Close channels that have kept a delivery for longer than `consumer_timeout`."""
@@ -241,6 +262,38 @@ class Broker:
         if timeout is not None:
             interval = min(timeout // 2, CONSUMER_CHECK_INTERVAL_MS)
             self.clock.at(self.clock.now_ms + interval, self._check_consumer_timeouts)
+
+    # -- links to other nodes -------------------------------------------------------------------
+
+    def link_up(self, peer: str, session: int = 0) -> None:
+        """There is a new link to a node. What was on an earlier one may be lost."""
+        self.remote.up(peer)
+        self.rings.reconnected(peer)
+
+    def link_down(self, peer: str, reason: str = "") -> None:
+        """The link to a node is gone."""
+        self.remote.down(peer)
+
+    def link_message(self, peer: str, message: RemoteMessage | RingMail) -> None:
+        """A message from another node; a turn must end soon."""
+        if isinstance(message, RingMail):
+            self.rings.receive(peer, message)
+        else:
+            self.remote.receive(peer, message)
+
+    def link_relieved(self, peer: str) -> None:
+        """A link that was congested is so no more."""
+        self.rings.relieved(peer)
+
+    def unacked_of(self, queue: Queue, queue_id: int) -> list[Message]:
+        """A queue's messages that are out with clients, here and elsewhere."""
+        found = self.remote.held(queue_id)
+        for connection in self.connections:
+            for channel in connection.channels.values():
+                deliveries = [*channel.unacked.by_tag.values()]
+                deliveries += [one for _, settled in channel.publishing.settlements for one in settled]
+                found += [delivery[0] for delivery in deliveries if delivery[1] is queue]
+        return found
 
     # -- other nodes ----------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mirrormq.broker import copies
 from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.face import QueueFace
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
 from mirrormq.wire.content import with_properties
@@ -47,8 +48,13 @@ def _dead_letter_one(vhost: Vhost, queue: Queue, message: Message, reason: str, 
     frames = with_properties(message.frames, payload)
     _, targets, _ = vhost.route(envelope, headers, [frames])
     for target in targets:
-        if not target.full and (reason == "rejected" or not _circles(headers, target.name, queue.name)):
+        if _has_room(target) and (reason == "rejected" or not _circles(headers, target.name, queue.name)):
             target.publish([Message(envelope, frames)])
+
+
+def _has_room(target: QueueFace) -> bool:
+    """A queue of another node that can take no more has nowhere to keep it; one of this node has."""
+    return not target.full or isinstance(target, Queue)
 
 
 def _text(value: str) -> Field:

@@ -60,14 +60,21 @@ def make_queue(vhost: Vhost, record: records.Queue) -> Queue:
     settings = queue_settings(vhost.broker.policies, record)
     store = vhost.broker.journal.queue(record.queue_id)
     backing = make_keeper(store, settings, vhost.broker.hot_budget, vhost.broker.warnings.append)
+    return make_queue_of(vhost, record, backing)
+
+
+def make_queue_of(vhost: Vhost, record: records.Queue, backing: BackingQueue) -> Queue:
+    """A live queue around a keeper that is there already."""
+    settings = queue_settings(vhost.broker.policies, record)
     return Queue(vhost.name, record.name, settings, backing, vhost)
 
 
 def make_keeper(
-    store: JournalQueue, settings: QueueSettings, budget: HotBudget, warn: Callable[[str], None]
-) -> BackingQueue:
+    store: JournalQueue, settings: QueueSettings, budget: HotBudget, warn: Callable[[str], None],
+    delivered_up_to: int = 0,
+) -> BackingQueue:  # fmt: skip
     """The BackingQueue that the settings ask for, with the backlog that the store has."""
-    sequences, redelivered_up_to = store.recovered(), store.delivered_up_to
+    sequences, redelivered_up_to = store.held(), max(store.delivered_up_to, delivered_up_to)
 
     def make() -> PagedQueue:
         return PagedQueue(

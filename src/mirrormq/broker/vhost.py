@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from mirrormq.broker import copies, copy_rules, equivalence
 from mirrormq.broker.dead_letters import dead_letter
-from mirrormq.broker.queue_factory import make_queue, queue_settings
+from mirrormq.broker.queue_factory import queue_settings
+from mirrormq.broker.tenures import Tenures
 from mirrormq.errors import NotFound, ResourceLocked
 from mirrormq.exchanges import registry
 from mirrormq.exchanges.binding import Binding, Destination
@@ -57,12 +58,13 @@ class Vhost:
         self._dying: deque[tuple[Queue, Sequence[Message], str]] = deque()
         self._burying = False
         self._repeats: tuple[int, dict[str, bool]] = (-1, {})
+        self._tenures = Tenures(self)
         if empty:
             return
         for exchange in self._state.exchanges_of(self.name).values():
             self._add_exchange(exchange)
         for queue in self._state.queues_of(self.name).values():
-            self._add_queue(queue)
+            self._follow_queue(queue)
         for name in self._state.exchanges_of(self.name):
             for binding in self._state.bindings_from(self.name, name).values():
                 self.router.bind(binding.source, _live(binding))
@@ -168,7 +170,7 @@ class Vhost:
         frames = build_frames(1, payload, body, self.broker.settings.frame_max)
         _, queues, _ = self.route(envelope, properties.headers or {}, [frames])
         for queue in queues:
-            if not queue.full:
+            if not queue.full or isinstance(queue, Queue):
                 queue.publish([Message(envelope, frames)])
 
     # -- what queues need (Surroundings) --------------------------------------------------------
@@ -219,8 +221,8 @@ class Vhost:
         if isinstance(record, records.Queue):
             if not present:
                 self._remove_queue(record)
-            elif record.name not in self.queues:
-                self._add_queue(record)
+            else:
+                self._follow_queue(record)
         elif isinstance(record, records.Exchange):
             if not present:
                 self.router.remove(record.name)
@@ -257,24 +259,20 @@ class Vhost:
             alternate = effective.definition.get("alternate-exchange")
         self.router.set_alternate(record.name, alternate if isinstance(alternate, str) else None)
 
-    def _add_queue(self, record: records.Queue) -> None:
-        queue = make_queue(self, record)
-        queue.owner = self._owners.get(record.name)
-        self.queues[record.name] = queue
-        wish = copy_rules.wish(arguments_of(record))
-        if wish is not None:
-            self.router.copies.add(record.name, wish.source, wish.pattern)
-        self.router.invalidate()
+    def _follow_queue(self, record: records.Queue) -> None:
+        is_new = record.name not in self.queues
+        self._tenures.follow(record)
+        if is_new:
+            wish = copy_rules.wish(arguments_of(record))
+            if wish is not None:
+                self.router.copies.add(record.name, wish.source, wish.pattern)
+            self.router.invalidate()
 
     def _remove_queue(self, record: records.Queue) -> None:
-        queue = self.queues.pop(record.name, None)
+        self._tenures.remove(record.name)
         self._owners.pop(record.name, None)
         self.router.copies.remove(record.name)
         self.router.invalidate()
-        if queue is not None:
-            queue.erase(lambda consumer: consumer.cancelled())
-        if self.broker.remote is not None:
-            self.broker.remote.stop_serving(record.queue_id)
 
     def _apply_policies(self) -> None:
         for exchange in self._state.exchanges_of(self.name).values():
@@ -284,6 +282,7 @@ class Vhost:
             settings = queue_settings(self.broker.policies, record)
             if settings != queue.settings:
                 queue.apply(settings)
+            self.broker.rings.apply(record)
 
     def close(self) -> None:
         """The vhost is gone; its queues went before it."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
-from mirrormq.queues.message import Envelope
+from mirrormq.queues.message import HEADER_PAYLOAD_AT, Envelope
 from mirrormq.wire.properties import scan_properties
+
+PROPERTIES_AT = HEADER_PAYLOAD_AT + 12
+"""Where the properties start inside content frames: behind class, weight and body size."""
 
 PUBLISH_IDS_SIZE = 6
 """Class and method ids and the reserved short of basic.publish."""
@@ -18,6 +21,11 @@ _NUMBER = re.compile(rb"[+-]?[0-9]+")
 
 class ExpirationInvalid(ValueError):
     """The expiration property is not a number of milliseconds in range; says why in RabbitMQ's words."""
+
+
+def properties_of(frames: bytes) -> bytes:
+    """The raw properties in a message's content frames."""
+    return frames[PROPERTIES_AT : HEADER_PAYLOAD_AT + int.from_bytes(frames[3:HEADER_PAYLOAD_AT], "big")]
 
 
 def make_envelope(publish: bytes, properties: bytes) -> Envelope:

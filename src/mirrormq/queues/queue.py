@@ -57,7 +57,8 @@ class Queue(LocalAnswers):
         self._surroundings = surroundings
         self._clock = surroundings.clock
         self._safety = Safety(lambda: surroundings.awaits_flush(self))
-        self._delivered_up_to = 0
+        self.delivered_up_to = 0
+        """What has been with a consumer, up to here, since this object has been there."""
         self._lifetimes = Lifetimes(self, surroundings)
         self._lifetimes.watch_idleness()
 
@@ -283,8 +284,8 @@ class Queue(LocalAnswers):
     def _count_delivery(self, messages: list[Message]) -> None:
         self.counters.delivered += len(messages)
         last = messages[-1].sequence
-        if last > self._delivered_up_to:
-            self._delivered_up_to = last
+        if last > self.delivered_up_to:
+            self.delivered_up_to = last
             self.backing.delivered(last)
 
     def acknowledge(self, messages: Sequence[Message]) -> None:

@@ -54,6 +54,9 @@ class MirroredMaster:
         """… and what was purged."""
         self.delivered_up_to = 0
         self._delivered_told = 0
+        self.heard: Callable[[], None] = lambda: None
+        """Called when there is something new to tell, once until the next `speak`."""
+        self._silent = True
         self.last_number = last_number
         """The operation that the last publish became."""
 
@@ -77,6 +80,12 @@ class MirroredMaster:
                 self._tell_append(messages[start:at], producer, first_number + start)
                 start, first = at, message
         self._tell_append(messages[start:] if start else messages, producer, first_number + start)
+        self._stir()
+
+    def _stir(self) -> None:
+        if self._silent:
+            self._silent = False
+            self.heard()
 
     def _tell_append(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
         first = messages[0]
@@ -98,11 +107,13 @@ class MirroredMaster:
                 if known is None and not message.position:
                     self.unseen -= 1
         self._gone += [message.sequence for message in messages]
+        self._stir()
 
     def delivered(self, sequence: int) -> None:
         """Messages have been with a consumer."""
         self.inner.delivered(sequence)
         self.delivered_up_to = max(self.delivered_up_to, sequence)
+        self._stir()
 
     def purge(self) -> int:
         """Drop every ready message."""
@@ -113,14 +124,17 @@ class MirroredMaster:
         count = self.inner.purge()
         before.subtract(self.held())
         self._purged += before.ranges()
+        self._stir()
         return count
 
     def forget_producers(self, producers: list[str]) -> None:
         """Nodes that published are gone for good."""
         self._tell(encode(Forget(producers)))
+        self._stir()
 
     def speak(self) -> None:
         """Tell what is told once per turn."""
+        self._silent = True
         if self.delivered_up_to > self._delivered_told:
             self._delivered_told = self.delivered_up_to
             self._tell(encode(Delivered(self.delivered_up_to)))

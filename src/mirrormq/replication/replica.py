@@ -43,6 +43,8 @@ class ReplicaOptions:
         """Memory is short: nobody is synchronised."""
         self.life = 0
         """Which of its lives the node is in."""
+        self.congested: Callable[[str], bool] = lambda peer: False
+        """Does so much wait for a peer that nothing should be added?"""
 
 
 class ReplicaWork(NamedTuple):
@@ -56,11 +58,11 @@ class ReplicaWork(NamedTuple):
 
 
 class Unsettled(NamedTuple):
-    """A publish of this node's clients that the ring has not completed."""
+    """A publish of this node's clients of which not everybody's disk is known to have it."""
 
-    number: int
-    """The operation that it was."""
     append: Append
+    incomplete: bool
+    """Not even every member that counts is known to have received it, or to have it as it should be."""
 
 
 class Replica:
@@ -92,6 +94,7 @@ class Replica:
         self._applied = received
         """The last operation that the copy has."""
         self.ring = Ring(queue_id, me, view, received)
+        self.ring.congested = options.congested
         self.copy: MirrorCopy | None = None
         self.backing: MirroredMaster | None = None
         self.service: Service | None = None
@@ -102,6 +105,13 @@ class Replica:
     def view(self) -> View:
         """Who is in the ring."""
         return self.ring.view
+
+    @property
+    def at_rest(self) -> bool:
+        """Is there nothing that time alone would bring about?"""
+        if self.service is not None and self.service.sessions:
+            return False
+        return self.ring.stable == self.ring.received
 
     # -- taking and leaving the lead ------------------------------------------------------------
 
@@ -139,15 +149,15 @@ class Replica:
         self.backing = self.service = None
 
     def unsettled(self, producer: str) -> list[Unsettled]:
-        """Master: what this producer's messages became that the ring has not completed."""
+        """Master: what a producer has published, of all that the log still has."""
         ring = self.ring
         found = []
         for offset, data in enumerate(ring.log.after(ring.stable)):
-            number, operation = ring.stable + 1 + offset, decode(data)
+            operation = decode(data)
             if isinstance(operation, Append) and operation.producer == producer:
                 durable = self.options.durable and operation.persistent
-                if number > (ring.completed.durable if durable else ring.completed.received):
-                    found.append(Unsettled(number, operation))
+                mark = ring.completed.durable if durable else ring.completed.received
+                found.append(Unsettled(operation, ring.stable + 1 + offset > mark))
         return found
 
     # -- in -------------------------------------------------------------------------------------
@@ -256,6 +266,7 @@ class Replica:
         """It has heard what the master has not: begin again, and let numbers tell what is to be kept."""
         self._attempts += 1
         self.ring = Ring(self.queue_id, self.me, self.view, attempt=self._attempts)
+        self.ring.congested = self.options.congested
         self._applied = 0
         self._asked = 0
 

@@ -62,6 +62,7 @@ who it was (decision 0011).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from mirrormq.metadata.view import View
@@ -132,6 +133,9 @@ class Ring:
         self.attempt = attempt
         """The synchronisation that this member's copy rests on; 0: it was born with the queue. While a view
         counts on another one, the master does not count it: it has begun again and lacks what it had."""
+        self.congested: Callable[[str], bool] = lambda peer: False
+        """Does so much wait for a peer that nothing should be added? What is held back meanwhile is in the
+        log, if it is not cut; then the peer will begin again."""
         self._passed = received
         """The last operation that the right-hand neighbour was given."""
         self._told_right: tuple[int, int, int] | None = None
@@ -298,7 +302,7 @@ class Ring:
                 self._settle()
             elif reporting:
                 report = self._report()
-            if self.right is not None:
+            if self.right is not None and not self.congested(self.right):
                 laps = [(self.right, lap) for lap in self._laps(idle)]
         diverged, self._diverged = self._diverged, False
         return RingWork(laps, report, self.take_operations(), diverged, self._asks_now())

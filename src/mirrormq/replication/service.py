@@ -122,6 +122,8 @@ class Service:
             return []
         ring, found = self._ring, list[tuple[str, ReplicaMessage]]()
         for name, session in self.sessions.items():
+            if ring.congested(name):
+                continue
             session.pace = self._options.pace
             while (messages := session.next_batch(self.backing, now_ms)) is not None:
                 batch = SyncBatch(ring.queue_id, ring.view.epoch, session.attempt, runs(messages))
