@@ -250,3 +250,24 @@ def test_deliveries_and_confirms_on_a_link_that_was_cut_come_with_the_next() -> 
     assert [one.method for one in answers if isinstance(one.method, methods.BasicAck)] == [
         methods.BasicAck(2, True)
     ]
+
+
+def test_an_item_that_fails_costs_only_itself() -> None:
+    cluster = Cluster("a", "b")
+    cluster.declare("q", "b")
+    cluster.declare("broken", "b")
+    client = cluster.connect("a")
+    client.send(methods.encode_confirm_select())
+    client.read()
+
+    def fail(*values: object) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    cluster.queue("broken").publish = fail
+    client.publish("broken", b"1")
+    client.publish("q", b"2")
+    cluster["a"].node.turn()
+    with pytest.raises(RuntimeError):
+        cluster.carry("a", "b")
+    assert client.methods() == [methods.BasicAck(2, False)]
+    assert cluster.counts("q") == (1, 0)

@@ -4,9 +4,9 @@
 
 The runtime feeds `receive` and, when a turn of the loop ends, takes `take_output` to the socket.
 A soft error closes a channel, a hard error the connection; both are turned into methods here and
-nowhere else. While the connection waits for something (a metadata write, a slow password hash, a
-resource alarm that blocks publishers) it is *held*: bytes stay in the scanner and the runtime stops
-reading.
+nowhere else. While the connection waits for something (a slow password hash, a queue that can take no
+more, a resource alarm that blocks publishers) it is *held*: bytes stay in the scanner and the runtime
+stops reading. What a single channel waits for holds up only that channel (`channels.questions`).
 """
 
 from __future__ import annotations

@@ -108,17 +108,24 @@ class Remote:
         self._streams.down(peer)
 
     def receive(self, peer: str, message: m.RemoteMessage) -> None:
-        """A message from another node."""
+        """A message from another node. An item that something of ours fails at costs itself, not those that
+        came with it: they will not come again."""
         if isinstance(message, m.Hello):
             self._streams.hello(peer, message)
             return
         received = self._streams.receive(peer, message)
         if received is not None:
             stream, items = received
+            failures: list[Exception] = []
             for item in items:
-                self._take(stream, item)
+                try:
+                    self._take(stream, item)
+                except Exception as error:
+                    failures.append(error)
             if self._waiting_for_room:
                 self._let_in()
+            if failures:
+                raise failures[0]
 
     def _take(self, stream: Stream, item: m.Item) -> None:
         if isinstance(item, m.ToMaster):
