@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ from mirrormq.broker import client_events
 from mirrormq.broker import events as events_module
 from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer
-from mirrormq.control.dispatch import dispatch
+from mirrormq.control.dispatch import answer
 from mirrormq.control.live import BrokerView
 from mirrormq.control.node import AppState
 from mirrormq.control.protocol import Request
@@ -28,6 +29,15 @@ from tests.harness import START_MS, Client, Node
 EXCHANGE = events_module.EXCHANGE
 WHO = client_events.ACTOR
 CLI = "rmq-cli"
+
+
+async def _at_once() -> None:
+    """One node agrees with itself."""
+
+
+async def _nobody(request: Request) -> list[Any]:
+    """There are no other nodes."""
+    return []
 
 
 class Heard:
@@ -66,8 +76,10 @@ class Heard:
             settings=self.node.broker.settings,
             live=BrokerView(self.node.broker),
             app_state=AppState.RUNNING,
+            settled=_at_once,
+            cluster=SimpleNamespace(ask_others=_nobody),
         )
-        reply = dispatch(cast(Any, node), Request(verb, list(arguments), options))
+        reply = asyncio.run(answer(cast(Any, node), Request(verb, list(arguments), options)))
         assert reply["ok"], reply
 
 

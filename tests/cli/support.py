@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mirrormq.connections.connection  # noqa: F401 - the broker's types refer to it
 from mirrormq.auth import passwords
@@ -19,7 +19,8 @@ from mirrormq.clock import Clock
 from mirrormq.cluster.founding import member_in_memory
 from mirrormq.config.settings import Settings
 from mirrormq.control.live import BrokerView
-from mirrormq.control.node import AppState
+from mirrormq.control.node import AppState, Shell
+from mirrormq.control.protocol import Request
 from mirrormq.metadata.records import User
 from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
@@ -31,8 +32,22 @@ from mirrormq.storage.simulated_disk import SimulatedDisk
 NODE_NAME = "mirror1@localhost"
 
 
+class Alone:
+    """A cluster of one: what `control.node.ClusterFace` tells of it. It cannot be changed."""
+
+    def __init__(self) -> None:
+        self.members = [NODE_NAME]
+        self.running = [NODE_NAME]
+        self.partitions: dict[str, list[str]] = {}
+        self.address = ""
+
+    async def ask_others(self, request: Request) -> list[Any]:
+        """There are none."""
+        return []
+
+
 class ControlledNode:
-    """Implements `control.node.Node`."""
+    """Implements `control.node.Shell`."""
 
     def __init__(self, runtime_directory: Path) -> None:
         self.settings = Settings(name=NODE_NAME, runtime_directory=runtime_directory)
@@ -62,10 +77,14 @@ class ControlledNode:
             ),
         )
         self.live = BrokerView(self.broker)
+        self.cluster = Alone()
 
     @property
     def serving(self) -> bool:
         return self.app_state is AppState.RUNNING
+
+    async def settled(self) -> None:
+        """A node on its own agrees at once."""
 
     async def start_app(self) -> None:
         self.app_state = AppState.RUNNING
@@ -101,7 +120,7 @@ def served(runtime_directory: Path) -> Iterator[ControlledNode]:
     finish = asyncio.Event()
 
     async def serve() -> None:
-        server = ControlServer(node)
+        server = ControlServer(cast(Shell, node))
         assert await server.start() is None
         ready.set()
         await finish.wait()

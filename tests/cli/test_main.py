@@ -102,8 +102,8 @@ def test_the_settings_of_the_file_reach_clients(node: Cluster) -> None:
 
 def test_a_second_node_of_the_same_name_leaves_the_first_its_socket(node: Cluster, tmp_path: Path) -> None:
     run = str(node.directory / "run")
-    port = free_ports(1)
-    words = ("cluster", "up", "--nodes", "1", "--data", str(tmp_path), "--amqp-port", str(port), "--detach")
+    ports = ("--amqp-port", str(free_ports(1)), "--management-port", str(free_ports(1)))
+    words = ("cluster", "up", "--nodes", "1", "--data", str(tmp_path), *ports, "--detach")
     assert mirrormq(*words, MIRRORMQ_RUNTIME_DIR=run).returncode == 0
     try:
         log = (tmp_path / "mirror1@localhost" / "log" / "node.log").read_text()
@@ -148,7 +148,7 @@ def test_a_detached_node_lives_dies_and_returns_with_its_messages(tmp_path: Path
 def test_a_foreground_cluster_ends_with_its_nodes_on_sigterm(tmp_path: Path) -> None:
     port = free_ports(1)
     command = [sys.executable, "-m", "mirrormq.cli.main", "cluster", "up", "--nodes", "1"]
-    command += ["--data", str(tmp_path), "--amqp-port", str(port)]
+    command += ["--data", str(tmp_path), "--amqp-port", str(port), "--management-port", str(free_ports(1))]
     environment = {**os.environ, "MIRRORMQ_RUNTIME_DIR": str(tmp_path / "run")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as program:
         assert program.stdout is not None
@@ -165,7 +165,8 @@ def test_a_foreground_cluster_ends_with_its_nodes_on_sigterm(tmp_path: Path) -> 
 
 def test_a_foreground_cluster_interrupted_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mirrormq.cli.main", "cluster", "up", "--nodes", "1"]
-    command += ["--data", str(tmp_path), "--amqp-port", str(free_ports(1))]
+    ports = [str(free_ports(1)), "--management-port", str(free_ports(1))]
+    command += ["--data", str(tmp_path), "--amqp-port", *ports]
     environment = {**os.environ, "MIRRORMQ_RUNTIME_DIR": str(tmp_path / "run")}
     deadline = time.monotonic() + DEADLINE_S
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as program:
@@ -182,7 +183,6 @@ def test_a_foreground_cluster_interrupted_while_it_starts_leaves_nothing_behind(
     [
         (("down",), "There is no cluster in"),
         (("kill", "mirror1"), "There is no cluster in"),
-        (("up", "--nodes", "3"), "use --nodes 1"),
     ],
 )
 def test_a_cluster_command_that_cannot_work_says_so_in_one_line(

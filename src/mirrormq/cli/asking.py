@@ -39,7 +39,7 @@ def check_app(verb: Verb, line: Line) -> None:
         raise UsageError(refusal, heading="Error")
 
 
-def ask(line: Line, verb: str, words: list[str]) -> Any:
+def ask(line: Line, verb: str, words: list[str], more: dict[str, Any] | None = None) -> Any:
     """One request to the node the line names."""
     if "uri" in line.options:
         raise ControlError(
@@ -48,6 +48,7 @@ def ask(line: Line, verb: str, words: list[str]) -> Any:
             EXIT_UNAVAILABLE,
         )
     options = {name: value for name, value in line.options.items() if name not in GENERAL or name == "vhost"}
+    options |= more or {}
     directory = default_runtime_directory(os.environ)
     return client.call(directory, line.node, Request(verb, words, options), line.timeout_s)
 

@@ -61,8 +61,12 @@ class Line:
 
     @property
     def node(self) -> str:
-        chosen = str(self.options.get("node") or os.environ.get("MIRRORMQ_NODE") or DEFAULT_NODE)
-        return chosen if "@" in chosen else f"{chosen}@localhost"
+        return full_name(str(self.options.get("node") or os.environ.get("MIRRORMQ_NODE") or DEFAULT_NODE))
+
+
+def full_name(node: str) -> str:
+    """A node's name with its host, which may be left off where it is this one."""
+    return node if "@" in node else f"{node}@localhost"
 
 
 def parse(arguments: list[str]) -> Line:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from mirrormq.cli import asking, formatting
+from mirrormq.cli import asking, cluster_verbs, formatting
 from mirrormq.cli.line import Line, UsageError
 from mirrormq.cli.screens import status_screen
 from mirrormq.cli.verbs import Verb
@@ -34,6 +34,8 @@ def check_values(verb: Verb, words: list[str]) -> None:
         _check_size(words[1:]) if words[0] == "absolute" else _check_fraction(words, 1.0)
     elif verb.name == "set_disk_free_limit":
         _check_fraction(words[1:], float("inf")) if words[0] == "mem_relative" else _check_size(words)
+    elif verb.name == "await_online_nodes":
+        cluster_verbs.check_count(words)
     elif verb.name == "import_definitions" and words and words[0] != "-" and not Path(words[0]).is_file():
         raise UsageError(f"Bad argument: File {words[0]} does not exist", EXIT_DATA)
 
@@ -192,4 +194,5 @@ PROGRAMS: dict[str, Callable[[Verb, Line], int]] = {
     "shutdown": shutdown,
     "export_definitions": export_definitions,
     "import_definitions": import_definitions,
+    **cluster_verbs.PROGRAMS,
 }

@@ -7,7 +7,6 @@ own: a Ctrl-C in the terminal reaches only the program in the foreground, which 
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -15,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -83,10 +82,6 @@ class LocalCluster:
         conf: Path | None = None,
     ) -> LocalCluster:
         """A cluster that is about to start; refuses what cannot work."""
-        if count > 1 and not _can_cluster():
-            raise ClusterError(
-                f"This version runs single nodes only, so {count} nodes cannot form a cluster: use --nodes 1."
-            )
         first = cluster_port or _cluster_port(amqp_port)
         nodes = [
             LocalNode(f"mirror{n + 1}@localhost", amqp_port + n, management_port + n, first + n)
@@ -156,12 +151,16 @@ class LocalCluster:
     # -- starting -------------------------------------------------------------------------------
 
     def start_all(self) -> None:
-        """Start every node and wait until all serve clients; if one cannot, none is left running."""
+        """Start every node and wait until all serve clients, as one cluster; if one cannot, none is left
+        running."""
         try:
             for node in self.nodes:
                 self._spawn(node)
             for node in self.nodes:
-                self._await_ready(node)
+                self._await(node, self._is_ready, "does not serve clients")
+            if len(self.nodes) > 1:
+                for node in self.nodes:
+                    self._await(node, self._sees_all, "does not see all others")
         except BaseException:
             self.stop_all()
             raise
@@ -171,7 +170,7 @@ class LocalCluster:
         if is_running(node):
             raise ClusterError(f"{node.name} already runs, pid {node.pid}.")
         self._spawn(node)
-        self._await_ready(node)
+        self._await(node, self._is_ready, "does not serve clients")
 
     def _spawn(self, node: LocalNode) -> None:
         if not node.prefix and _is_taken(node.amqp_port):
@@ -205,16 +204,15 @@ class LocalCluster:
             command += ["--join", f"{seed.name}:{seed.cluster_port}"]
         return command
 
-    def _await_ready(self, node: LocalNode) -> None:
+    def _await(self, node: LocalNode, condition: Callable[[LocalNode], bool], what: str) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not self._is_ready(node):
+        while not condition(node):
             self._reap()
             if not is_running(node):
                 raise ClusterError(f"{node.name} did not start: {_last_words(self.log_of(node))}")
             if time.monotonic() > deadline:
                 raise ClusterError(
-                    f"{node.name} does not serve clients after {START_TIMEOUT_S:.0f} seconds: "
-                    f"see {self.log_of(node)}."
+                    f"{node.name} {what} after {START_TIMEOUT_S:.0f} seconds: see {self.log_of(node)}."
                 )
             time.sleep(POLL_S)
 
@@ -226,6 +224,14 @@ class LocalCluster:
         if answer["pid"] == node.pid:
             return bool(answer["serving"])
         return is_running(node) and _is_taken(node.amqp_port)
+
+    def _sees_all(self, node: LocalNode) -> bool:
+        """Do all nodes run, as this one sees it?"""
+        try:
+            found = call(Path(self._runtime_directory), node.name, Request("running_nodes"), START_TIMEOUT_S)
+        except ControlError:
+            return False
+        return {other.name for other in self.nodes} <= set(found)
 
     def mirror_all(self) -> None:
         """The policy `ha-all` on every queue of vhost /."""
@@ -298,12 +304,6 @@ def stopped_by_signals(cluster: LocalCluster) -> Iterator[None]:
         for number in numbers:
             signal.signal(number, signal.SIG_IGN)
         cluster.stop_all()
-
-
-def _can_cluster() -> bool:
-    """Is the package that makes clusters part of this version?"""
-    found = importlib.util.find_spec("mirrormq.cluster")
-    return found is not None and found.origin is not None
 
 
 def is_running(node: LocalNode) -> bool:

@@ -38,8 +38,8 @@ def status_screen(found: dict[str, Any]) -> Iterable[str]:
     yield f"Virtual host count: {found['totals']['virtual_host_count']}"
     yield from _section("Listeners")
     for listener in found["listeners"]:
-        interface = listener["interface"] or "[::]"
-        yield f"Interface: {interface}, port: {listener['port']}, protocol: {listener['protocol']}"
+        where = f"Interface: {listener['interface']}, port: {listener['port']}"
+        yield f"{where}, protocol: {listener['protocol']}, purpose: {listener['purpose']}"
 
 
 def _section(title: str) -> Iterable[str]:

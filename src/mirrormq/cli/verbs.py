@@ -34,6 +34,8 @@ FLAGS_WITHOUT_VALUE = {
     "--if-unused": "if-unused",
     "-u": "if-unused",
     "--idempotent": "idempotent",
+    "--disc": "disc",
+    "--ram": "ram",
     "--skip-if-unchanged": "skip-if-unchanged",
 }
 
@@ -243,6 +245,26 @@ ALL = (
          '<file_path | "-"> [--format <json>] [--skip-if-unchanged]', (0, 1),
          'Importing definitions in JSON from a file at "{0}" ...', options=("format", "skip-if-unchanged")),
 
+    Verb("await_online_nodes", "Cluster", "Waits until so many nodes of the cluster run", "<count>", (1, 1)),
+    Verb("cluster_status", "Cluster", "Shows the nodes of the cluster and how they are", "", (0, 0),
+         "Cluster status of node {node} ..."),
+    Verb("force_boot", "Cluster", "Lets a node start the next time without waiting for others", "", (0, 0)),
+    Verb("force_reset", "Cluster", "Makes a node forget everything, without telling the others", "", (0, 0),
+         "Forcefully resetting node {node} ..."),
+    Verb("forget_cluster_node", "Cluster", "Takes a stopped node out of the cluster",
+         "[--offline] <existing_cluster_member_node>", (1, 1), "Removing node {0} from the cluster",
+         options=("offline",), example="forget_cluster_node mirror3@localhost"),
+    Verb("join_cluster", "Cluster", "Makes a stopped node a member of another one's cluster",
+         "[--disc|--ram] <existing_cluster_member>", (1, 1), "Clustering node {node} with {0}",
+         options=("disc", "ram"), example="join_cluster mirror1@localhost"),
+    Verb("reset", "Cluster", "Makes a node leave its cluster and forget everything", "", (0, 0),
+         "Resetting node {node} ..."),
+    Verb("set_cluster_name", "Cluster", "Gives the cluster a name", "<name>", (1, 1),
+         "Setting cluster name to {0} ..."),
+
+    Verb("environment", "Monitoring", "Shows a node's settings", "", (0, 0),
+         "Application environment of node {node} ..."),
+
     Verb("await_startup", "Nodes", "Waits until the node serves clients", "", (0, 0)),
     Verb("start_app", "Nodes", "Starts to serve clients, in a process that runs already", "", (0, 0),
          "Starting node {node} ..."),
@@ -256,7 +278,10 @@ ALL = (
 VERBS = {verb.name: verb for verb in ALL}
 
 WITHOUT_TIMEOUT = ("list_channels", "list_vhost_limits", "list_user_limits")
-WITH_TIMEOUT = ("delete_queue", "purge_queue", "ping", "status", "export_definitions", "import_definitions")
+WITH_TIMEOUT = (
+    "delete_queue", "purge_queue", "ping", "status", "export_definitions", "import_definitions",
+    "cluster_status", "await_online_nodes",
+)  # fmt: skip
 
 
 def usage_of(verb: Verb) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
+class VerbAsked(msgspec.Struct, frozen=True, array_like=True, tag="verb-asked"):
     """Please do this."""
 
     number: int
@@ -17,7 +17,7 @@ class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
     request: bytes
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True, tag="answer"):
+class VerbAnswered(msgspec.Struct, frozen=True, array_like=True, tag="verb-answered"):
     """What came of it."""
 
     number: int

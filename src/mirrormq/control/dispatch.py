@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from mirrormq.control.node import Shell
-from mirrormq.control.protocol import EXIT_SOFTWARE, EXIT_USAGE, ControlError, Request, read_request
+from mirrormq.control.protocol import EXIT_SOFTWARE, EXIT_USAGE, ControlError, Request
 from mirrormq.control.requirements import objection
 from mirrormq.control.verbs import (
     clients,
+    cluster,
     definitions,
     lifecycle,
     listing,
@@ -27,7 +28,7 @@ from mirrormq.errors import AmqpError
 from mirrormq.metadata.store import INTERNAL_USER
 
 Verb = Callable[[Shell, Request], Any]
-"""Gives the result, or an awaitable of it; one that waits does not write metadata after it has waited."""
+"""Gives the result, or an awaitable of it; one that writes metadata after it has waited says for whom."""
 
 VERBS: dict[str, Verb] = {
     **users.VERBS,
@@ -42,31 +43,27 @@ VERBS: dict[str, Verb] = {
     **definitions.VERBS,
     **operations.VERBS,
     **lifecycle.VERBS,
+    **cluster.VERBS,
 }
 
 ACTOR = "rmq-cli"
 """Who did what a verb does, in RabbitMQ's events."""
-OTHER_ACTORS = {"delete_queue": "cli_user", "import_definitions": INTERNAL_USER}
+OTHER_ACTORS = {"import_definitions": INTERNAL_USER}
 """Verbs that RabbitMQ's tools carry out under another name."""
 
 
 async def answer(node: Shell, request: Request) -> dict[str, Any]:
     """Carry out one request to its end; never raises for what a request can cause."""
+    before = node.metadata.last_written
     try:
         result = _begin(node, request)
-        return {"ok": True, "result": await result if inspect.isawaitable(result) else result}
+        if inspect.isawaitable(result):
+            result = await result
+        if node.metadata.last_written != before:
+            await node.settled()
+        return {"ok": True, "result": result}
     except CAUSED_BY_REQUESTS as error:
         return _refusal(request.verb, error)
-
-
-def dispatch(node: Shell, request: Request | bytes) -> dict[str, Any]:
-    """The same for a verb that does not wait for anything."""
-    try:
-        if isinstance(request, bytes):
-            request = read_request(request)
-        return {"ok": True, "result": _begin(node, request)}
-    except CAUSED_BY_REQUESTS as error:
-        return _refusal(getattr(request, "verb", ""), error)
 
 
 def _begin(node: Shell, request: Request) -> Any:

@@ -31,18 +31,24 @@ class BrokerView:
     # -- queues ---------------------------------------------------------------------------------
 
     def queues(self, vhost: str) -> list[dict[str, Any]]:
-        live = self._broker.vhosts[vhost]
-        state = self._broker.metadata.state
-        return [
-            self._queue_row(record, live.local_queue(name))
-            for name, record in list(state.queues_of(vhost).items())
-        ]
+        return [self._queue_row(record, self._local(record)) for record in self._records(vhost)]
+
+    def local_queues(self, vhost: str) -> list[dict[str, Any]]:
+        found = [(record, self._local(record)) for record in self._records(vhost)]
+        return [self._queue_row(record, queue) for record, queue in found if queue is not None]
 
     def queue(self, vhost: str, name: str) -> dict[str, Any] | None:
         record = self._broker.metadata.state.queues.get((vhost, name))
-        return (
-            None if record is None else self._queue_row(record, self._broker.vhosts[vhost].local_queue(name))
-        )
+        return None if record is None else self._queue_row(record, self._local(record))
+
+    def _records(self, vhost: str) -> list[records.Queue]:
+        return list(self._broker.metadata.state.queues_of(vhost).values())
+
+    def _local(self, record: records.Queue) -> Queue | None:
+        """The queue itself, if this node is its master."""
+        if record.ring.master != self._broker.settings.name:
+            return None
+        return self._broker.vhosts[record.vhost].local_queue(record.name)
 
     def _queue_row(self, record: records.Queue, queue: Queue | None) -> dict[str, Any]:
         declared = {

@@ -6,6 +6,7 @@ import enum
 from typing import Any, Protocol
 
 from mirrormq.config.settings import Settings
+from mirrormq.control.protocol import Request
 from mirrormq.metadata.store import MetadataStore
 
 
@@ -23,6 +24,9 @@ class LiveObjects(Protocol):
 
     def queues(self, vhost: str) -> list[dict[str, Any]]:
         """A row for each queue of a vhost."""
+
+    def local_queues(self, vhost: str) -> list[dict[str, Any]]:
+        """Only those whose messages are asked for at this node."""
 
     def queue(self, vhost: str, name: str) -> dict[str, Any] | None:
         """The row of one queue."""
@@ -65,8 +69,9 @@ class Node(NodeState, Protocol):
     """A node that serves clients, as its operator sees it."""
 
     settings: Settings
-    metadata: MetadataStore
 
+    @property
+    def metadata(self) -> MetadataStore: ...
     @property
     def serving(self) -> bool:
         """Are the listeners open?"""
@@ -76,9 +81,56 @@ class Node(NodeState, Protocol):
         """Only while the application runs."""
 
 
+class ClusterFace(Protocol):
+    """The cluster as one of its nodes sees it, and the ways into it and out of it.
+
+    What cannot be done is refused with a ControlError in rabbitmqctl's words.
+    """
+
+    @property
+    def members(self) -> list[str]:
+        """Everybody who belongs to it, this node too, by name."""
+
+    @property
+    def running(self) -> list[str]:
+        """Those who serve clients and can be reached from here, by name."""
+
+    @property
+    def partitions(self) -> dict[str, list[str]]:
+        """Which node is partitioned from which others; only those that are."""
+
+    @property
+    def address(self) -> str:
+        """Where other nodes reach this one, as HOST:PORT; empty if it listens to none."""
+
+    async def ask(self, peer: str, request: Request) -> Any:
+        """The result of a verb on another node."""
+
+    async def ask_others(self, request: Request) -> list[Any]:
+        """The results of a verb on all other nodes that run; of those that answer."""
+
+    async def join(self, name: str, address: str) -> bool:
+        """Give up what this node has and become a member of another's cluster; False if it is one already.
+        The address may be left empty where it can be known."""
+
+    async def reset(self, *, force: bool) -> None:
+        """Leave the cluster and forget everything. By force: without telling the others."""
+
+    async def forget(self, name: str) -> None:
+        """Take a stopped node out of the cluster."""
+
+    def force_boot(self) -> None:
+        """Start the next time without waiting for anybody."""
+
+    def membership(self, name: str) -> dict[str, Any]:
+        """What another node has to know before it joins."""
+
+
 class Shell(Node, Protocol):
     """The same whether or not it serves clients, with the switch for that."""
 
+    @property
+    def cluster(self) -> ClusterFace: ...
     @property
     def app_state(self) -> AppState: ...
 
@@ -87,3 +139,6 @@ class Shell(Node, Protocol):
 
     async def stop_app(self) -> None:
         """Serve no clients; returns when they are gone and the files are closed."""
+
+    async def settled(self) -> None:
+        """Returns when the metadata that was written has been agreed on."""

@@ -67,9 +67,14 @@ def read_request(document: bytes) -> Request:
 
 
 def frame(document: dict[str, Any]) -> bytes:
-    """A document as it goes over the socket. Names that are not UTF-8 show a replacement."""
-    encoded = msgspec.json.encode(_printable(document))
+    """A document as it goes over the socket."""
+    encoded = encode_document(document)
     return len(encoded).to_bytes(LENGTH_BYTES, "big") + encoded
+
+
+def encode_document(document: Any) -> bytes:
+    """A request or a reply as JSON. Names that are not UTF-8 show a replacement."""
+    return msgspec.json.encode(_printable(document))
 
 
 def _printable(value: Any) -> Any:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-IN_ANY_STATE = frozenset({"ping", "await_startup", "stop", "shutdown", "start_app", "stop_app"})
+IN_ANY_STATE = frozenset(
+    {
+        "ping", "await_startup", "stop", "shutdown", "start_app", "stop_app", "environment",
+        "forget_cluster_node", "membership",
+    }
+)  # fmt: skip
 """Verbs that do not ask; any verb that is in neither set needs a node that serves clients."""
 
-WHILE_STOPPED: frozenset[str] = frozenset()
+WHILE_STOPPED = frozenset({"join_cluster", "reset", "force_reset", "force_boot"})
 
 RUNNING = "running"
 

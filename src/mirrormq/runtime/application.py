@@ -30,6 +30,7 @@ from mirrormq.control.node import LiveObjects
 from mirrormq.errors import InternalError
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.paged import HotBudget
+from mirrormq.runtime.broker_links import BrokerLinks
 from mirrormq.runtime.client_sockets import ClientSockets
 from mirrormq.runtime.listeners import Listener, listen
 from mirrormq.runtime.management_server import ManagementServer
@@ -55,8 +56,10 @@ def _unique_name() -> str:
 class Application:
     """One life of a node: made, started, stopped, thrown away."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, life: int) -> None:
         self.node = node
+        self.life = life
+        """Which life of the node this is, as its cluster counts them."""
         self.settings = settings = node.settings
         self.metadata = node.metadata
         self.started_at_s = node.started_at_s
@@ -83,8 +86,12 @@ class Application:
         memory_limit = settings.memory_limit_bytes(total)
         budget = HotBudget(int(memory_limit * limits.HOT_BUDGET_WATERMARK_SHARE))
         self._passwords = PasswordChecker(self._loop, self.after_waiting)
-        outside = Outside(_unique_name, random.randrange, self._passwords.verify)
+        cluster = node.cluster_node
+        outside = Outside(
+            _unique_name, random.randrange, self._passwords.verify, cluster.send, cluster.congested
+        )
         self.broker = Broker(settings, self.metadata, self.journal, self.clock, budget, outside)
+        self._links = BrokerLinks(self)
         self.live: LiveObjects = BrokerView(self.broker)
         self.resources = ResourceWatch(
             self.broker.alarms, settings.data_directory, memory_limit, settings.disk_limit_bytes(total)
@@ -94,6 +101,7 @@ class Application:
     async def start(self) -> None:
         """Begin to serve clients; the plain port opens last, when nothing can fail any more."""
         settings = self.settings
+        self.node.cluster_node.follow(self._links)
         for address in settings.tls_listeners:
             self._servers += await listen(self, address, tls=True)
         if settings.management_listener is not None:
@@ -266,6 +274,7 @@ class Application:
             await self._say_goodbye()
         await self._drop_clients()
         self._over = True
+        self.node.cluster_node.unfollow(self._links)
         self.broker.retire()
         if self._timer is not None:
             self._timer.cancel()

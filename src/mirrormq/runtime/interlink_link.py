@@ -60,6 +60,8 @@ class Link(asyncio.BufferedProtocol):
         self.greeted_after = 0
         """How many links this node had opened when the peer's hello was read."""
         self.congested = False
+        self.cluster_id = ""
+        """The cluster that the peer said it belongs to when the link came up; empty: to none."""
         self.session_id = b""
         self.address = "?"
         self._interlink = interlink
@@ -188,7 +190,7 @@ class Link(asyncio.BufferedProtocol):
             self._refuse(handshake)
             return
         if handshake.peer is not None:
-            self.peer = handshake.peer.name
+            self.peer, self.cluster_id = handshake.peer
             self.greeted_after = self.greeted_after or self._interlink.links_opened
         if not handshake.established:
             self._transport.write(answer)

@@ -172,6 +172,11 @@ class Interlink:
         link = self._links.get(peer)
         return None if link is None else link.session
 
+    def is_blank(self, peer: str) -> bool:
+        """Did this peer belong to no cluster when the link with it came up?"""
+        link = self._links.get(peer)
+        return link is not None and not link.cluster_id
+
     def liveness(self, peer: str) -> Liveness:
         """Is it up, suspected or down?"""
         return self.detector.liveness(peer)

@@ -1,35 +1,30 @@
-"""The metadata of a starting node: its log is read, and a new node founds a cluster of its own."""
+"""The metadata of a node that begins a cluster, and whose data directory it is."""
 
 from __future__ import annotations
 
 import os
-import random
 
 from mirrormq.auth.passwords import DEFAULT_ALGORITHM, hash_password, salt_bytes
 from mirrormq.broker.events import EXCHANGE as EVENT_EXCHANGE
-from mirrormq.cluster.founding import new_cluster
-from mirrormq.cluster.member import Member
 from mirrormq.config.settings import Settings
-from mirrormq.consensus import Automatic
 from mirrormq.errors import ConfigurationError
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.store import Defaults, MetadataStore
-from mirrormq.storage.consensus_log import ConsensusLog
 
 
-def open_member(log: ConsensusLog, settings: Settings) -> Member:
-    """The node's part in its cluster, of which it may be all. Raises DamageError if the log is no use."""
-    log.open(lambda: new_cluster(settings.name, random.SystemRandom().randrange))
-    member = Member(settings.name, log, Automatic(), random.randrange)
-    voters = member.consensus.members.voters
-    if not member.joined and len(voters) == 1:
+def check_name(settings: Settings) -> None:
+    """A data directory belongs to the node that used it first: others know it by that name."""
+    path = settings.data_directory / "node"
+    try:
+        owner = path.read_text().strip()
+    except FileNotFoundError:
+        path.write_text(settings.name)
+        return
+    if owner != settings.name:
         raise ConfigurationError(
-            f"The data in {settings.data_directory} belongs to node {voters[0]}, not to {settings.name}. "
+            f"The data in {settings.data_directory} belongs to node {owner}, not to {settings.name}. "
             "Start the node with --name, or give this one a directory of its own."
         )
-    if member.joined and len(voters) == 1:
-        boot(member.metadata, settings)
-    return member
 
 
 def boot(store: MetadataStore, settings: Settings) -> None:

@@ -1,43 +1,53 @@
 """One node, as a process: what is there whether or not it serves clients.
 
-The shell is the settings, the metadata, the control socket and the signals. What serves clients is an
-`Application`, which the shell makes, stops and makes again: when the operator says so (`stop_app`,
-`start_app`), and when the cluster does. All of that goes one road, `start_app` and `stop_app` below, one
-step at a time.
+The shell is the settings, the control socket, the signals, and the node's place in its cluster
+(`runtime/cluster_node.py`) with the metadata. What serves clients is an `Application`, which lives and dies
+as the steward says (`cluster/steward.py`), whoever it was that wanted it: the operator (`stop_app`,
+`start_app`), a cluster that gave the node up as lost, a partition mode. Each life is built anew from disk.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import signal
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import uvloop
 
 from mirrormq import limits
+from mirrormq.cluster.serving import STOPPED_BY_OPERATOR, Phase
 from mirrormq.config.settings import Settings
-from mirrormq.control import definitions
-from mirrormq.control.node import AppState, LiveObjects
-from mirrormq.errors import ConfigurationError, DamageError
-from mirrormq.metadata import commands
-from mirrormq.runtime import logs
+from mirrormq.consensus import Snapshot
+from mirrormq.control import notes
+from mirrormq.control.dispatch import answer
+from mirrormq.control.node import AppState, ClusterFace, LiveObjects
+from mirrormq.control.protocol import EXIT_TIMEOUT, ControlError, Request
+from mirrormq.errors import DamageError
+from mirrormq.metadata.store import MetadataStore
+from mirrormq.runtime import formation, logs
 from mirrormq.runtime.application import Application
+from mirrormq.runtime.cluster_changes import ClusterChanges
+from mirrormq.runtime.cluster_node import ClusterNode
 from mirrormq.runtime.control_server import ControlServer
-from mirrormq.runtime.metadata_opening import open_member
+from mirrormq.runtime.linking import advertised, open_links
+from mirrormq.runtime.lives import Lives
+from mirrormq.runtime.metadata_opening import boot, check_name
+from mirrormq.runtime.settling import settled
 from mirrormq.runtime.status import status
 from mirrormq.storage.consensus_log import ConsensusLog
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.errors import JournalFailed
 from mirrormq.storage.recovery import Dropped
 
+WAITING_LOGGED_S = 5.0
+"""How long a node waits for its cluster before it says what for."""
+
 
 class Node:
-    """A running process. Implements `control.node.Node`."""
+    """A running process. Implements `control.node.Shell`, and what `cluster_node` needs of it."""
 
     def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
         self.settings = settings
@@ -45,78 +55,106 @@ class Node:
         self.log: Any = logs.logger(settings.log)
         self.started_at_s = time.time()
         self.exit_code = 0
-        self.application: Application | None = None
-        self.app_state = AppState.STARTING
-        self._changing = asyncio.Lock()
+        self.lives = Lives(self)
+        self._news = asyncio.Event()
         self._stopped = asyncio.Event()
-        data = settings.data_directory
-        data.mkdir(parents=True, exist_ok=True)
-        self._files = ConsensusLog(LocalDisk(), str(data / "metadata"), self.die)
-        self.member = open_member(self._files, settings)
-        self.metadata = self.member.metadata
-        self._control = ControlServer(self, self._after_request)
+        settings.data_directory.mkdir(parents=True, exist_ok=True)
+        self.files: ConsensusLog
+        self.open_files(lambda: formation.first_snapshot(settings))
+        check_name(settings)
+        self.cluster_node = ClusterNode(self, self.lives, self.files, advertised(settings))
+        self.cluster: ClusterFace = ClusterChanges(self)
+        self._control = ControlServer(self, self.applied)
+
+    def open_files(self, first: Callable[[], Snapshot]) -> None:
+        """Read what the node remembers of its cluster; `first` gives what an empty one begins with."""
+        directory = str(self.settings.data_directory / "metadata")
+        self.files = ConsensusLog(LocalDisk(), directory, self.die)
+        self.files.open(first, formation.next_boot())
+
+    @property
+    def application(self) -> Application | None:
+        """What serves clients, if anything does."""
+        return self.lives.application
+
+    @property
+    def metadata(self) -> MetadataStore:
+        return self.cluster_node.member.metadata
 
     @property
     def lost_metadata(self) -> Sequence[Dropped]:
         """What of the metadata on disk could not be read."""
-        return self._files.dropped
+        return self.files.dropped
 
-    # -- the application ------------------------------------------------------------------------
+    # -- what its cluster tells it ----------------------------------------------------------------
+
+    def cluster_changed(self) -> None:
+        """The answer to a question about the cluster may be another than before."""
+        self._news.set()
+
+    def applied(self) -> None:
+        """The metadata has changed, or a verb has woken queues."""
+        if self.application is not None:
+            self.application.after_waiting()
+        self._news.set()
+
+    async def respond(self, request: Request) -> dict[str, Any]:
+        """Carry out a verb that another node asks for."""
+        return await answer(self, request)
+
+    # -- what the operator wants ------------------------------------------------------------------
 
     async def start_app(self) -> None:
         """Serve clients; returns when they can come. Does nothing if they can already."""
-        async with self._changing:
-            if self.application is not None or self._stopped.is_set():
-                return
-            self.app_state = AppState.STARTING
+        if self.cluster_node.forgotten:
+            raise ControlError(self.cluster_node.disagreement())
+        lives = self.lives
+        lives.failure = None
+        self.cluster_node.steward.want(True)
+        await self._until(lambda: lives.application is not None or lives.failure is not None, waiting=True)
+        if lives.failure is not None:
+            raise lives.failure
+
+    async def stop_app(self) -> None:
+        """Serve no clients; returns when they are gone and the files are closed."""
+        self.cluster_node.steward.want(False)
+        await self._until(lambda: self.application is None and self._serving_phase is Phase.IDLE)
+
+    @property
+    def _serving_phase(self) -> Phase:
+        return self.cluster_node.steward.serving.phase
+
+    async def _until(self, condition: Callable[[], bool], *, waiting: bool = False) -> None:
+        """Wait, and say what for if it takes long."""
+        said = ""
+        began = time.monotonic()
+        while not condition() and not (waiting and self._stopped.is_set()):
+            self._news.clear()
             try:
-                self.metadata.write(commands.DropTransient())
-                await self._begin(Application(self))
-            except BaseException:
-                self.app_state = AppState.STOPPED
-                raise
+                await asyncio.wait_for(self._news.wait(), WAITING_LOGGED_S)
+            except TimeoutError:
+                pass
+            hindrance = self.cluster_node.steward.serving.hindrance() if waiting else ""
+            if hindrance not in ("", said) and time.monotonic() - began >= WAITING_LOGGED_S:
+                said = hindrance
+                self.log.warning(f"the node does not serve clients yet: {hindrance}")
 
-    async def _begin(self, application: Application) -> None:
+    async def settled(self) -> None:
+        """Returns when the metadata that was written has been agreed on."""
         try:
-            if self.settings.load_definitions is not None:
-                self._load_definitions(self.settings.load_definitions)
-            await application.start()
-        except BaseException:
-            await application.stop()
-            raise
-        self.application = application
-        self.app_state = AppState.RUNNING
-        where = ", ".join(map(str, self.settings.amqp_listeners))
-        self.log.info(f"node {self.settings.name} serves clients at {where}")
-
-    async def stop_app(self, *, at_once: bool = False) -> None:
-        """Close clients and files; the process, its metadata and its control socket stay."""
-        async with self._changing:
-            application = self.application
-            if application is None:
-                return
-            self.app_state = AppState.STOPPING
-            try:
-                await application.stop(at_once=at_once)
-            finally:
-                self.application = None
-                self.app_state = AppState.STOPPED
-            gc.collect()
-            self.log.info(f"node {self.settings.name} serves no clients any more")
-
-    def _load_definitions(self, path: Path) -> None:
-        try:
-            document = json.loads(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(f"The definitions in {path} cannot be read: {error}") from error
-        definitions.import_definitions(self.metadata, document, self.settings.name)
-
-    def _after_request(self) -> None:
-        """A verb can wake queues."""
-        if self.application is not None:
-            self.application.after_waiting()
+            await settled(self.metadata)
+        except TimeoutError:
+            raise ControlError("the cluster did not agree on it in time", EXIT_TIMEOUT) from None
 
     # -- what the operator sees and says --------------------------------------------------------
+
+    @property
+    def app_state(self) -> AppState:
+        if self.lives.ending:
+            return AppState.STOPPING
+        if self.application is not None:
+            return AppState.RUNNING
+        return AppState.STARTING if self.cluster_node.steward.serving.wanted else AppState.STOPPED
 
     @property
     def serving(self) -> bool:
@@ -126,7 +164,8 @@ class Node:
     @property
     def running(self) -> Application:
         """The application; only verbs that need it ask, and they are refused while there is none."""
-        assert self.application is not None
+        if self.application is None:
+            raise ControlError("the node does not serve clients")
         return self.application
 
     @property
@@ -147,7 +186,7 @@ class Node:
 
     # -- the end --------------------------------------------------------------------------------
 
-    def die(self, failure: JournalFailed) -> None:
+    def die(self, failure: Exception) -> None:
         """The disk has failed us: nothing may be confirmed from now on, so nothing is."""
         if self.exit_code:
             return
@@ -155,34 +194,65 @@ class Node:
         if self.application is not None:
             self.application.sockets.abort_all()
         self.exit_code = 1
-        self._stopped.set()
+        self.stop()
 
     def stop(self) -> None:
-        """Begin a graceful stop."""
+        """Begin a graceful stop of the process."""
         self._stopped.set()
+        self._news.set()
 
     async def run(self) -> int:
         """Serve until told to stop."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, self.stop)
+        self.cluster_node.steward.serving.wanted = True
         problem = await self._control.start()
         if problem is not None:
             self.log.warning(problem)
         for warning in self.settings.warnings:
             self.log.warning(warning)
         try:
+            await self._take_part()
             await self.start_app()
+            await self._forget_as_noted()
             await self._stopped.wait()
-            await self.stop_app()
         finally:
-            await self._control.stop()
-        if not self.exit_code:
-            try:
-                self._files.close()
-            except JournalFailed as failure:
-                self.die(failure)
+            await self._finish()
         self.log.info(f"node {self.settings.name} has stopped")
         return self.exit_code
+
+    async def _take_part(self) -> None:
+        """Come into contact with the cluster, which may have to be found or begun first."""
+        here = self.cluster_node
+        await open_links(self)
+        here.begin()
+        if notes.read(self.settings.data_directory):
+            here.force()
+        if not here.member.cluster_id:
+            await formation.form(here, self.files, self.log)
+        elif here.members == [self.settings.name]:
+            boot(self.metadata, self.settings)
+
+    async def _forget_as_noted(self) -> None:
+        """Do what `forget_cluster_node --offline` has left to be done."""
+        directory = self.settings.data_directory
+        for name in notes.read(directory) if self.serving else ():
+            if name in self.cluster.members:
+                await self.cluster.forget(name)
+                self.log.warning(f"the cluster has forgotten {name}, as was noted while this node was down")
+            notes.clear(directory)
+
+    async def _finish(self) -> None:
+        if self.exit_code:
+            await self.lives.end(STOPPED_BY_OPERATOR)
+        else:
+            await self.stop_app()
+            await self.cluster_node.close()
+            try:
+                self.files.close()
+            except JournalFailed as failure:
+                self.die(failure)
+        await self._control.stop()
 
 
 def _tune_collector() -> None:

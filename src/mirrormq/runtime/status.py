@@ -8,10 +8,30 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from mirrormq import __version__
+from mirrormq.config.settings import Settings
 from mirrormq.runtime.resources import free_disk_bytes, resident_bytes
 
 if TYPE_CHECKING:
     from mirrormq.runtime.application import Application
+
+
+def listeners(settings: Settings) -> list[dict[str, Any]]:
+    """Where the node listens and what for, in RabbitMQ's words."""
+    opened = [("http", settings.management_listener, "HTTP API")]
+    opened.append(("clustering", settings.cluster_listener, "inter-node and CLI tool communication"))
+    opened += [("amqp/ssl", found, "AMQP 0-9-1 over TLS") for found in settings.tls_listeners]
+    opened += [("amqp", found, "AMQP 0-9-1") for found in settings.amqp_listeners]
+    return [
+        {
+            "node": settings.name,
+            "protocol": protocol,
+            "interface": address.host or "[::]",
+            "port": address.port,
+            "purpose": purpose,
+        }
+        for protocol, address, purpose in opened
+        if address is not None
+    ]
 
 
 def status(node: Application) -> dict[str, Any]:
@@ -32,10 +52,7 @@ def status(node: Application) -> dict[str, Any]:
         "disk_free": free_disk_bytes(settings.data_directory),
         "disk_free_limit": node.resources.disk_limit_bytes,
         "alarms": sorted(node.broker.alarms.raised),
-        "listeners": [
-            {"node": settings.name, "protocol": "amqp", "interface": address.host, "port": address.port}
-            for address in settings.amqp_listeners
-        ],
+        "listeners": listeners(settings),
         "totals": {
             "connection_count": len(node.broker.connections),
             "queue_count": len(node.metadata.state.queues),

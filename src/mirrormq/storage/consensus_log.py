@@ -59,14 +59,14 @@ class ConsensusLog:
         """What could not be used."""
         return self._log.dropped
 
-    def open(self, make: Callable[[], Snapshot]) -> bool:
+    def open(self, make: Callable[[], Snapshot], boots: int = 0) -> bool:
         """Read the file. If there is none, begin with a snapshot; True if so.
 
         Raises DamageError if what is there cannot be used.
         """
         found = self._log.open()
         if not found and not self.dropped:
-            self.begin(make())
+            self.begin(make(), boots)
             return True
         if self.dropped and self.dropped[0].offset == records.DATA_AT:
             raise DamageError(
@@ -86,9 +86,10 @@ class ConsensusLog:
         self._lasting = self._hard_state
         return False
 
-    def begin(self, snapshot: Snapshot) -> None:
-        """Forget everything; from now on, this is where the node started."""
-        self._hard_state = HardState()
+    def begin(self, snapshot: Snapshot, boots: int = 0) -> None:
+        """Forget everything; from now on, this is where the node started. `boots` must be above what it was in
+        any life of a node of this name whose proposals somebody may remember."""
+        self._hard_state = HardState(boots=boots)
         self._kept = []
         self._write_snapshot(snapshot)
 

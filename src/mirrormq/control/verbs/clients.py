@@ -4,33 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirrormq.control.node import Node
+from mirrormq.control.everywhere import everywhere, rows_everywhere
+from mirrormq.control.node import Shell
 from mirrormq.control.protocol import ControlError, Request
 from mirrormq.control.verbs.checks import vhost_of
 
 
-def list_connections(node: Node, request: Request) -> list[dict[str, Any]]:
-    return node.live.connections()
+async def list_connections(node: Shell, request: Request) -> list[dict[str, Any]]:
+    return await rows_everywhere(node, request, node.live.connections)
 
 
-def list_channels(node: Node, request: Request) -> list[dict[str, Any]]:
-    return node.live.channels()
+async def list_channels(node: Shell, request: Request) -> list[dict[str, Any]]:
+    return await rows_everywhere(node, request, node.live.channels)
 
 
-def list_consumers(node: Node, request: Request) -> list[dict[str, Any]]:
+async def list_consumers(node: Shell, request: Request) -> list[dict[str, Any]]:
     vhost_of(node, request.vhost)
-    return node.live.consumers(request.vhost)
+    live, vhost = node.live, request.vhost
+    return await rows_everywhere(node, request, lambda: live.consumers(vhost))
 
 
-def close_connection(node: Node, request: Request) -> None:
+async def close_connection(node: Shell, request: Request) -> None:
     """rabbitmqctl is content with a well-formed pid of nobody; so are we with none found by name."""
     pid, explanation = request.arguments
     if not (pid.startswith("<") and pid.endswith(">") and pid.count(".") >= 3):
         raise ControlError(f'Error:\n{{:invalid_pid_syntax, "{pid}"}}')
-    node.live.close_connections(explanation, pid=pid)
+    live = node.live
+    await everywhere(node, request, lambda: live.close_connections(explanation, pid=pid))
 
 
-def close_all_connections(node: Node, request: Request) -> str:
+def close_all_connections(node: Shell, request: Request) -> str:
     """All of a vhost; with --global, all of the node."""
     limit = int(request.options.get("limit", 0))
     vhost = "" if request.flag("global") else request.vhost
@@ -38,9 +41,10 @@ def close_all_connections(node: Node, request: Request) -> str:
     return f"Closed {closed} connections"
 
 
-def close_all_user_connections(node: Node, request: Request) -> None:
+async def close_all_user_connections(node: Shell, request: Request) -> None:
     user, explanation = request.arguments
-    node.live.close_connections(explanation, user=user)
+    live = node.live
+    await everywhere(node, request, lambda: live.close_connections(explanation, user=user))
 
 
 VERBS = {

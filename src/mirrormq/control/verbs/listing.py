@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from mirrormq.control.node import Node
+from mirrormq.control.everywhere import HERE, everywhere
+from mirrormq.control.node import Node, Shell
 from mirrormq.control.protocol import Request
 from mirrormq.control.tables import typed_arguments
 from mirrormq.control.verbs.checks import vhost_of
 from mirrormq.metadata.policies import Policies
 
 
-def list_queues(node: Node, request: Request) -> list[dict[str, Any]]:
+async def list_queues(node: Shell, request: Request) -> list[dict[str, Any]]:
+    """Each queue as its own node shows it; of those whose node cannot say, what is declared."""
     vhost_of(node, request.vhost)
-    if request.flag("offline") and not request.flag("online") and not request.flag("local"):
-        return []
-    return node.live.queues(request.vhost)
+    live, vhost = node.live, request.vhost
+    parts = await everywhere(node, _local_only(request), lambda: live.local_queues(vhost))
+    if request.flag("local") or request.flag(HERE):
+        return list(parts[0])
+    found = {row["name"]: row for part in parts for row in part}
+    rows = [found.get(row["name"], row) for row in live.queues(vhost)]
+    online, offline = request.flag("online"), request.flag("offline")
+    if online == offline:
+        return rows
+    return [row for row in rows if (row["state"] == "down") == offline]
+
+
+def _local_only(request: Request) -> Request:
+    """`--local` asks nobody else."""
+    if request.flag("local"):
+        return replace(request, options={**request.options, HERE: True})
+    return request
 
 
 def list_exchanges(node: Node, request: Request) -> list[dict[str, Any]]:

@@ -12,7 +12,12 @@ from mirrormq.control.protocol import EXIT_DATA, ControlError, Request
 
 def ping(node: Shell, request: Request) -> dict[str, Any]:
     """Which process answers, and whether it serves clients yet."""
-    return {"pid": os.getpid(), "serving": node.serving, "app": node.app_state.value}
+    return {
+        "pid": os.getpid(),
+        "serving": node.serving,
+        "app": node.app_state.value,
+        "cluster": node.cluster.address,
+    }
 
 
 def await_startup(node: Shell, request: Request) -> bool:

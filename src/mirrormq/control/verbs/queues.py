@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-from mirrormq.control.node import Node
+from typing import Any
+
+from mirrormq.control.everywhere import at
+from mirrormq.control.node import Shell
 from mirrormq.control.protocol import EXIT_USAGE, ControlError, Request
 from mirrormq.metadata.commands import DeleteQueue
 
+ACTOR = "cli_user"
+"""Under which name RabbitMQ's tool deletes queues."""
 
-def purge_queue(node: Node, request: Request) -> None:
-    if node.live.purge_queue(request.vhost, request.arguments[0]) is None:
+
+def _master(node: Shell, request: Request) -> str:
+    """The node that a queue's messages are asked for at."""
+    record = node.metadata.state.queues.get((request.vhost, request.arguments[0]))
+    return node.settings.name if record is None else record.ring.master
+
+
+async def purge_queue(node: Shell, request: Request) -> None:
+    live, vhost, name = node.live, request.vhost, request.arguments[0]
+    await at(node, _master(node, request), request, lambda: _purged(live.purge_queue(vhost, name)))
+
+
+def _purged(count: int | None) -> None:
+    if count is None:
         raise ControlError("not_found")
 
 
-def delete_queue(node: Node, request: Request) -> str:
+def queue_row(node: Shell, request: Request) -> dict[str, Any] | None:
+    """One queue as this node sees it."""
+    return node.live.queue(request.vhost, request.arguments[0])
+
+
+async def delete_queue(node: Shell, request: Request) -> str:
     vhost, name = request.vhost, request.arguments[0]
-    row = node.live.queue(vhost, name)
+    asked = Request("queue_row", [name], {"vhost": vhost})
+    row = await at(node, _master(node, asked), asked, lambda: queue_row(node, asked))
     if row is None:
         raise ControlError("Queue not found", EXIT_USAGE)
     ready = row["messages_ready"]
@@ -22,8 +45,9 @@ def delete_queue(node: Node, request: Request) -> str:
         raise ControlError("Queue is in use", EXIT_USAGE)
     if request.flag("if-empty") and ready:
         raise ControlError("Queue is not empty", EXIT_USAGE)
-    node.metadata.write(DeleteQueue(vhost, name))
+    with node.metadata.acting_as(ACTOR):
+        node.metadata.write(DeleteQueue(vhost, name))
     return f"Queue was successfully deleted with {ready} ready messages"
 
 
-VERBS = {"purge_queue": purge_queue, "delete_queue": delete_queue}
+VERBS = {"purge_queue": purge_queue, "queue_row": queue_row, "delete_queue": delete_queue}

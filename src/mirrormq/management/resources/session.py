@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirrormq.control import features
 from mirrormq.management import access
 from mirrormq.management.call import Call, Done
 from mirrormq.management.routing import Route
-
-FEATURE_FLAGS = {
-    "drop_unroutable_metric": "Count unroutable publishes to be dropped in stats",
-    "empty_basic_get_metric": "Count AMQP `basic.get` on empty queues in stats",
-    "implicit_default_bindings": "Default bindings are now implicit, instead of being stored in the database",
-    "user_limits": "Configure connection and channel limits for a user",
-    "virtual_host_metadata": "Virtual host metadata (description, tags, etc)",
-}
-"""RabbitMQ's flags for what is here, and its descriptions, which tools show."""
 
 
 def whoami(call: Call) -> dict[str, Any]:
@@ -31,8 +23,7 @@ def extensions(call: Call) -> list[dict[str, Any]]:
 
 
 def feature_flags(call: Call) -> list[dict[str, Any]]:
-    fixed = {"doc_url": "", "state": "enabled", "stability": "stable", "provided_by": "rabbit"}
-    return [{"name": name, "desc": text, **fixed} for name, text in FEATURE_FLAGS.items()]
+    return features.feature_flags()
 
 
 def rebalance(call: Call) -> Done:

@@ -1,0 +1,50 @@
+"""`mirrormqctl cluster_status` for people, in rabbitmqctl's sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+
+def cluster_screen(found: dict[str, Any]) -> Iterable[str]:
+    """The lines."""
+    yield from ("Basics", "", f"Cluster name: {found['cluster_name']}", "")
+    yield from _section("Disk Nodes", sorted(found["disk_nodes"]))
+    if found["ram_nodes"]:
+        yield from _section("RAM Nodes", sorted(found["ram_nodes"]))
+    yield from _section("Running Nodes", sorted(found["running_nodes"]))
+    yield from _section("Versions", [_version(*pair) for pair in sorted(found["versions"].items())])
+    yield from _section(
+        "Maintenance status",
+        [f"Node: {name}, status: {state}" for name, state in sorted(found["maintenance_status"].items())],
+    )
+    yield from _section("Alarms", [_alarm(alarm) for alarm in found["alarms"]])
+    yield from _section(
+        "Network Partitions",
+        [
+            f"Node {name} cannot communicate with {', '.join(others)}"
+            for name, others in found["partitions"].items()
+        ],
+    )
+    listeners = [row for _, rows in sorted(found["listeners"].items()) for row in rows]
+    yield from _section("Listeners", [_listener(row) for row in listeners])
+    flags = [f"Flag: {flag['name']}, state: {flag['state']}" for flag in found["feature_flags"]]
+    yield from list(_section("Feature flags", flags))[:-1]
+
+
+def _section(title: str, rows: list[str]) -> Iterable[str]:
+    yield from (title, "", *(rows or ["(none)"]), "")
+
+
+def _version(name: str, found: dict[str, str]) -> str:
+    product = f"{found['rabbitmq_name']} {found['rabbitmq_version']}"
+    return f"{name}: {product} on MirrorMQ {found['mirrormq_version']}"
+
+
+def _alarm(alarm: dict[str, str]) -> str:
+    return f"{alarm['resource'].capitalize()} alarm on node {alarm['node']}"
+
+
+def _listener(row: dict[str, Any]) -> str:
+    where = f"interface: {row['interface']}, port: {row['port']}"
+    return f"Node: {row['node']}, {where}, protocol: {row['protocol']}, purpose: {row['purpose']}"

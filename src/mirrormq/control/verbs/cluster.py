@@ -1,0 +1,123 @@
+"""The cluster: who belongs to it, how it is, coming and going."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirrormq.config.showing import shown_settings
+from mirrormq.control.everywhere import everywhere
+from mirrormq.control.features import feature_flags
+from mirrormq.control.node import Shell
+from mirrormq.control.protocol import EXIT_SOFTWARE, ControlError, Request
+from mirrormq.metadata.commands import PutGlobalParameter
+from mirrormq.metadata.records import GlobalParameter
+
+CLUSTER_NAME = "cluster_name"
+
+
+def cluster_name(node: Shell) -> str:
+    """What the operator called it, else what the file says, else the name of the node."""
+    kept = node.metadata.state.global_parameters.get(CLUSTER_NAME)
+    return str(kept.value) if kept is not None else node.settings.cluster_name or node.settings.name
+
+
+def set_cluster_name(node: Shell, request: Request) -> None:
+    node.metadata.write(PutGlobalParameter(GlobalParameter(CLUSTER_NAME, request.arguments[0])))
+
+
+async def cluster_status(node: Shell, request: Request) -> dict[str, Any]:
+    """The values of `mirrormqctl cluster_status` under RabbitMQ's names. All nodes are disk nodes."""
+    cluster = node.cluster
+    facts = await everywhere(node, Request("node_facts", options=request.options), lambda: _facts(node))
+    by_name = {found["name"]: found for found in sorted(facts, key=lambda found: str(found["name"]))}
+    return {
+        "alarms": [alarm for found in by_name.values() for alarm in found["alarms"]],
+        "cluster_name": cluster_name(node),
+        "disk_nodes": cluster.members,
+        "feature_flags": feature_flags(),
+        "listeners": {name: found["listeners"] for name, found in by_name.items()},
+        "maintenance_status": {name: found["maintenance"] for name, found in by_name.items()},
+        "partitions": cluster.partitions,
+        "ram_nodes": [],
+        "running_nodes": list(by_name),
+        "versions": {name: found["versions"] for name, found in by_name.items()},
+    }
+
+
+def node_facts(node: Shell, request: Request) -> dict[str, Any]:
+    """What one node contributes to the status of the cluster."""
+    return _facts(node)
+
+
+def _facts(node: Shell) -> dict[str, Any]:
+    status = node.status()
+    settings = node.settings
+    record = node.metadata.state.nodes.get(settings.name)
+    resting = record is not None and record.maintenance
+    return {
+        "name": settings.name,
+        "alarms": [{"node": settings.name, "resource": alarm} for alarm in status["alarms"]],
+        "listeners": status["listeners"],
+        "maintenance": "marked for maintenance" if resting else "not under maintenance",
+        "versions": {
+            "mirrormq_version": status["mirrormq_version"],
+            "rabbitmq_name": settings.product,
+            "rabbitmq_version": settings.product_version,
+        },
+    }
+
+
+def running_nodes(node: Shell, request: Request) -> list[str]:
+    """The control program polls this when it waits for nodes."""
+    return node.cluster.running
+
+
+async def join_cluster(node: Shell, request: Request) -> str | None:
+    """Returns what is to be said besides the banner."""
+    name = request.arguments[0]
+    if name == node.settings.name:
+        raise ControlError(f"Error: cannot cluster node with itself: {name}", EXIT_SOFTWARE)
+    if await node.cluster.join(name, str(request.options.get("address", ""))):
+        return None
+    return "The node is already a member of this cluster"
+
+
+async def reset(node: Shell, request: Request) -> None:
+    await node.cluster.reset(force=False)
+
+
+async def force_reset(node: Shell, request: Request) -> None:
+    await node.cluster.reset(force=True)
+
+
+def force_boot(node: Shell, request: Request) -> None:
+    node.cluster.force_boot()
+
+
+async def forget_cluster_node(node: Shell, request: Request) -> None:
+    await node.cluster.forget(request.arguments[0])
+
+
+def membership(node: Shell, request: Request) -> dict[str, Any]:
+    """Asked by a node that may want to join."""
+    return node.cluster.membership(request.arguments[0])
+
+
+def environment(node: Shell, request: Request) -> dict[str, Any]:
+    """The settings, without secrets, under the name that RabbitMQ gives its own application."""
+    return {"rabbit": shown_settings(node.settings)}
+
+
+VERBS = {
+    "set_cluster_name": set_cluster_name,
+    "cluster_status": cluster_status,
+    "node_facts": node_facts,
+    "running_nodes": running_nodes,
+    "join_cluster": join_cluster,
+    "reset": reset,
+    "force_reset": force_reset,
+    "force_boot": force_boot,
+    "forget_cluster_node": forget_cluster_node,
+    "membership": membership,
+    "environment": environment,
+}

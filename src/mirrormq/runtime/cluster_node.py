@@ -1,0 +1,354 @@
+"""A node's place in its cluster: the links to the others, and what is agreed on over them.
+
+The deciding is done by a pure object, the steward (`cluster.steward`). Here it gets what it lacks: sockets,
+a clock, files, and the loop. All of it is there as long as the process is, whether or not the node serves
+clients; those who serve register with `follow` and hear of links and of messages that are for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import traceback
+from typing import Any, Protocol
+
+from mirrormq.cluster.member import TICK_MS, Member
+from mirrormq.cluster.member_events import (
+    Forgotten,
+    ForkFound,
+    ForkHealed,
+    LeaderChanged,
+    MemberEvent,
+    MembersChanged,
+    Refused,
+)
+from mirrormq.cluster.messages import ClusterMessage, JoinRefused
+from mirrormq.cluster.partitions import IGNORE, Handling
+from mirrormq.cluster.questions import VerbAnswered, VerbAsked
+from mirrormq.cluster.steward import Household, Steward, StewardMessage
+from mirrormq.config.settings import Settings
+from mirrormq.consensus import Storage
+from mirrormq.control.protocol import Request
+from mirrormq.errors import DamageError
+from mirrormq.interlink.handshake import Identity
+from mirrormq.metadata import records
+from mirrormq.metadata.changes import Change
+from mirrormq.runtime.interlink_dialler import PeerAddress
+from mirrormq.runtime.interlink_server import Interlink
+from mirrormq.runtime.questions import Questions
+from mirrormq.storage.errors import JournalFailed
+
+FOR_IMPOSTORS = (JoinRefused, VerbAsked, VerbAnswered)
+"""What may be said to a node that has lost its disk."""
+
+HAND_OVER_TIMEOUT_S = 1.0
+"""How long a leader that stops waits for another to take over: some ten round trips of a slow network. If
+nobody does, the others find out by themselves."""
+
+
+class LinkFollower(Protocol):
+    """Who uses the links while the node serves clients. Called on the loop; must not block."""
+
+    def link_up(self, peer: str, session: int) -> None: ...
+    def link_down(self, peer: str, reason: str) -> None: ...
+    def link_message(self, peer: str, message: Any) -> None: ...
+    def link_relieved(self, peer: str) -> None: ...
+
+
+class Surroundings(Protocol):
+    """What it needs of the node."""
+
+    settings: Settings
+    log: Any
+    loop: asyncio.AbstractEventLoop
+
+    def die(self, failure: Exception) -> None:
+        """Something has failed without which no promise can be kept."""
+
+    def cluster_changed(self) -> None:
+        """The answer to a question about the cluster may be another than before."""
+
+    def applied(self) -> None:
+        """The metadata has changed."""
+
+    async def respond(self, request: Request) -> dict[str, Any]:
+        """Carry out a verb that another node asks for."""
+
+
+class ClusterNode:
+    """One node among others, or alone. Implements `interlink_server.LinkUser`."""
+
+    def __init__(self, node: Surroundings, household: Household, files: Storage, address: str) -> None:
+        self._node = node
+        self._household = household
+        self.settings = node.settings
+        self.address = address
+        """Where other nodes reach this one; empty if they cannot."""
+        self.forced = False
+        """The operator said `force_boot`: whoever is there is enough."""
+        self.refused = ""
+        """Why a cluster does not let this node in."""
+        self.interlink: Interlink | None = None
+        self.questions = Questions(self.send, node.respond)
+        self._followers: list[LinkFollower] = []
+        self._seeds: dict[str, str] = {}
+        self._dialled: dict[str, str] = {}
+        self._dial_scheduled = False
+        self._impostors: set[str] = set()
+        self._work_scheduled = False
+        self._ticking: asyncio.TimerHandle | None = None
+        self.take_part(files)
+
+    # -- beginning and ending -------------------------------------------------------------------
+
+    def take_part(self, files: Storage) -> None:
+        """Be the member that the files say; whatever was before is over."""
+        self.refused = self._disowned_by = ""
+        handling = self._handling()
+        self.member = Member(
+            self.settings.name, files, handling.quorum(), random.randrange, self.send, self._wake,
+            address=self.address,
+        )  # fmt: skip
+        self.member.listeners.append(self._hear)
+        self.member.metadata.listeners.append(self._follow)
+        self.steward = Steward(self.member, handling, self._household, random.randrange, self.send)
+        if self.interlink is not None:
+            for peer in self.interlink.peers:
+                self.steward.up(peer, self.interlink.session(peer) or 0)
+            self._impostors.clear()
+            self._introduce_ourselves()
+
+    def _handling(self) -> Handling:
+        settings = self.settings
+        if self.forced:
+            return Handling(IGNORE)
+        listed = frozenset(settings.pause_if_all_down_nodes)
+        return Handling(settings.cluster_partition_handling, listed, settings.pause_if_all_down_recover)
+
+    def force(self) -> None:
+        """From now on, whoever is there is enough."""
+        self.forced = True
+        handling = self._handling()
+        self.steward.handling = self.steward.serving.handling = handling
+        self.member.set_rule(handling.quorum())
+        self.member.force()
+
+    def connect(self, interlink: Interlink) -> None:
+        """Links are possible from now on."""
+        self.interlink = interlink
+
+    def begin(self) -> None:
+        """Let time pass."""
+        if self.interlink is not None:
+            self._introduce_ourselves()
+        self._tick()
+
+    def _introduce_ourselves(self) -> None:
+        """Others must hear which cluster this node belongs to, and it must find them."""
+        assert self.interlink is not None
+        self.interlink.options.identity = Identity(self.settings.name, self.member.cluster_id)
+        self._dial()
+
+    async def close(self) -> None:
+        """Leave the lead to another and end the links."""
+        self.member.hand_over()
+        deadline = self._node.loop.time() + HAND_OVER_TIMEOUT_S
+        while self.member.leading and self.member.linked and self._node.loop.time() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(TICK_MS / 1000)
+        if self._ticking is not None:
+            self._ticking.cancel()
+        if self.interlink is not None:
+            await self.interlink.stop()
+
+    # -- questions ------------------------------------------------------------------------------
+
+    @property
+    def members(self) -> list[str]:
+        """Everybody who belongs to the cluster, by name."""
+        return sorted({self.settings.name, *self.member.metadata.state.nodes})
+
+    @property
+    def own(self) -> records.Node | None:
+        """What the cluster has agreed on about this node."""
+        return self.member.metadata.state.nodes.get(self.settings.name)
+
+    @property
+    def forgotten(self) -> bool:
+        """Did the cluster that this node belonged to take it out?"""
+        if not self.member.cluster_id:
+            return False
+        nodes = self.member.metadata.state.nodes
+        unknown = bool(nodes) and self.settings.name not in nodes
+        return bool(self._disowned_by) or unknown or not self.member.joined
+
+    def disagreement(self) -> str:
+        """The same in RabbitMQ's words."""
+        me = self.settings.name
+        peer = max((name for name in self.members if name != me), default=self._disowned_by)
+        return (
+            f"{{:rabbit, {{{{:inconsistent_cluster, 'Node {me} thinks it\\'s clustered with node {peer}, but "
+            f"{peer} disagrees'}}, {{:rabbit, :start, [:normal, []]}}}}}}"
+        )
+
+    # -- links ----------------------------------------------------------------------------------
+
+    def follow(self, follower: LinkFollower) -> None:
+        """Hear of links, those that are there first."""
+        self._followers.append(follower)
+        for peer in self.interlink.peers if self.interlink is not None else ():
+            assert self.interlink is not None
+            follower.link_up(peer, self.interlink.session(peer) or 0)
+
+    def unfollow(self, follower: LinkFollower) -> None:
+        """Hear no more."""
+        if follower in self._followers:
+            self._followers.remove(follower)
+
+    def send(self, peer: str, message: Any, urgent: bool = False) -> None:
+        """Send a message if there is a link."""
+        if self.interlink is not None and (peer not in self._impostors or isinstance(message, FOR_IMPOSTORS)):
+            self.interlink.send(peer, message, urgent)
+
+    def congested(self, peer: str) -> bool:
+        """Does so much wait for this node that callers should slow down?"""
+        return self.interlink is not None and self.interlink.congested(peer)
+
+    def on_up(self, peer: str, session: int) -> None:
+        if self._is_impostor(peer):
+            self._impostors.add(peer)
+            return
+        self.steward.up(peer, session)
+        for follower in list(self._followers):
+            follower.link_up(peer, session)
+        self._node.cluster_changed()
+
+    def _is_impostor(self, peer: str) -> bool:
+        """Is it a member by name, but one that knows nothing? Then it has lost its disk, and with it what it
+        promised to the others. It must not be taken for the member that it was: the cluster has to
+        forget that one first, and let this one in as a new node."""
+        assert self.interlink is not None
+        return self.interlink.is_blank(peer) and peer in self.member.consensus.members.voters
+
+    def on_down(self, peer: str, reason: str) -> None:
+        self.questions.down(peer)
+        if peer in self._impostors:
+            self._impostors.discard(peer)
+            return
+        self.steward.down(peer, reason)
+        for follower in list(self._followers):
+            follower.link_down(peer, reason)
+        self._node.cluster_changed()
+
+    def on_message(self, peer: str, payload: Any) -> None:
+        if isinstance(payload, ClusterMessage | StewardMessage):
+            self.steward.receive(peer, payload)
+        elif isinstance(payload, VerbAsked | VerbAnswered):
+            self.questions.receive(peer, payload)
+        else:
+            for follower in list(self._followers):
+                follower.link_message(peer, payload)
+
+    def _recognise(self) -> None:
+        """Whoever is no member any more is a node like any other, and may become one."""
+        assert self.interlink is not None
+        for peer in self._impostors - set(self.member.consensus.members.voters):
+            self._impostors.discard(peer)
+            self.on_up(peer, self.interlink.session(peer) or 0)
+
+    def on_relief(self, peer: str) -> None:
+        for follower in list(self._followers):
+            follower.link_relieved(peer)
+
+    def on_slept(self, slept_ms: int) -> None:
+        self._node.cluster_changed()
+
+    def seek(self, seeds: dict[str, str]) -> None:
+        """Dial these as well, name to address: through one of them this node will find its cluster."""
+        self._seeds = seeds
+        self._dial()
+
+    def _dial_soon(self) -> None:
+        """Once for all the changes that come together."""
+        if not self._dial_scheduled:
+            self._dial_scheduled = True
+            self._node.loop.call_soon(self._dial)
+
+    def _dial(self) -> None:
+        """Keep links to all members, and to those who are to let this node in."""
+        self._dial_scheduled = False
+        nodes = self.member.metadata.state.nodes.values()
+        wanted = {node.name: node.address for node in nodes if node.address}
+        if not self.member.joined or self.forgotten:
+            wanted = {**wanted, **self._seeds}
+        wanted.pop(self.settings.name, None)
+        if self.interlink is None:
+            return
+        for name in self._dialled.keys() - wanted.keys():
+            self.interlink.remove_dialler(name)
+            del self._dialled[name]
+        for name, address in wanted.items():
+            if self._dialled.get(name) != address:
+                self._dialled[name] = address
+                host, _, port = address.rpartition(":")
+                self.interlink.add_peer(PeerAddress(name, host, int(port)))
+
+    def cut_all(self) -> None:
+        """End all links and dial nobody: this node is about to belong to another cluster."""
+        self._seeds = {}
+        assert self.interlink is not None
+        for name in {*self._dialled, *self.interlink.peers}:
+            self.interlink.remove_peer(name)
+        self._dialled = {}
+
+    # -- work -----------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self._ticking = self._node.loop.call_later(TICK_MS / 1000, self._tick)
+        self.steward.tick(int(self._node.loop.time() * 1000))
+
+    def _wake(self) -> None:
+        if not self._work_scheduled:
+            self._work_scheduled = True
+            self._node.loop.call_soon(self._work)
+
+    def _work(self) -> None:
+        self._work_scheduled = False
+        try:
+            if self.steward.work():
+                self._node.applied()
+            if self.steward.coordinator.pending:
+                self._wake()
+        except (JournalFailed, DamageError) as failure:
+            self._node.die(failure)
+        except Exception as error:
+            text = "".join(traceback.format_exception(error))
+            self._node.log.error(f"an unexpected error while following the cluster:\n{text}")
+
+    def _follow(self, change: Change) -> None:
+        if isinstance(change.record, records.Node):
+            self._dial_soon()
+            self._node.cluster_changed()
+
+    def _hear(self, event: MemberEvent) -> None:
+        log = self._node.log
+        match event:
+            case LeaderChanged(leader, term):
+                log.info(f"{leader or 'nobody'} leads the cluster", term=term)
+            case Refused(by, reason):
+                if reason != self.refused:
+                    self.refused = reason
+                    log.warning(f"{by} does not let this node join: {reason}")
+            case Forgotten(by):
+                if not self._disowned_by:
+                    log.error(
+                        f"{by} says that the cluster has taken this node out: reset it, and let it join"
+                    )
+                self._disowned_by = by
+            case ForkFound(fork):
+                log.warning(f"{fork.peer} went on without this node, and this node without it")
+            case ForkHealed(peer):
+                log.info(f"{peer} and this node share one history again")
+            case MembersChanged() if self.interlink is not None:
+                self._introduce_ourselves()
+                self._recognise()
+        self._node.cluster_changed()

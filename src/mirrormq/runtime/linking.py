@@ -1,0 +1,57 @@
+"""Opens a node's listener for other nodes: address, secret, patience and TLS come from the settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrormq.config.settings import Address, Settings
+from mirrormq.errors import ConfigurationError
+from mirrormq.interlink.detector import Timing
+from mirrormq.interlink.handshake import Identity
+from mirrormq.runtime.interlink_server import Interlink, InterlinkOptions, LinkTls
+from mirrormq.runtime.interlink_tls import link_contexts
+from mirrormq.runtime.link_messages import LinkMessage
+
+if TYPE_CHECKING:
+    from mirrormq.runtime.node import Node
+
+
+def advertised(settings: Settings) -> str:
+    """Where other nodes are told to reach this one; empty if it listens to none."""
+    if settings.cluster_listener is None:
+        return ""
+    chosen = settings.cluster_advertised
+    return str(chosen or Address(settings.name.partition("@")[2], settings.cluster_listener.port))
+
+
+async def open_links(node: Node) -> None:
+    """Listen for other nodes, if the settings say so."""
+    settings = node.settings
+    address = settings.cluster_listener
+    if address is None:
+        return
+    ticktime = settings.net_ticktime_s
+    options = InterlinkOptions(
+        Identity(settings.name, node.cluster_node.member.cluster_id),
+        settings.cookie.encode(),
+        Timing() if ticktime is None else Timing.of_net_ticktime(ticktime),
+        _tls(settings),
+        LinkMessage,
+    )
+    interlink = Interlink(options, node.cluster_node, node.log)
+    host = "127.0.0.1" if address.host == "localhost" else address.host
+    try:
+        await interlink.start(host, address.port)
+    except OSError as error:
+        raise ConfigurationError(
+            f"Cannot listen on {address} for other nodes: {error.strerror}. Choose another address with "
+            "--cluster, or none."
+        ) from error
+    node.cluster_node.connect(interlink)
+
+
+def _tls(settings: Settings) -> LinkTls | None:
+    links = settings.link_tls
+    if links.cacertfile is None or links.certfile is None or links.keyfile is None:
+        return None
+    return link_contexts(links.cacertfile, links.certfile, links.keyfile, links.password)

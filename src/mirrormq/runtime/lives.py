@@ -1,0 +1,119 @@
+"""The lives of a node's application: made, started, stopped, one after the other, as the steward says.
+
+A life is built from what is on disk and in the metadata, and nothing of it is left when the next one begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mirrormq.cluster.serving import STOPPED_BY_OPERATOR
+from mirrormq.control import definitions
+from mirrormq.control.protocol import ControlError
+from mirrormq.errors import ConfigurationError, DamageError
+from mirrormq.metadata.state import State
+from mirrormq.runtime.application import Application
+from mirrormq.storage.errors import JournalFailed
+
+if TYPE_CHECKING:
+    from mirrormq.runtime.node import Node
+
+EXPECTED = (ConfigurationError, ControlError, DamageError, JournalFailed, OSError)
+"""Why a life may fail to begin without a mistake of ours."""
+
+
+class Lives:
+    """Implements `cluster.steward.Household`."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.application: Application | None = None
+        """What serves clients now."""
+        self.failure: Exception | None = None
+        """Why the last life did not begin."""
+        self._beginning: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+
+    @property
+    def ending(self) -> bool:
+        """Is a life coming to its end?"""
+        return self._ending is not None
+
+    def start(self, life: int) -> None:
+        """Begin to serve."""
+        self._beginning = self._node.loop.create_task(self._begin(life))
+
+    async def _begin(self, life: int) -> None:
+        node, settings = self._node, self._node.settings
+        application: Application | None = None
+        try:
+            application = Application(node, life)
+            if settings.load_definitions is not None:
+                self._load_definitions(settings.load_definitions)
+                await node.settled()
+            await application.start()
+        except Exception as error:
+            if application is not None:
+                await application.stop(at_once=True)
+            self._failed(error)
+        else:
+            self.application = application
+            where = ", ".join(map(str, settings.amqp_listeners))
+            node.log.info(f"node {settings.name} serves clients at {where}", life=life)
+        self._beginning = None
+        node.cluster_changed()
+
+    def _failed(self, error: Exception) -> None:
+        self.failure = error
+        if not isinstance(error, EXPECTED):
+            self._node.log.error("".join(traceback.format_exception(error)))
+        self._node.cluster_node.steward.want(False)
+
+    def _load_definitions(self, path: Path) -> None:
+        try:
+            document = json.loads(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(f"The definitions in {path} cannot be read: {error}") from error
+        definitions.import_definitions(self._node.metadata, document, self._node.settings.name)
+
+    def stop(self, reason: str) -> None:
+        """Close clients and files; the process, its metadata and its control socket stay."""
+        done = self._node.cluster_node.steward.serving.stopped
+        self._ending = self._node.loop.create_task(self.end(reason, done))
+
+    def give_up(self, winner: State, done: Callable[[], None]) -> None:
+        """This node's side has lost."""
+        reason = "another side of the cluster has won"
+        self._ending = self._node.loop.create_task(self.end(reason, done))
+
+    async def end(self, reason: str, done: Callable[[], None] = lambda: None) -> None:
+        """End the present life, if there is one."""
+        node = self._node
+        if self._beginning is not None:
+            await asyncio.wait({self._beginning})
+        application, self.application = self.application, None
+        if application is not None:
+            await application.stop(at_once=reason != STOPPED_BY_OPERATOR)
+            node.log.info(f"node {node.settings.name} serves no clients any more: {reason}")
+            del application
+            gc.collect()
+        self._ending = None
+        done()
+        node.cluster_changed()
+
+    @property
+    def clients(self) -> int:
+        """Open connections."""
+        return 0 if self.application is None else len(self.application.broker.connections)
+
+    def part(self) -> None:
+        """Somebody is missing who may go on without this node."""
+
+    def whole(self) -> None:
+        """Everybody is here and of one mind."""

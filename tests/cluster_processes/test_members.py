@@ -1,0 +1,109 @@
+"""What is declared through one node is there through all; nodes that die or pause come back."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pika.exceptions
+import pytest
+
+from tests.cluster_processes.nodes import Nodes, wait_until
+
+
+def exchanges(nodes: Nodes, index: int) -> str:
+    return nodes.control(index, ["-q", "list_exchanges", "name", "--no-table-headers"])[1]
+
+
+def test_what_is_declared_through_one_node_is_there_through_the_others(nodes: Nodes) -> None:
+    nodes.form()
+    with nodes.channel(0) as channel:
+        channel.exchange_declare("from-one", "fanout", durable=True)
+        channel.queue_declare("queue-of-one", durable=True)
+    assert nodes.control(1, ["-q", "add_user", "anna", "secret"])[0] == 0
+    for index in (1, 2):
+        with nodes.channel(index) as channel:
+            channel.exchange_declare("from-one", passive=True)
+        assert "queue-of-one" in nodes.control(index, ["-q", "list_queues", "name"])[1]
+        assert nodes.control(index, ["-q", "authenticate_user", "anna", "secret"])[0] == 0
+
+
+def test_a_killed_node_is_missed_and_rejoins_with_what_it_missed(nodes: Nodes) -> None:
+    nodes.form()
+    nodes.kill(0)
+    nodes.await_running(1, 1, 2)
+    with nodes.channel(2) as channel:
+        channel.exchange_declare("meanwhile", durable=True)
+    nodes.start(0)
+    nodes.await_running(1, 0, 1, 2)
+    assert "meanwhile" in exchanges(nodes, 0)
+
+
+def test_a_cluster_that_was_stopped_comes_back_in_any_order(nodes: Nodes) -> None:
+    nodes.form()
+    with nodes.channel(0) as channel:
+        channel.exchange_declare("kept", durable=True)
+    for index in (0, 1, 2):
+        assert nodes.stop(index) == 0
+    for index in (0, 1, 2):
+        nodes.spawn(index)
+    for index in (0, 1, 2):
+        nodes.await_serving(index)
+        nodes.await_running(index, 0, 1, 2)
+    assert "kept" in exchanges(nodes, 2)
+
+
+def test_a_node_without_a_majority_closes_its_clients_and_goes_on_when_others_come_back(nodes: Nodes) -> None:
+    nodes.form()
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", nodes.amqp_port(0)))
+    nodes.kill(1)
+    nodes.kill(2)
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+        while True:
+            connection.process_data_events(1)
+    assert closed.value.args[0] == 320
+    code, _, error = nodes.control(0, ["list_users"])
+    assert (code, "requires the 'rabbit' app to be running" in error) == (64, True)
+    nodes.spawn(1)
+    nodes.await_serving(0)
+    nodes.await_serving(1)
+    nodes.await_running(0, 0, 1)
+
+
+def test_a_frozen_node_is_given_up_and_starts_its_next_life_when_it_thaws(nodes: Nodes) -> None:
+    nodes.form()
+    os.kill(nodes.processes[2].pid, signal.SIGSTOP)
+    nodes.await_running(0, 0, 1)
+    os.kill(nodes.processes[2].pid, signal.SIGCONT)
+    wait_until(lambda: nodes.log(2).count("serves clients at") == 2, lambda: nodes.log(2))
+    assert "serves no clients any more" in nodes.log(2)
+    nodes.await_running(0, 0, 1, 2)
+    nodes.await_serving(2)
+
+
+def test_of_two_nodes_one_goes_on_alone(nodes: Nodes) -> None:
+    nodes.start(0)
+    nodes.start(1, "--join", nodes.seed(0))
+    nodes.await_running(0, 0, 1)
+    nodes.kill(0)
+    nodes.await_running(1, 1)
+    with nodes.channel(1) as channel:
+        channel.exchange_declare("alone", durable=True)
+    nodes.start(0)
+    nodes.await_running(0, 0, 1)
+    assert "alone" in exchanges(nodes, 0)
+
+
+def test_connections_channels_and_consumers_of_all_nodes_are_listed_and_closed_from_any(nodes: Nodes) -> None:
+    nodes.form()
+    with nodes.channel(0), nodes.channel(1) as channel, nodes.channel(2):
+        channel.queue_declare("mine", exclusive=True)
+        channel.basic_consume("mine", lambda *_: None, consumer_tag="the-tag")
+        for verb, count in (("list_connections", 3), ("list_channels", 3), ("list_consumers", 1)):
+            found = nodes.ask(2, verb)
+            assert isinstance(found, list)
+            assert len(found) == count, verb
+        (pid,) = [row["connection"] for row in nodes.ask(0, "list_channels") if row["consumer_count"]]  # type: ignore[attr-defined]
+        assert nodes.control(2, ["-q", "close_connection", pid, "enough"])[0] == 0
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="enough"):
+            channel.connection.process_data_events(5)

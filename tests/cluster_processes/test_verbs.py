@@ -1,0 +1,18 @@
+"""mirrormqctl does with a cluster what rabbitmqctl 3.10.8 does, and says the same."""
+
+from __future__ import annotations
+
+import difflib
+
+from tests.cluster_processes.nodes import Nodes
+from tests.cluster_processes.recording import RECORDED, transcript
+
+
+def test_every_recorded_verb_gives_what_rabbitmqctl_gave(nodes: Nodes) -> None:
+    for index in range(3):
+        nodes.spawn(index)
+    for index in range(3):
+        nodes.await_serving(index)
+    expected, found = RECORDED.read_text().splitlines(), transcript(nodes).splitlines()
+    difference = list(difflib.unified_diff(expected, found, "rabbitmqctl", "mirrormqctl", lineterm="", n=4))
+    assert not difference, "\n".join(difference)
