@@ -25,7 +25,7 @@ from mirrormq.broker.vhost import Vhost
 from mirrormq.clock import Clock
 from mirrormq.config.settings import Settings
 from mirrormq.errors import AmqpError, PreconditionFailed
-from mirrormq.metadata import commands, records
+from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change, Deleted, Put
 from mirrormq.metadata.policies import Policies
 from mirrormq.metadata.store import MetadataStore
@@ -221,11 +221,11 @@ class Broker:
         self.events.connection_closed(connection)
 
     def delete_exclusive(self, connection: Connection) -> None:
-        """The queues that belonged to a connection go with it."""
+        """The queues that belonged to a connection go with it, those too that are still on their way."""
         vhost = self.vhosts.get(connection.vhost_name)
-        if vhost is not None:
-            for name in vhost.exclusive_to(connection):
-                self.metadata.write(commands.DeleteQueue(vhost.name, name))
+        if vhost is not None and vhost.exclusive_to(connection):
+            found = vhost
+            self.metadata.written(self.metadata.last_written, lambda: found.release(connection))
 
     def log_error(self, connection: Connection, error: AmqpError, channel: int = 0) -> None:
         """A client's mistake is worth a line."""

@@ -119,12 +119,27 @@ class Vhost:
             del self._owners[name]
 
     def owner_of(self, name: str) -> Connection | None:
-        """The connection that a queue of this name belongs to, or will when it is made."""
-        return self._owners.get(name)
+        """The connection that a queue of this name belongs to, or will when it is made. A queue that somebody
+        else made meanwhile does not belong to the connection that wanted one of this name."""
+        record = self.find_queue(name)
+        return self._owners.get(name) if record is None or self._is_ours(record) else None
+
+    def _is_ours(self, record: records.Queue) -> bool:
+        """Does it belong to a connection of this node?"""
+        return record.exclusive and record.node == self.broker.settings.name
 
     def exclusive_to(self, connection: Connection) -> list[str]:
         """The queues that belong to a connection."""
         return [name for name, owner in self._owners.items() if owner is connection]
+
+    def release(self, connection: Connection) -> None:
+        """The connection is gone, and what it wanted to declare is there or never will be: its queues go."""
+        for name in self.exclusive_to(connection):
+            record = self.find_queue(name)
+            if record is not None and self.owner_of(name) is connection:
+                self.broker.metadata.write(commands.DeleteQueue(self.name, name, record.queue_id))
+            else:
+                del self._owners[name]
 
     # -- routing --------------------------------------------------------------------------------
 
@@ -209,8 +224,9 @@ class Vhost:
 
     def unused(self, queue: Queue) -> None:
         """An auto-delete or expired queue goes."""
-        if self.queues.get(queue.name) is queue:
-            self.broker.metadata.write(commands.DeleteQueue(self.name, queue.name))
+        record = self.find_queue(queue.name)
+        if record is not None and self.queues.get(queue.name) is queue:
+            self.broker.metadata.write(commands.DeleteQueue(self.name, queue.name, record.queue_id))
 
     # -- following the metadata -----------------------------------------------------------------
 
@@ -270,7 +286,8 @@ class Vhost:
 
     def _remove_queue(self, record: records.Queue) -> None:
         self._tenures.remove(record.name)
-        self._owners.pop(record.name, None)
+        if self._is_ours(record):
+            self._owners.pop(record.name, None)
         self.router.copies.remove(record.name)
         self.router.invalidate()
 

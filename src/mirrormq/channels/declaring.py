@@ -229,8 +229,11 @@ def queue_delete(channel: Channel, method: methods.QueueDelete) -> None:
     def put(answered: Callable[[int], bool], refused: Refused) -> None:
         queue.check_deletion(method.if_unused, method.if_empty, answered, refused)
 
+    record = channel.vhost.find_queue(name)
+    queue_id = record.queue_id if record is not None else 0
+
     def allowed(count: int) -> None:
-        command = commands.DeleteQueue(channel.vhost.name, name)
+        command = commands.DeleteQueue(channel.vhost.name, name, queue_id)
         write(
             channel, methods.QUEUE_DELETE, command, method.nowait,
             lambda: methods.encode_queue_delete_ok(count),
