@@ -57,6 +57,8 @@ class Received(NamedTuple):
 class Node:
     """One broker on one disk; `restart` makes another on the same disk."""
 
+    metadata_directory = "data/metadata"
+
     def __init__(
         self, disk: SimulatedDisk | None = None, *, seed: int = 1, segment_bytes: int = 64 * 1024,
         name: str = Settings().name,
@@ -71,24 +73,30 @@ class Node:
     def boot(self) -> None:
         """What a starting node does."""
         self.clients: list[Client] = []
-        self._files = ConsensusLog(self.disk, "data/metadata")
+        self._files = ConsensusLog(self.disk, self.metadata_directory)
         name = Settings().name
         self._files.open(lambda: new_cluster(name, lambda below: 0))
         self.member = Member(name, self._files, Automatic(), lambda below: 0)
         self.metadata = self.member.metadata
         self.metadata.boot(Defaults(records.User("guest", tags=["administrator"])))
+        self.metadata_opened()
         self.journal = Journal(self.disk, "data/journal", make_envelope, segment_bytes=self._segment_bytes)
         self.journal.open()
         self.journal.forget_unknown([queue.queue_id for queue in self.metadata.state.queues.values()])
         self.budget = HotBudget(HOT_BYTES)
         self.clock = Clock(self.clock.now_ms)
-        outside = Outside(
+        settings = Settings(name=self.name)
+        self.broker = Broker(settings, self.metadata, self.journal, self.clock, self.budget, self.outside())
+
+    def metadata_opened(self) -> None:
+        """For subclasses: the metadata is there, and nobody follows it yet."""
+
+    def outside(self) -> Outside:
+        """What the broker cannot do by itself."""
+        return Outside(
             lambda: f"name-{next(self._names)}",
             lambda below: 0,
             lambda password, user, decided: decided(True),
-        )
-        self.broker = Broker(
-            Settings(name=self.name), self.metadata, self.journal, self.clock, self.budget, outside
         )
 
     def restart(self, way: Literal["stop", "kill", "power"] = "stop") -> None:

@@ -66,6 +66,7 @@ class Rings:
         self._proposals: dict[int, View] = {}
         self._proposed: dict[int, tuple[int, int]] = {}
         """Version and time of what was proposed last, by queue."""
+        self._paused = False
         self._paced: set[int] = set()
         """Queues whose synchronisation waits for its time."""
         self._ticking = False
@@ -176,6 +177,8 @@ class Rings:
             record.queue_id, self._me, record.ring, store, broker.hot_budget, self._options(record),
             make_backing, received,
         )  # fmt: skip
+        if replica.copy is not None:
+            replica.copy.lazy = queue_settings(broker.policies, record).lazy
         self.replicas[record.queue_id] = replica
         self._keep_ticking()
         return replica
@@ -185,6 +188,7 @@ class Rings:
     def _options(self, record: records.Queue) -> ReplicaOptions:
         options = ReplicaOptions(durable=record.durable)
         options.life = self._life
+        options.paused = self._paused
         options.congested = self._congested
         self._set(options, record)
         return options
@@ -222,6 +226,7 @@ class Rings:
 
     def pause_synchronisation(self, paused: bool) -> None:
         """Memory is short, or is so no longer."""
+        self._paused = paused
         for queue_id, replica in self.replicas.items():
             replica.options.paused = paused
             if not paused:

@@ -104,4 +104,5 @@ class Safety:
         found = [*self._unreceived, *self._undurable]
         self._unreceived.clear()
         self._undurable.clear()
+        self.let_in()
         return found

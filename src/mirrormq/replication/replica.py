@@ -229,6 +229,8 @@ class Replica:
         for members that are late."""
         if self.backing is not None:
             self.backing.speak()
+        if self.service is not None and idle:
+            self.service.lateness.excuse(now_ms)
         work = self.ring.take(reporting=reporting, idle=idle)
         self._sends += work.laps
         if work.report is not None:
@@ -255,8 +257,6 @@ class Replica:
         service.lateness.note(now_ms)
         if len(self.view.members) == 1:
             return None
-        if looking:
-            service.lateness.excuse(now_ms)
         self._sends += service.batches(now_ms)
         return service.proposal(now_ms, looking=looking)
 
