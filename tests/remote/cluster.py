@@ -1,75 +1,85 @@
 """Several real brokers in one process, joined by links that lose what is on them when they are cut.
 
     cluster = Cluster("a", "b", "c")
-    cluster.declare("q", "b")                    b is master, the others have its face
+    cluster.declare("q", "b")                    b is master; the others have its face
+    cluster.declare("m", "b", "c")               b is master, c its mirror
     client = cluster.connect("a")
     client.publish("q", b"hello")
     cluster.settle()                             turns and links, until nothing moves
 
-Everything that goes over a link is encoded and decoded again. Who is master of what is said by the test, in
-the place of the metadata's views; what clients write to the metadata reaches the other nodes with `settle`.
+Everything that goes over a link is encoded and decoded again. The metadata is the same on every node: what is
+written reaches the others with `settle`, or one of them earlier if a test says so. Who is master, and
+who is dead, is said by the test, in the place of a coordinator.
 """
 
 from __future__ import annotations
 
-import random
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from mirrormq.broker.broker import Outside
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.store import Written
+from mirrormq.metadata.view import View
 from mirrormq.queues.queue import Queue
-from mirrormq.remote.handover import Handover, hand_over
 from mirrormq.remote.messages import RemoteMessage
-from mirrormq.remote.place import Place
 from mirrormq.remote.remote import Remote
-from mirrormq.remote.remote_queue import RemoteQueue
+from mirrormq.replication.messages import RingMail
 from mirrormq.wire.fields import encode_table, table_of
 from tests.harness import Client, Node
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(RemoteMessage).decode
+_decode = msgspec.msgpack.Decoder(RemoteMessage | RingMail).decode
 ROUNDS_MAX = 10_000
 
 
 class Link:
     """Both ways between two nodes."""
 
-    def __init__(self) -> None:
+    def __init__(self, one: str, other: str) -> None:
         self.up = False
-        self.lanes: dict[str, deque[bytes]] = {}
+        self.lanes: dict[str, deque[bytes]] = {one: deque(), other: deque()}
+        """By the node at which they end."""
 
-    def clear(self) -> None:
-        for lane in self.lanes.values():
-            lane.clear()
+
+class LinkedNode(Node):
+    """A node that can speak to others."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        super().__init__(seed=sum(member.name.encode()), name=member.name)
+
+    def outside(self) -> Outside:
+        return super().outside()._replace(send=self._member.send)
 
 
 class Member:
-    """A node, and its part in the others' queues."""
+    """A node, and how much of the metadata it has heard of."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.name = name
-        self.life = 1
         self.cluster = cluster
         self.alive = True
-        self.node = Node(seed=hash(name) % 1000, name=name)
-        self.begin()
+        self.heard = 0
+        """Commands of the cluster's log that it has applied."""
+        self.node = LinkedNode(self)
+        self.watch()
 
-    def begin(self) -> None:
-        """Begin a life."""
-        self.remote = Remote(self.name, self.life, self.node.broker, self._send)
-        self.node.broker.remote = self.remote
-        self.node.metadata.observers.append(self._written)
+    def watch(self) -> None:
+        """Tell the cluster what this node writes."""
+        self.node.metadata.observers.append(lambda written: self.cluster.written(self, written))
 
-    def _written(self, written: Written) -> None:
-        self.cluster.replicate(self, written)
-
-    def _send(self, peer: str, message: RemoteMessage) -> None:
-        link = self.cluster.link(self.name, peer)
-        if link.up:
+    def send(self, peer: str, message: RemoteMessage | RingMail) -> None:
+        link = self.cluster.links.get(frozenset((self.name, peer)))
+        if link is not None and link.up:
             link.lanes[peer].append(_encode(message))
+
+    @property
+    def remote(self) -> Remote:
+        return self.node.broker.remote
 
     @property
     def vhost(self) -> Any:
@@ -79,23 +89,24 @@ class Member:
 class Cluster:
     """Members and their links, all of them up."""
 
-    def __init__(self, *names: str, linked: bool = True) -> None:
+    def __init__(self, *names: str) -> None:
         self.links: dict[frozenset[str], Link] = {}
+        self.log: list[commands.Command] = []
+        self._applying = False
         self.members = {name: Member(self, name) for name in names}
-        self.masters: dict[str, tuple[str, int]] = {}
-        """Queue → (master, epoch)."""
-        self._unreplicated: deque[tuple[Member, commands.Command]] = deque()
-        self._replicating = False
+        for name in names:
+            self.write(commands.PutNode(records.Node(name, "", 1, running=True)))
         for one in names:
             for other in names:
                 if one < other:
-                    link = self.links[frozenset((one, other))] = Link()
-                    link.lanes = {one: deque(), other: deque()}
-                    if linked:
-                        self.join(one, other)
+                    self.links[frozenset((one, other))] = Link(one, other)
+                    self.join(one, other)
 
     def __getitem__(self, name: str) -> Member:
         return self.members[name]
+
+    def living(self) -> list[Member]:
+        return [member for member in self.members.values() if member.alive]
 
     # -- links ----------------------------------------------------------------------------------
 
@@ -105,17 +116,18 @@ class Cluster:
     def join(self, one: str, other: str) -> None:
         """A new link."""
         self.link(one, other).up = True
-        self[one].remote.up(other)
-        self[other].remote.up(one)
+        self[one].node.broker.link_up(other)
+        self[other].node.broker.link_up(one)
 
     def cut(self, one: str, other: str) -> None:
         """The link is gone, with everything on it."""
         link = self.link(one, other)
         if link.up:
             link.up = False
-            link.clear()
-            self[one].remote.down(other)
-            self[other].remote.down(one)
+            for lane in link.lanes.values():
+                lane.clear()
+            self[one].node.broker.link_down(other)
+            self[other].node.broker.link_down(one)
 
     def carry(self, one: str, other: str, count: int = 1 << 30) -> bool:
         """Let messages arrive at `other`; False if there are none."""
@@ -123,22 +135,36 @@ class Cluster:
         found = bool(lane)
         while lane and count:
             count -= 1
-            self[other].remote.receive(one, _decode(lane.popleft()))
+            self[other].node.broker.link_message(one, _decode(lane.popleft()))
         return found
 
-    def die(self, name: str) -> None:
-        """A node is gone for good, as far as the others are concerned."""
-        for other in self.members:
-            if other != name:
-                self.cut(name, other)
-        self[name].alive = False
-        for other in self.living():
-            other.remote.lost(name, self[name].life)
+    # -- metadata -------------------------------------------------------------------------------
 
-    def living(self) -> list[Member]:
-        return [member for member in self.members.values() if member.alive]
+    def written(self, member: Member, written: Written) -> None:
+        """A node's own doing becomes everybody's."""
+        if not self._applying and written.changes:
+            self.spread(only=[member.name])
+            self.log.append(written.command)
+            member.heard = len(self.log)
 
-    # -- time -----------------------------------------------------------------------------------
+    def write(self, command: commands.Command, only: Sequence[str] = ()) -> None:
+        """Something is agreed on; everybody hears of it at once, or only some do."""
+        self.log.append(command)
+        self.spread(only)
+
+    def spread(self, only: Sequence[str] = ()) -> bool:
+        """What is agreed on reaches everybody who lives, or some of them."""
+        spread = False
+        for member in self.living():
+            while member.heard < len(self.log) and (not only or member.name in only):
+                spread = True
+                member.heard += 1
+                before, self._applying = self._applying, True
+                member.node.metadata.write(self.log[member.heard - 1])
+                self._applying = before
+        return spread
+
+    # -- time, lives ----------------------------------------------------------------------------
 
     def settle(self) -> None:
         """Until nothing moves."""
@@ -155,86 +181,52 @@ class Cluster:
                 return
         raise AssertionError("it does not come to rest")
 
-    # -- metadata -------------------------------------------------------------------------------
+    def die(self, name: str) -> None:
+        """A node is gone, and its life with it."""
+        for other in self.members:
+            if other != name:
+                self.cut(name, other)
+        self[name].alive = False
+        self.write(commands.PutNode(records.Node(name, "", self[name].node.broker.life, running=False)))
 
-    def replicate(self, member: Member, written: Written) -> None:
-        if not self._replicating and written.changes:
-            self._unreplicated.append((member, written.command))
-
-    def spread(self) -> bool:
-        """What was written on one node reaches the others."""
-        found = bool(self._unreplicated)
-        while self._unreplicated:
-            source, command = self._unreplicated.popleft()
-            self._replicating = True
-            for member in self.living():
-                if member is not source:
-                    member.node.metadata.write(command)
-            self._replicating = False
-        return found
-
-    def write(self, command: commands.Command) -> None:
-        """On every node."""
-        self._replicating = True
-        for member in self.living():
-            member.node.metadata.write(command)
-        self._replicating = False
+    def revive(self, name: str) -> None:
+        """It comes back with what its disk has, in its next life."""
+        member = self[name]
+        member.alive = True
+        life = member.node.broker.life + 1
+        self.write(commands.PutNode(records.Node(name, "", life, running=True)))
+        member.node.restart("power")
+        member.watch()
+        for other in self.members:
+            if other != name:
+                self.join(name, other)
 
     # -- queues ---------------------------------------------------------------------------------
 
-    def declare(self, name: str, master: str, *, durable: bool = True, **arguments: Any) -> None:
-        """A queue whose master is `master`."""
-        self.put(records.Queue("/", name, 0, durable, False, False, _table(arguments), master), master)
+    def declare(self, name: str, *ring: str, durable: bool = True, **arguments: Any) -> None:
+        """A queue with its master, and mirrors if there are more names."""
+        view = View(1, 0, ring, frozenset(ring)) if len(ring) > 1 else None
+        self.put(records.Queue("/", name, 0, durable, False, False, _table(arguments), ring[0], view))
 
-    def put(self, record: records.Queue, master: str, owner: object | None = None) -> None:
+    def put(self, record: records.Queue) -> None:
         self.write(commands.PutQueue(record))
-        self.masters[record.name] = (master, 1)
-        for member in self.living():
-            self._begin_tenure(member, record.name)
 
-    def _begin_tenure(self, member: Member, name: str) -> None:
-        """What the vhost will do: the right object behind the name, and word to `remote`."""
-        master, epoch = self.masters[name]
-        record = member.node.metadata.state.queues["/", name]
-        vhost = member.vhost
-        if member.name == master:
-            member.remote.serve(record.queue_id, epoch, vhost.queues[name])
-            return
-        place = Place(record.queue_id, epoch, "/", name)
-        settings = vhost.queues[name].settings
-        vhost.queues[name] = member.remote.remote_queue(place, master, self[master].life, settings)
-        vhost.router.invalidate()
+    def record(self, name: str) -> records.Queue:
+        return self.living()[0].node.metadata.state.queues["/", name]
 
-    def move(self, name: str, master: str) -> None:
-        """Another node becomes master; it finds the queue in its own store, in whatever state a test has
-        left it there."""
-        _, epoch = self.masters[name]
-        self.masters[name] = (master, epoch + 1)
-        for member in self.living():
-            self.follow(member, name)
-
-    def follow(self, member: Member, name: str) -> None:
-        """One node hears of a new master."""
-        master, _ = self.masters[name]
-        record = member.node.metadata.state.queues["/", name]
-        vhost = member.vhost
-        before = vhost.queues[name]
-        if isinstance(before, RemoteQueue):
-            handover = before.retire()
-        else:
-            member.remote.stop_serving(record.queue_id)
-            handover = Handover(consumers=[each for each in before.consumers.all if hasattr(each, "queue")])
-        if member.name == master:
-            from mirrormq.broker.queue_factory import make_queue
-
-            vhost.queues[name] = make_queue(vhost, record)
-        self._begin_tenure(member, name)
-        vhost.router.invalidate()
-        hand_over(handover, vhost.queues[name])
+    def move(self, name: str, *ring: str, only: Sequence[str] = (), waits_for: tuple[str, ...] = ()) -> None:
+        """Another node becomes master; some nodes may hear of it before the others."""
+        record = self.record(name)
+        before = record.ring
+        lives = frozenset((member, self[member].node.broker.life) for member in ring)
+        view = before.with_members(ring, epoch=before.epoch + 1)
+        view = view._replace(in_sync=frozenset(ring), lives=lives)
+        change = commands.ViewChange(record.queue_id, view, waits_for)
+        self.write(commands.ChangeViews([change]), only)
 
     def queue(self, name: str) -> Queue:
         """The live queue at its master."""
-        found = self[self.masters[name][0]].vhost.queues[name]
+        found = self[self.record(name).ring.master].vhost.queues[name]
         assert isinstance(found, Queue)
         return found
 
@@ -262,7 +254,7 @@ class RemoteTestClient(Client):
 
     def read(self, *, turn: bool = True) -> list[Any]:
         """Everything that comes until nothing moves."""
-        if turn and hasattr(self, "connection") and self.node.broker.remote is not None:
+        if turn:
             self.cluster.settle()
         return super().read(turn=turn)
 
@@ -270,8 +262,3 @@ class RemoteTestClient(Client):
 def _table(arguments: dict[str, Any]) -> bytes:
     named = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
     return encode_table(table_of(named))[4:] if named else b""
-
-
-def shuffled(seed: int) -> random.Random:
-    """The chance of one test."""
-    return random.Random(seed)

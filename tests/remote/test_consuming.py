@@ -277,7 +277,7 @@ def test_a_queue_that_is_deleted_cancels_its_consumers_everywhere() -> None:
 
 def test_an_auto_delete_queue_goes_with_its_last_consumer_elsewhere() -> None:
     cluster = Cluster("a", "b")
-    cluster.put(records.Queue("/", "q", 0, False, True, False, b"", "b"), "b")
+    cluster.put(records.Queue("/", "q", 0, False, True, False, b"", "b"))
     client = cluster.connect("a")
     consume(client)
     client.call(methods.encode_basic_cancel("c", False))
@@ -315,7 +315,7 @@ def test_exclusive_queues_of_other_nodes_are_locked_but_can_be_published_to() ->
     owner = cluster.connect("b")
     record = records.Queue("/", "reply", 0, False, False, True, b"", "b")
     cluster["b"].vhost.claim_exclusive("reply", owner.connection)
-    cluster.put(record, "b")
+    cluster.put(record)
     client = cluster.connect("a")
     client.publish("reply", b"1")
     client.read()

@@ -182,7 +182,8 @@ class Tenures:
         if replica is None:
             queue.backing.forget_all()
         broker.remote.stop_serving(record.queue_id)
-        return Handover(producer, _local(consumers), unsettled_batches(unsettled, waiting, producer))
+        batches = unsettled_batches(unsettled, waiting, producer)
+        return Handover(producer, _local(consumers), batches, delivered_up_to=queue.delivered_up_to)
 
     def _forget_later(self, record: records.Queue) -> None:
         """A copy that nobody counts on any more is kept for a while, for the case that it is wanted again."""

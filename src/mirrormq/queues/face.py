@@ -122,6 +122,10 @@ class QueueFace(Pumped, Protocol):
     def reject(self, messages: Sequence[Message]) -> None:
         """Consumers do not want these, and they are not to come back."""
 
+    def delivered_before(self, sequence: int) -> None:
+        """Messages up to this one have been with consumers in an earlier tenure: those that are still there
+        say so (G5)."""
+
     def touch(self) -> None:
         """The queue is in use."""
 

@@ -283,6 +283,7 @@ class Queue(LocalAnswers):
 
     def _count_delivery(self, messages: list[Message]) -> None:
         self.counters.delivered += len(messages)
+        self._mark(messages)
         last = messages[-1].sequence
         if last > self.delivered_up_to:
             self.delivered_up_to = last
@@ -394,6 +395,4 @@ class Queue(LocalAnswers):
         """Another node is master: this object is over. Gives its consumers, and who waits for the ring;
         the keeper is left to whoever calls."""
         self.deleted = True
-        waiting = self._safety.take_all()
-        self._safety.let_in()
-        return self._dismiss(), waiting
+        return self._dismiss(), self._safety.take_all()

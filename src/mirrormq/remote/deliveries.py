@@ -25,7 +25,7 @@ class Deliveries:
 
     __slots__ = (
         "_acknowledged", "_by_consumer", "_by_key", "_envelopes", "_place", "_rejected", "_requeued",
-        "_stirred",
+        "_stirred", "delivered_up_to",
     )  # fmt: skip
 
     def __init__(self, place: Place) -> None:
@@ -38,6 +38,8 @@ class Deliveries:
         self._requeued: list[int] = []
         self._rejected: list[int] = []
         self._envelopes = Envelopes()
+        self.delivered_up_to = 0
+        """What consumers of this node have been sent, by this master or an earlier one."""
 
     # -- consumers ------------------------------------------------------------------------------
 
@@ -47,8 +49,10 @@ class Deliveries:
         return [subscription.consumer for subscription in self._by_key.values()]
 
     def join(self, subscription: Subscription) -> None:
-        """The master has taken a consumer in. It is out of turn for good: it says whenever it has room."""
+        """The master has taken a consumer in. It is out of turn for good: it says whenever it has room, and
+        may have got some while the question was under way."""
         subscription.consumer.waiting = True
+        self._stirred[subscription] = None
         self._by_key[subscription.key] = subscription
         self._by_consumer[subscription.consumer] = subscription
 
@@ -93,7 +97,8 @@ class Deliveries:
             self._stirred[subscription] = None
 
     def unpack(self, run: DeliveredRun) -> list[Message]:
-        """The messages of a run."""
+        """The messages of a run, from now on known to have been delivered."""
+        self.delivered_up_to = max(self.delivered_up_to, *run.sequences)
         return unpack_deliveries(run, self._envelopes)
 
     def _passed(self, subscription: Subscription, messages: list[Message]) -> None:

@@ -28,6 +28,7 @@ class DownQueue:
         self.deleted = False
         self.awake = False
         self.owner: object | None = None
+        self._delivered_up_to = 0
 
     def _refuse(self, refused: Refused) -> None:
         refused(
@@ -91,6 +92,10 @@ class DownQueue:
     def reject(self, messages: Sequence[Message]) -> None:
         """They are not its."""
 
+    def delivered_before(self, sequence: int) -> None:
+        """The next master will want to know."""
+        self._delivered_up_to = sequence
+
     def touch(self) -> None:
         """Nobody counts."""
 
@@ -104,7 +109,7 @@ class DownQueue:
 
     def retire(self) -> Handover:
         """Somebody has become master; nothing has waited for that."""
-        return Handover()
+        return Handover(delivered_up_to=self._delivered_up_to)
 
     def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
         """The queue is deleted."""

@@ -2,8 +2,9 @@
 
 Consumers of this node's channels go over to the new object, unless they asked to be told instead
 (`x-cancel-on-ha-failover`). Publishes without a final word are published again, under the numbers they had,
-so that the new master knows those it has already. Questions without an answer are asked again. What consumers
-hold is not handed over: at the new master it is ready again, and what they say about it counts for nothing.
+so that the new master knows those it has already; those that it has not may have been with a consumer all the
+same, and say so (G5). Questions without an answer are asked again. What consumers hold is not handed over: at
+the new master it is ready again, and what they say about it counts for nothing.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class Handover:
     consumers: list[Subscriber] = field(default_factory=list)
     publishes: list[Batch] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
+    delivered_up_to: int = 0
+    """What this node's consumers were sent, up to here."""
     begun: Callable[[QueueFace], None] = lambda heir: None
     """Told who has taken over."""
 
@@ -36,8 +39,13 @@ class Handover:
 def hand_over(handover: Handover, heir: QueueFace, *, failover: bool = True) -> None:
     """Let the next tenure begin. Publishes go first, so that a get that followed them finds them."""
     handover.begun(heir)
+    if handover.delivered_up_to:
+        heir.delivered_before(handover.delivered_up_to)
     for batch in handover.publishes:
         publisher, first = batch.publisher()
+        if batch.sent:
+            for message in batch.messages:
+                message.redelivered = True
         heir.publish(batch.messages, publisher, first, Origin(handover.producer, batch.first))
     for consumer in handover.consumers:
         move(consumer, heir, failover=failover)

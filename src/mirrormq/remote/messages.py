@@ -7,7 +7,7 @@ queue in one epoch and carries a batch: messages are never packed one by one, an
     Publish                             Settled
     Subscribe, Unsubscribe, Credit      Subscribed, Activated, Deliver
     Settle                              Answer, Got, Refusal
-    Ask, Touch                          (Reply, AskReply, ReplyKnown go from any node to any)
+    Ask, Touch, DeliveredBefore         (Reply, AskReply, ReplyKnown go from any node to any)
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     persistent: bool = False
     priorities: list[int] = []
     """Where each has properties of its own, what a queue must know of them; no priorities if all are 0."""
+    redelivered: bool = False
+    """They were sent to an earlier master, which may have given them to consumers."""
 
 
 class DeliveredRun(msgspec.Struct, frozen=True, array_like=True):
@@ -125,6 +127,14 @@ class Touch(msgspec.Struct, frozen=True, array_like=True, tag="t"):
     epoch: int
 
 
+class DeliveredBefore(msgspec.Struct, frozen=True, array_like=True, tag="e"):
+    """Consumers of the node had messages up to this one from an earlier master."""
+
+    queue_id: int
+    epoch: int
+    sequence: int
+
+
 class Subscribed(msgspec.Struct, frozen=True, array_like=True, tag="o"):
     """The consumer has joined."""
 
@@ -201,7 +211,7 @@ class ReplyKnown(msgspec.Struct, frozen=True, array_like=True, tag="i"):
     known: bool
 
 
-ToMaster = Publish | Subscribe | Unsubscribe | Credit | Settle | Ask | Touch
+ToMaster = Publish | Subscribe | Unsubscribe | Credit | Settle | Ask | Touch | DeliveredBefore
 ToOrigin = Settled | Subscribed | Activated | Deliver | Answer | Got | Refusal
 AboutReplies = Reply | AskReply | ReplyKnown
 Item = ToMaster | ToOrigin | AboutReplies

@@ -57,7 +57,8 @@ class Envelopes:
 
 
 def pack(messages: Sequence[Message]) -> list[Run]:
-    """Messages to publish. Each run is treated alike by a queue, as the whole was by its publisher."""
+    """Messages to publish. Each run is treated alike by a queue, as the whole was by its publisher; all or
+    none of them have been published before."""
     envelope = messages[0].envelope
     for message in messages:
         if message.envelope is not envelope:
@@ -75,7 +76,10 @@ def pack(messages: Sequence[Message]) -> list[Run]:
 
 def _shared(envelope: Envelope, messages: Sequence[Message]) -> Run:
     contents = [message.frames for message in messages]
-    return Run(envelope.publish, envelope.properties, contents, envelope.hidden_keys)
+    return Run(
+        envelope.publish, envelope.properties, contents, envelope.hidden_keys,
+        redelivered=messages[0].redelivered,
+    )  # fmt: skip
 
 
 def _mixed(messages: Sequence[Message]) -> Run:
@@ -85,8 +89,9 @@ def _mixed(messages: Sequence[Message]) -> Run:
     priorities = [message.envelope.priority for message in messages]
     contents = [message.frames for message in messages]
     return Run(
-        envelope.publish, None, contents, (), envelope.persistent, priorities if any(priorities) else []
-    )
+        envelope.publish, None, contents, (), envelope.persistent, priorities if any(priorities) else [],
+        messages[0].redelivered,
+    )  # fmt: skip
 
 
 def _alike(one: Envelope, other: Envelope) -> bool:
@@ -106,15 +111,20 @@ def unpack(run: Run, envelopes: Envelopes) -> list[Message]:
     contents = run.contents
     if run.properties is None:
         each = envelopes.each(run.publish, contents, run.persistent, run.priorities)
-        return [
+        messages = [
             Message(envelope, c, NEVER, size(c[BODY_SIZE_AT:PROPERTIES_AT], "big"))
             for envelope, c in zip(each, contents, strict=True)
         ]
-    envelope = envelopes.get(run.publish, run.properties)
-    if run.hidden_keys:
-        envelope = make_envelope(run.publish, run.properties)
-        envelope.hidden_keys = run.hidden_keys
-    return [Message(envelope, c, NEVER, size(c[BODY_SIZE_AT:PROPERTIES_AT], "big")) for c in contents]
+    else:
+        envelope = envelopes.get(run.publish, run.properties)
+        if run.hidden_keys:
+            envelope = make_envelope(run.publish, run.properties)
+            envelope.hidden_keys = run.hidden_keys
+        messages = [Message(envelope, c, NEVER, size(c[BODY_SIZE_AT:PROPERTIES_AT], "big")) for c in contents]
+    if run.redelivered:
+        for message in messages:
+            message.redelivered = True
+    return messages
 
 
 def pack_deliveries(messages: Sequence[Message]) -> list[DeliveredRun]:

@@ -62,16 +62,18 @@ class Publishes:
 
     def take_all(self) -> list[Batch]:
         """What is unsettled, for the next tenure."""
+        for batch in self.unsent:
+            batch.sent = False
         self.unsent = []
         return self.unsettled.take_all()
 
 
 def _runs(batches: list[Batch]) -> list[Run]:
-    """Neighbours that share an envelope become one run."""
+    """Neighbours that share everything but their contents become one run."""
     runs: list[Run] = []
     start = 0
     for end in range(1, len(batches) + 1):
-        if end < len(batches) and batches[end].envelope is batches[start].envelope is not None:
+        if end < len(batches) and _alike(batches[start], batches[end]):
             continue
         if end - start == 1:
             runs += pack(batches[start].messages)
@@ -79,3 +81,10 @@ def _runs(batches: list[Batch]) -> list[Run]:
             runs += pack([message for batch in batches[start:end] for message in batch.messages])
         start = end
     return runs
+
+
+def _alike(one: Batch, other: Batch) -> bool:
+    return (
+        one.envelope is other.envelope is not None
+        and one.messages[0].redelivered is other.messages[0].redelivered
+    )

@@ -17,6 +17,7 @@ from mirrormq.remote.messages import (
     Answer,
     Ask,
     Credit,
+    DeliveredBefore,
     Got,
     Publish,
     Range,
@@ -67,6 +68,8 @@ class RemoteClient:
             self._subscribe(item)
         elif isinstance(item, Unsubscribe):
             self._unsubscribe(item)
+        elif isinstance(item, DeliveredBefore):
+            self.queue.delivered_before(item.sequence)
         else:
             self.queue.touch()
 

@@ -23,6 +23,7 @@ from mirrormq.remote.messages import (
     Activated,
     Ask,
     Deliver,
+    DeliveredBefore,
     Got,
     Settled,
     Subscribe,
@@ -49,8 +50,8 @@ class RemoteQueue:
     """The face of a queue of another node. There is one for each of them, so it is kept small."""
 
     __slots__ = (
-        "_deliveries", "_heir", "_publishes", "_questions", "_remote", "_touched", "awake", "deleted", "name",
-        "owner", "place", "retired", "settings", "stream", "vhost",
+        "_before", "_deliveries", "_heir", "_publishes", "_questions", "_remote", "_touched", "awake",
+        "deleted", "name", "owner", "place", "retired", "settings", "stream", "vhost",
     )  # fmt: skip
 
     def __init__(self, remote: Remote, stream: Stream, place: Place, settings: QueueSettings) -> None:
@@ -66,6 +67,7 @@ class RemoteQueue:
         self._remote = remote
         self._heir: QueueFace | None = None
         self._touched = False
+        self._before = 0
         self._publishes = Publishes(place, remote.producer)
         self._deliveries = Deliveries(place)
         self._questions = Questions(place)
@@ -190,6 +192,11 @@ class RemoteQueue:
         question = self._question("delete", if_unused, if_empty)
         self._ask(question, Asked(again, answered, refused, deleting=True))
 
+    def delivered_before(self, sequence: int) -> None:
+        """This node's consumers had messages from an earlier master: the new one may not know."""
+        self._before = self._deliveries.delivered_up_to = sequence
+        self._wake()
+
     def touch(self) -> None:
         """The queue is in use."""
         self._touched = True
@@ -231,6 +238,7 @@ class RemoteQueue:
         if asked is not None and asked.subscription is not None:
             self._deliveries.join(asked.subscription)
             asked.answered()
+            self._wake()
 
     def _got(self, item: Got) -> None:
         asked = self._questions.take(item.question)
@@ -256,6 +264,9 @@ class RemoteQueue:
         if self.retired:
             return False
         if stream.open:
+            if self._before:
+                stream.put(DeliveredBefore(self.place.queue_id, self.place.epoch, self._before))
+                self._before = 0
             self._publishes.send(stream)
             self._deliveries.send(stream)
             if self._touched:
@@ -273,9 +284,10 @@ class RemoteQueue:
 
     def retire(self) -> Handover:
         """Another tenure begins; whatever consumers say to this object counts for nothing."""
+        delivered = self._deliveries.delivered_up_to
         consumers, publishes, asked = self._end()
         return Handover(
-            self._remote.producer, consumers, publishes, [one.again for one in asked], self._begun
+            self._remote.producer, consumers, publishes, [one.again for one in asked], delivered, self._begun
         )
 
     def _begun(self, heir: QueueFace) -> None:

@@ -17,7 +17,9 @@ from mirrormq.queues.message import Envelope, Message
 class Batch:
     """Messages that were published together."""
 
-    __slots__ = ("_first_at_publisher", "_open", "_publisher", "first", "last", "messages", "size_bytes")
+    __slots__ = (
+        "_first_at_publisher", "_open", "_publisher", "first", "last", "messages", "sent", "size_bytes",
+    )  # fmt: skip
 
     def __init__(
         self, first: int, messages: list[Message], publisher: Publisher | None, first_at_publisher: int
@@ -28,6 +30,8 @@ class Batch:
         self.size_bytes = len(messages) * broker_limits.MESSAGE_OVERHEAD_BYTES + sum(
             [message.body_size for message in messages]
         )
+        self.sent = True
+        """A master may have had it; else it has never left this node."""
         self._publisher = publisher
         self._first_at_publisher = first_at_publisher
         self._open: set[int] | None = None
