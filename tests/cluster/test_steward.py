@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.cluster.partitions import DISAGREEMENT_MS, Handling
+from mirrormq.cluster.partitions import AUTOHEAL, DISAGREEMENT_MS, PAUSE_MINORITY, Handling
 from mirrormq.cluster.serving import LEAVING_MS, STOPPED_BY_OPERATOR
 from mirrormq.metadata import commands as c
-from mirrormq.metadata.records import Queue
+from mirrormq.metadata.records import Exchange, Queue
 from tests.cluster.stewards import Cluster
 
 LOST = "stop: the other nodes gave this one up as lost"
@@ -88,6 +88,39 @@ def test_after_a_power_cut_all_serve_again_and_nothing_is_lost() -> None:
     cluster.until(lambda: cluster.serving() == ["a", "b", "c"])
     cluster.until(lambda: len(cluster.ring("q", "a")) == 3)
     assert cluster.state("a").queues["/", "q"].waits_for == ()
+
+
+def passing(cluster: Cluster) -> Cluster:
+    """With an exchange that outlives any node, but not all of them."""
+    cluster.write("a", c.PutExchange(Exchange("/", "passing", "fanout", durable=False)))
+    return cluster
+
+
+def has_passing(cluster: Cluster, name: str = "a") -> bool:
+    return ("/", "passing") in cluster.state(name).exchanges
+
+
+@pytest.mark.parametrize("handling", [Handling(), Handling(PAUSE_MINORITY), Handling(AUTOHEAL)])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_transient_exchange_goes_when_the_whole_cluster_was_down(count: int, handling: Handling) -> None:
+    cluster = passing(Cluster(count, handling))
+    for node in cluster.nodes.values():
+        node.die(power=True)
+    for node in cluster.nodes.values():
+        node.start()
+    cluster.until(lambda: cluster.serving() == cluster.names)
+    cluster.run(1000)
+    assert not any(has_passing(cluster, name) for name in cluster.names)
+
+
+def test_a_transient_exchange_outlives_restarts_of_single_nodes() -> None:
+    cluster = passing(Cluster(3))
+    for name in cluster.names:
+        cluster.nodes[name].die(power=True)
+        cluster.run(2000)
+        cluster.nodes[name].start()
+        cluster.until(lambda: cluster.serving() == cluster.names)
+    assert all(has_passing(cluster, name) for name in cluster.names)
 
 
 def test_a_stop_hands_masters_over_before_clients_are_closed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Binding, Exchange, Node, Queue, Vhost
@@ -75,6 +76,28 @@ def test_a_mirrored_transient_queue_survives_its_masters_restart() -> None:
         state.apply(c.PutQueue(queue))
     state.apply(c.DropTransient("a"))
     assert sorted(name for _, name in state.queues) == ["kept", "mirrored"]
+
+
+@pytest.mark.parametrize(
+    ("over", "left"),
+    [
+        (None, {"passing"}),
+        ([], {"passing"}),
+        ([("b", 1)], set()),
+        ([("b", 0)], {"passing"}),
+        ([("c", 1)], {"passing"}),
+    ],
+)
+def test_transient_exchanges_go_when_the_first_node_starts_again(
+    over: list[tuple[str, int]] | None, left: set[str]
+) -> None:
+    state = cluster("a", "b")
+    state.apply(c.PutNode(Node("c", life=5, running=False)))
+    state.apply(c.PutExchange(Exchange("/", "passing", "fanout", durable=False)))
+    state.apply(c.PutQueue(Queue("/", "passing", durable=False, node="a", view=ring("ab"))))
+    state.apply(c.decode(c.encode(c.DropTransient("a", over))))
+    assert {name for _, name in state.exchanges if not name.startswith("amq.") and name} == left
+    assert {name for _, name in state.queues} == left
 
 
 def test_queues_lost_with_their_node_leave_an_auto_delete_exchange() -> None:

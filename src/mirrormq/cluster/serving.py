@@ -4,7 +4,8 @@
                                             └──────────────────────▲
 
 A life is *claimed* in the metadata before it begins: the node drops the queues that did not survive its
-last one, and writes that it runs, with a life one higher than any before. Only when that has been agreed
+last one (and, if nobody else runs, all that does not survive the end of the whole cluster), and writes that
+it runs, with a life one higher than any before. Only when that has been agreed
 upon does it serve clients. So nobody ever deals with a life that the cluster does not know of.
 
 A life ends because the operator wants it to (LEAVING: its masters are handed over first), because the others
@@ -14,6 +15,7 @@ the node waits until it may run again, and claims its next life.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
@@ -64,6 +66,8 @@ class Serving:
         self.wanted = False
         self.held_back = ""
         """Why it must not start although it could: somebody is changing the metadata under it."""
+        self.idle: Callable[[], dict[str, int]] = dict
+        """The other nodes that say themselves that they do not serve, and their last lives."""
         self._member = member
         self._application = application
         self._census = census
@@ -76,6 +80,12 @@ class Serving:
     def running(self) -> bool:
         """Are clients served?"""
         return self.phase in (Phase.RUNNING, Phase.LEAVING)
+
+    @property
+    def last_life(self) -> int:
+        """The present life, or the last one that this node can know of, although another process lived it."""
+        record = self._record
+        return max(self.life, record.life if record is not None else 0)
 
     @property
     def _record(self) -> Node | None:
@@ -143,12 +153,11 @@ class Serving:
     # -- beginning ------------------------------------------------------------------------------
 
     def _claim(self) -> None:
-        record = self._record
         self.phase = Phase.CLAIMING
-        life = max(self.life, record.life if record is not None else 0) + 1
+        life = self.last_life + 1
         member = self._member
         claim = Node(member.name, member.address, life, running=True)
-        member.metadata.write(c.DropTransient(member.name))
+        member.metadata.write(c.DropTransient(member.name, list(self.idle().items())))
         member.metadata.write(c.PutNode(claim), lambda: self._claimed(life))
 
     def _claimed(self, life: int) -> None:

@@ -30,8 +30,9 @@ PRESENCE_MS = 1000
 """How often a node tells the others of itself when nothing changes."""
 
 MEET_MS = 2000
-"""Where a few may go on without the rest, a node that starts waits so long for the others to be heard of:
-ten times what a link takes. It may be that it has to take over their metadata first."""
+"""A node that starts waits so long to hear whether those in touch serve; and where a few may go on without
+the rest, for all others to be in touch: ten times what a link takes. It may have to take over their
+metadata first."""
 
 HEAL_AFTER_MS = 3000
 """How long a fork must have been seen before one side is told to give up: the others' links come back, and
@@ -97,6 +98,7 @@ class Steward:
         self._forked_since_ms: int | None = None
         member.metadata.listeners.append(self.coordinator.follow)
         self.serving.held_back = "it looks for the others"
+        self.serving.idle = self._idle
 
     # -- what happens ---------------------------------------------------------------------------
 
@@ -196,7 +198,7 @@ class Steward:
         member, serving = self.member, self.serving
         return Presence(
             member.name,
-            serving.life,
+            serving.last_life,
             serving.running,
             self._application.clients if serving.running else 0,
             member.leader or "",
@@ -257,13 +259,18 @@ class Steward:
                 else:
                     self._send(name, word, urgent=True)
 
+    def _idle(self) -> dict[str, int]:
+        """Who says that it does not serve, and the last life that it knows of. A later one may have begun."""
+        return {name: presence.life for name, presence in self.presences.items() if not presence.serving}
+
     def _unmet(self) -> str:
         """Whom a node that starts should hear of before it goes on; empty: nobody, or it has waited."""
         voters = self.member.consensus.members.voters
         strict = self.handling.in_force(voters) == partitions.PAUSE_MINORITY
-        if strict or self._began_ms is None or self._now_ms - self._began_ms >= MEET_MS:
+        if self._began_ms is None or self._now_ms - self._began_ms >= MEET_MS:
             return ""
-        unmet = sorted(set(voters) - {self.member.name} - self.presences.keys())
+        awaited = self.member.linked.intersection(voters) if strict else set(voters)
+        unmet = sorted(awaited - {self.member.name} - self.presences.keys())
         return f"it has not heard of {', '.join(unmet)} yet" if unmet else ""
 
     def _hold_back(self, why: str) -> None:

@@ -180,6 +180,9 @@ class DropTransient(_Command, frozen=True):
     """Drops what does not survive a restart: of one node (queues that only it holds), or of all (None)."""
 
     node: str | None = None
+    over: list[tuple[str, int]] | None = None
+    """If given: nodes and their last lives, which are over, whatever the metadata says. If then nobody but
+    `node` is left who might run, the whole cluster was down, and what does not survive that goes too."""
 
 
 Command = (

@@ -70,10 +70,11 @@ def delete_queues(state: State, command: c.DeleteQueues) -> None:
 
 def drop_transient(state: State, command: c.DropTransient) -> None:
     """What does not survive a restart goes: of one node the queues that it alone held, or everything."""
+    everything = command.node is None or (command.over is not None and not _others_run(state, command))
     for queue in list(state.queues.values()):
-        if not queue.survives_restart and (command.node is None or queue.ring.members == (command.node,)):
+        if not queue.survives_restart and (everything or queue.ring.members == (command.node,)):
             _drop(state, queue)
-    if command.node is not None:
+    if not everything:
         return
     for exchange in [found for found in state.exchanges.values() if not found.durable]:
         to_it = state.bindings_to(exchange.vhost, "exchange", exchange.name)
@@ -81,6 +82,12 @@ def drop_transient(state: State, command: c.DropTransient) -> None:
         for binding in [*to_it.values(), *from_it.values()]:
             state.remove(binding)
         state.remove(exchange)
+
+
+def _others_run(state: State, command: c.DropTransient) -> bool:
+    over = dict(command.over or ())
+    others = [node for node in state.nodes.values() if node.name != command.node]
+    return any(node.running and node.life > over.get(node.name, -1) for node in others)
 
 
 def _drop(state: State, queue: Queue) -> None:
