@@ -217,6 +217,10 @@ ALL = (
          "Will ping {node}. This only checks that the process runs and answers. Timeout: {timeout_ms} ms."),
     Verb("status", "Monitoring", "Shows the status of a node", "", (0, 0), "Status of node {node} ..."),
 
+    Verb("add_queue", "Queues", "Declares a durable queue, and named copies that get whatever it gets",
+         f"{VHOST} <queue_name> [mirroring=<json>]", (1, UNLIMITED),
+         "Adding queue '{0}' to vhost '{vhost}' ...",
+         example="""add_queue orders mirroring='{"copies": [{"src_name": "orders-copy", "dst_tag": ""}]}'"""),
     Verb("purge_queue", "Queues", "Drops all ready messages of a queue", "<queue>", (1, 1),
          "Purging queue '{0}' in vhost '{vhost}' ..."),
     Verb("delete_queue", "Queues", "Deletes a queue", "<queue_name> [--if-empty|-e] [--if-unused|-u]", (1, 1),

@@ -10,6 +10,7 @@ from mirrormq.control.node import Shell
 from mirrormq.control.protocol import EXIT_SOFTWARE, EXIT_USAGE, ControlError, Request
 from mirrormq.control.requirements import objection
 from mirrormq.control.verbs import (
+    add_queue,
     clients,
     cluster,
     definitions,
@@ -40,6 +41,7 @@ VERBS: dict[str, Verb] = {
     **listing.VERBS,
     **clients.VERBS,
     **queues.VERBS,
+    **add_queue.VERBS,
     **definitions.VERBS,
     **operations.VERBS,
     **lifecycle.VERBS,

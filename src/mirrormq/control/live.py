@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mirrormq.broker.operator_queues import declaration
 from mirrormq.control.tables import typed_arguments, typed_table
+from mirrormq.metadata.commands import PutQueue
 from mirrormq.metadata.policies import Policies
 from mirrormq.metadata.store import INTERNAL_USER
 from mirrormq.wire.fields import decode_table
@@ -87,6 +89,9 @@ class BrokerView:
         live = self._broker.vhosts.get(vhost)
         queue = live.local_queue(name) if live else None
         return None if queue is None else queue.backing.purge()
+
+    def declaration(self, vhost: str, name: str, source: str | None) -> PutQueue | None:
+        return declaration(self._broker, vhost, name, source)
 
     # -- clients --------------------------------------------------------------------------------
 

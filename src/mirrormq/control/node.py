@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from mirrormq.config.settings import Settings
 from mirrormq.control.protocol import Request
+from mirrormq.metadata.commands import PutQueue
 from mirrormq.metadata.store import MetadataStore
 
 
@@ -42,6 +43,9 @@ class LiveObjects(Protocol):
 
     def purge_queue(self, vhost: str, name: str) -> int | None:
         """Drop a queue's ready messages; None if there is no such queue."""
+
+    def declaration(self, vhost: str, name: str, source: str | None) -> PutQueue | None:
+        """The command that makes a durable queue, a copy of `source` if there is one; None if it is there."""
 
     def close_connections(
         self, explanation: str, *, pid: str = "", user: str = "", vhost: str = "", limit: int = 0
