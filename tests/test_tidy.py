@@ -44,6 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "connections": {"wire", "auth", "metadata", "queues", "channels", "broker", "config"},
     "control": {
         "wire", "auth", "metadata", "exchanges", "queues", "broker", "channels", "connections", "config",
+        "cluster",
     },
     "management": {"wire", "auth", "metadata", "queues", "broker", "control", "config"},
     "runtime": {

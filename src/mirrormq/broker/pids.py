@@ -33,7 +33,11 @@ class Pids:
 
     def of_queue(self, record: records.Queue) -> str:
         """A queue, on the node that holds it."""
-        return f"<{record.node}.{self._started_s}.{record.queue_id}.0>"
+        return self.of_replica(record, record.node)
+
+    def of_replica(self, record: records.Queue, node: str) -> str:
+        """A queue's master or mirror on a node."""
+        return f"<{node}.{self._started_s}.{record.queue_id}.0>"
 
     def _pid(self, connection: Connection, channel: int) -> str:
         number = self._numbers.get(connection)

@@ -23,6 +23,8 @@ FLAGS_WITH_VALUE = {
     "--limit": "limit",
     "--per-connection-delay": "per-connection-delay",
     "--format": "format",
+    "--vhost-pattern": "vhost-pattern",
+    "--queue-pattern": "queue-pattern",
 }
 FLAGS_WITHOUT_VALUE = {
     "--global": "global",
@@ -70,8 +72,8 @@ QUEUE_COLUMNS = (
     "head_message_timestamp", "leader", "members", "memory", "message_bytes", "message_bytes_persistent",
     "message_bytes_ram", "message_bytes_ready", "message_bytes_unacknowledged", "messages",
     "messages_persistent", "messages_ram", "messages_ready", "messages_ready_ram",
-    "messages_unacknowledged", "messages_unacknowledged_ram", "name", "online", "owner_pid", "pid",
-    "policy", "slave_pids", "state", "synchronised_slave_pids", "type",
+    "messages_unacknowledged", "messages_unacknowledged_ram", "mirror_pids", "name", "online", "owner_pid",
+    "pid", "policy", "slave_pids", "state", "synchronised_mirror_pids", "synchronised_slave_pids", "type",
 )  # fmt: skip
 CONNECTION_COLUMNS = (
     "auth_mechanism", "channel_max", "channels", "client_properties", "connected_at", "frame_max", "host",
@@ -96,6 +98,7 @@ VHOST_COLUMNS = ("cluster_state", "default_queue_type", "description", "name", "
 POLICY_COLUMNS = ("vhost", "name", "pattern", "apply-to", "definition", "priority")
 POLICY_USAGE = f"{VHOST} [--priority <priority>] [--apply-to <apply-to>] <name> <pattern> <definition>"
 POLICY_OPTIONS = ("priority", "apply-to")
+REBALANCE_COLUMNS = ("Node name", "Number of quorum queues", "Number of replicated classic queues")
 PRIORITY_0 = {"priority": "0"}
 
 ALL = (
@@ -226,6 +229,28 @@ ALL = (
     Verb("delete_queue", "Queues", "Deletes a queue", "<queue_name> [--if-empty|-e] [--if-unused|-u]", (1, 1),
          "Deleting queue '{0}' on vhost '{vhost}' {conditions}...", options=("if-empty", "if-unused")),
 
+    Verb("sync_queue", "Mirrors", "Brings a queue's mirrors up to date", f"{VHOST} <queue>", (1, 1),
+         "Synchronising queue '{0}' in vhost '{vhost}' ...", example="sync_queue orders"),
+    Verb("cancel_sync_queue", "Mirrors", "Stops bringing a queue's mirrors up to date", f"{VHOST} <queue>",
+         (1, 1), "Stopping synchronising queue '{0}' in vhost '{vhost}' ..."),
+    Verb("rebalance", "Mirrors", "Spreads the masters of mirrored queues evenly",
+         "< all | classic | quorum > [--vhost-pattern <pattern>] [--queue-pattern <pattern>]", (1, 1),
+         "Rebalancing {0} queues...", columns=REBALANCE_COLUMNS, options=("vhost-pattern", "queue-pattern"),
+         example="rebalance all"),
+    Verb("move_master", "Mirrors", "Makes a synchronised mirror the master of a queue",
+         f"{VHOST} <queue> <node>", (2, 2), "Moving the master of queue '{0}' in vhost '{vhost}' to {1} ...",
+         example="move_master orders mirror2@localhost"),
+    Verb("recover_queue", "Mirrors", "Gives a queue that is down to a node, with whatever it has of it",
+         f"{VHOST} <queue> <node>", (2, 2), "Forcing queue '{0}' in vhost '{vhost}' onto {1} ...",
+         example="recover_queue orders mirror2@localhost"),
+    Verb("drain", "Mirrors", "Gives a node's masters away before maintenance", "", (0, 0),
+         "Will put node {node} into maintenance mode. The node will no longer serve any client traffic!"),
+    Verb("revive", "Mirrors", "Ends a node's maintenance", "", (0, 0),
+         "Will put node {node} back into regular operating mode."),
+    Verb("check_if_node_is_mirror_sync_critical", "Mirrors",
+         "Fails if queues would have no synchronised mirror without this node", "", (0, 0),
+         "Checking if node {node} is critical for data safety of any classic mirrored queues ..."),
+
     Verb("close_connection", "Operations", "Closes a connection", "<connection pid> <explanation>", (2, 2),
          "Closing connection {0}, reason: {1}..."),
     Verb("close_all_connections", "Operations", "Closes all connections of a vhost or of the node",
@@ -268,6 +293,8 @@ ALL = (
 
     Verb("environment", "Monitoring", "Shows a node's settings", "", (0, 0),
          "Application environment of node {node} ..."),
+    Verb("report", "Monitoring", "Shows everything that helps to understand a node", "", (0, 0),
+         "Reporting server status of node {node} ..."),
 
     Verb("await_startup", "Nodes", "Waits until the node serves clients", "", (0, 0)),
     Verb("start_app", "Nodes", "Starts to serve clients, in a process that runs already", "", (0, 0),

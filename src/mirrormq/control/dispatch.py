@@ -16,6 +16,7 @@ from mirrormq.control.verbs import (
     definitions,
     lifecycle,
     listing,
+    mirrors,
     operations,
     parameters,
     permissions,
@@ -46,6 +47,7 @@ VERBS: dict[str, Verb] = {
     **operations.VERBS,
     **lifecycle.VERBS,
     **cluster.VERBS,
+    **mirrors.VERBS,
 }
 
 ACTOR = "rmq-cli"

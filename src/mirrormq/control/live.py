@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.broker.operator_queues import declaration
+from mirrormq.broker.ring_facts import is_mirrored, synchronising
 from mirrormq.control.tables import typed_arguments, typed_table
 from mirrormq.metadata.commands import PutQueue
 from mirrormq.metadata.policies import Policies
@@ -63,9 +64,33 @@ class BrokerView:
             "pid": self._pids.of_queue(record),
             "type": "classic",
         }
+        declared |= self._mirrors(record)
         if queue is None:
             return {**declared, "state": "down", "messages": "", "messages_ready": 0, "consumers": 0}
-        return {**declared, **self._queue_state(queue)}
+        synchronised = synchronising(self._broker, record)
+        state = "running" if synchronised is None else f"{{syncing, {synchronised}}}"
+        return {**declared, **self._queue_state(queue), "state": state}
+
+    def _mirrors(self, record: records.Queue) -> dict[str, Any]:
+        """RabbitMQ shows nothing for a queue that no policy mirrors, and a list for any other."""
+        mirrors: list[str] | str = ""
+        synchronised: list[str] | str = ""
+        if is_mirrored(self._broker, record):
+            view = record.ring
+            mirrors = [self._pids.of_replica(record, name) for name in view.members[1:]]
+            synchronised = [
+                self._pids.of_replica(record, name) for name in view.members[1:] if name in view.in_sync
+            ]
+        return {
+            "slave_pids": mirrors,
+            "synchronised_slave_pids": synchronised,
+            "mirror_pids": mirrors,
+            "synchronised_mirror_pids": synchronised,
+        }
+
+    def synchronise(self, vhost: str, name: str, wanted: bool) -> bool:
+        record = self._broker.metadata.state.queues.get((vhost, name))
+        return record is not None and self._broker.rings.synchronise(record.queue_id, wanted)
 
     def _queue_state(self, queue: Queue) -> dict[str, Any]:
         backing = queue.backing

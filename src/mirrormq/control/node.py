@@ -44,6 +44,9 @@ class LiveObjects(Protocol):
     def purge_queue(self, vhost: str, name: str) -> int | None:
         """Drop a queue's ready messages; None if there is no such queue."""
 
+    def synchronise(self, vhost: str, name: str, wanted: bool) -> bool:
+        """Bring a queue's mirrors up to date, or stop doing so; False if this node masters no such ring."""
+
     def declaration(self, vhost: str, name: str, source: str | None) -> PutQueue | None:
         """The command that makes a durable queue, a copy of `source` if there is one; None if it is there."""
 

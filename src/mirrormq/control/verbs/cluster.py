@@ -56,7 +56,9 @@ def _facts(node: Shell) -> dict[str, Any]:
     resting = record is not None and record.maintenance
     return {
         "name": settings.name,
-        "alarms": [{"node": settings.name, "resource": alarm} for alarm in status["alarms"]],
+        "alarms": [
+            {"node": settings.name, "resource": alarm, "type": "resource_limit"} for alarm in status["alarms"]
+        ],
         "listeners": status["listeners"],
         "maintenance": "marked for maintenance" if resting else "not under maintenance",
         "versions": {

@@ -1,0 +1,56 @@
+"""What operators see of a queue's ring: who holds it, who has everything, how far the others are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mirrormq.metadata import records
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+
+
+def is_mirrored(broker: Broker, record: records.Queue) -> bool:
+    """Has it mirrors, or would it have some if there were nodes for them?"""
+    if len(record.ring.members) > 1:
+        return True
+    definition = broker.policies.effective(record.vhost, record.name, "queues").definition
+    return "ha-mode" in definition and not record.exclusive
+
+
+def ring_facts(broker: Broker, record: records.Queue) -> dict[str, Any]:
+    """The ring as the metadata has it; lag and progress only where this node is the master."""
+    view = record.ring
+    facts: dict[str, Any] = {
+        "epoch": view.epoch,
+        "members": list(view.members),
+        "in_sync": [name for name in view.members if name in view.in_sync],
+        "joining": [name for name in view.members if name in view.joining],
+        "waits_for": list(record.waits_for),
+        "lag": {},
+        "sync": {},
+    }
+    replica = broker.rings.replicas.get(record.queue_id)
+    if replica is not None and replica.service is not None:
+        ring = replica.ring
+        for name in view.members[1:]:
+            report = ring.reports.get(name)
+            facts["lag"][name] = ring.received - report.received if report is not None else None
+        for name, session in replica.service.sessions.items():
+            if name not in view.in_sync:
+                facts["sync"][name] = {"done": session.progress, "total": session.total}
+    return facts
+
+
+def synchronising(broker: Broker, record: records.Queue) -> int | None:
+    """How many messages the mirror that is furthest behind has been brought, while one is being brought
+    some; RabbitMQ shows the state {syncing, N} then."""
+    replica = broker.rings.replicas.get(record.queue_id)
+    if replica is None or replica.service is None:
+        return None
+    under_way = [
+        session.progress
+        for session in replica.service.sessions.values()
+        if session.sending and not session.done
+    ]
+    return min(under_way, default=None)

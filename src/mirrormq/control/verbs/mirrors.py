@@ -1,0 +1,136 @@
+"""Mirrored queues: bring mirrors up to date, spread masters, move one, empty a node, force a queue."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from mirrormq.cluster import moves
+from mirrormq.control.everywhere import at
+from mirrormq.control.node import Shell
+from mirrormq.control.protocol import EXIT_USAGE, ControlError, Request
+from mirrormq.metadata.records import Node, Queue
+
+KINDS = ("all", "classic", "quorum", "stream")
+
+
+def _queue(node: Shell, request: Request) -> Queue:
+    found = node.metadata.state.queues.get((request.vhost, request.arguments[0]))
+    if found is None:
+        raise ControlError("not_found")
+    return found
+
+
+async def sync_queue(node: Shell, request: Request) -> None:
+    """Bring the mirrors of a queue up to date, whatever its policy says."""
+    await _synchronise(node, request, True)
+
+
+async def cancel_sync_queue(node: Shell, request: Request) -> None:
+    """Stop doing so."""
+    await _synchronise(node, request, False)
+
+
+async def _synchronise(node: Shell, request: Request, wanted: bool) -> None:
+    queue, live = _queue(node, request), node.live
+
+    def here() -> None:
+        if not live.synchronise(queue.vhost, queue.name, wanted):
+            raise ControlError("not_mirrored")
+
+    await at(node, queue.ring.master, request, here)
+
+
+def rebalance(node: Shell, request: Request) -> list[dict[str, Any]]:
+    """Spread the masters of mirrored queues evenly; says how many each node has then."""
+    kind = request.arguments[0]
+    if kind not in KINDS:
+        raise ControlError(f"{kind} queues cannot be rebalanced: say one of {', '.join(KINDS)}", EXIT_USAGE)
+    state = node.metadata.state
+    wanted = _chosen(request)
+    if kind in ("all", "classic"):
+        for command in moves.rebalance(state, wanted):
+            node.metadata.write(command)
+    masters = Counter(
+        queue.ring.master for queue in state.queues.values() if wanted(queue) and len(queue.ring.members) > 1
+    )
+    return [
+        {
+            "Node name": name,
+            "Number of quorum queues": 0,
+            "Number of replicated classic queues": masters[name],
+        }
+        for name in sorted(state.nodes)
+    ]
+
+
+def _chosen(request: Request) -> Callable[[Queue], bool]:
+    try:
+        vhosts = re.compile(str(request.options.get("vhost-pattern") or ".*"))
+        names = re.compile(str(request.options.get("queue-pattern") or ".*"))
+    except re.error as error:
+        raise ControlError(f"the pattern cannot be used: {error}", EXIT_USAGE) from None
+    return lambda queue: bool(vhosts.search(queue.vhost) and names.search(queue.name))
+
+
+def move_master(node: Shell, request: Request) -> None:
+    """Make the synchronised mirror on a node the master of a queue."""
+    queue = _queue(node, request)
+    try:
+        node.metadata.write(moves.move(node.metadata.state, queue, request.arguments[1]))
+    except moves.CannotMove as why:
+        raise ControlError(str(why)) from None
+
+
+def recover_queue(node: Shell, request: Request) -> None:
+    """Give a queue that is down to a node, with whatever that node has of it."""
+    queue = _queue(node, request)
+    try:
+        node.metadata.write(moves.recover(node.metadata.state, queue, request.arguments[1]))
+    except moves.CannotMove as why:
+        raise ControlError(str(why)) from None
+
+
+def _own(node: Shell) -> Node:
+    record = node.metadata.state.nodes.get(node.settings.name)
+    if record is None:
+        raise ControlError(f"node {node.settings.name} is not a member of a cluster")
+    return record
+
+
+def drain(node: Shell, request: Request) -> None:
+    """Maintenance mode: give masters away, take no new ones."""
+    node.metadata.write(moves.drain(_own(node)))
+
+
+def revive(node: Shell, request: Request) -> None:
+    """Out of maintenance mode."""
+    node.metadata.write(moves.revive(_own(node)))
+
+
+def check_if_node_is_mirror_sync_critical(node: Shell, request: Request) -> str:
+    """Would a queue be left without a synchronised mirror if this node stopped?"""
+    me = node.settings.name
+    critical = [
+        queue
+        for queue in node.metadata.state.queues.values()
+        if queue.ring.master == me and len(queue.ring.members) > 1 and queue.ring.in_sync == {me}
+    ]
+    if critical:
+        names = "\n".join(f"{queue.name} in vhost {queue.vhost}" for queue in critical)
+        raise ControlError(f"The following queues would have no synchronised mirror:\n{names}")
+    return f"Node {me} reported no classic mirrored queues without online synchronised mirrors"
+
+
+VERBS = {
+    "sync_queue": sync_queue,
+    "cancel_sync_queue": cancel_sync_queue,
+    "rebalance": rebalance,
+    "move_master": move_master,
+    "recover_queue": recover_queue,
+    "drain": drain,
+    "revive": revive,
+    "check_if_node_is_mirror_sync_critical": check_if_node_is_mirror_sync_critical,
+}

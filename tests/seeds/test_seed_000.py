@@ -1,0 +1,166 @@
+"""Two nodes, four queues, five consumers: the experiments of the first document, one after the other.
+
+Everything is mirrored by one policy. The steps build on each other as they do there: later ones kill the
+second node, so each test has a cluster of its own unless it only looks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pika
+import pytest
+
+from mirrormq.testing import Cluster
+from tests.seeds.people import Consumer, channel, wait_for
+
+VHOST = "cluster"
+QUEUES = {
+    "clusterRabbit1Queue1": (0, "clusterRabbit1key"),
+    "clusterRabbit1Queue2": (0, "clusterRabbitCommonKey"),
+    "clusterRabbit2Queue1": (1, "clusterRabbit2key"),
+    "clusterRabbit2Queue2": (1, "clusterRabbitCommonKey"),
+}
+CONSUMERS = {
+    "one": (0, "clusterRabbit1Queue1"),
+    "two": (0, "clusterRabbit1Queue2"),
+    "three": (1, "clusterRabbit2Queue1"),
+    "four": (0, "clusterRabbit2Queue1"),
+    "five": (1, "clusterRabbit2Queue2"),
+}
+
+
+def prepare(cluster: Cluster) -> None:
+    """User, vhost, policy, exchange and queues as the document sets them up."""
+    cluster.ctl("add_user", "api_management", "secret")
+    cluster.ctl("set_user_tags", "api_management", "administrator")
+    cluster.ctl("add_vhost", VHOST)
+    cluster.ctl("set_permissions", "-p", VHOST, "api_management", ".*", ".*", ".*")
+    cluster.ctl("set_permissions", "-p", VHOST, "guest", ".*", ".*", ".*")
+    cluster.ctl("set_policy", "-p", VHOST, "ha-all", "^", '{"ha-mode":"all"}')
+    for name, (node, key) in QUEUES.items():
+        with channel(cluster, node, VHOST) as opened:
+            opened.exchange_declare("cluster", "direct", durable=True)
+            opened.queue_declare(name, durable=True)
+            opened.queue_bind(name, "cluster", key)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=2) as started:
+        prepare(started)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def calm() -> Iterator[Cluster]:
+    """A cluster for the tests that hurt nobody."""
+    with Cluster(nodes=2) as started:
+        prepare(started)
+        yield started
+
+
+def consumers(cluster: Cluster, stack: ExitStack) -> dict[str, Consumer]:
+    return {
+        name: stack.enter_context(Consumer(cluster, node, queue, VHOST))
+        for name, (node, queue) in CONSUMERS.items()
+    }
+
+
+def publish(cluster: Cluster, node: int, key: str, body: bytes) -> None:
+    with channel(cluster, node, VHOST) as opened:
+        opened.basic_publish("cluster", key, body, pika.BasicProperties(delivery_mode=2))
+
+
+def listed(cluster: Cluster, node: int = 0) -> dict[str, dict[str, object]]:
+    columns = ("name", "pid", "slave_pids", "synchronised_slave_pids", "messages")
+    rows = json.loads(
+        cluster.ctl("-q", "list_queues", "-p", VHOST, *columns, "--formatter", "json", node=node)
+    )
+    return {row["name"]: row for row in rows}
+
+
+def test_1_the_queues_are_where_they_were_declared_and_mirrored_on_the_other_node(calm: Cluster) -> None:
+    found = listed(calm)
+    assert set(found) == set(QUEUES)
+    for name, (node, _) in QUEUES.items():
+        assert calm.name(node) in str(found[name]["pid"])
+        mirrors = found[name]["slave_pids"]
+        assert isinstance(mirrors, list)
+        assert len(mirrors) == 1
+        assert calm.name(1 - node) in str(mirrors[0])
+
+
+def test_2_a_queue_declared_again_on_the_other_node_is_the_same_queue(calm: Cluster) -> None:
+    with channel(calm, 1, VHOST) as opened:
+        opened.queue_declare("clusterRabbit1Queue1", durable=True)
+        opened.queue_bind("clusterRabbit1Queue1", "cluster", "clusterRabbit2key")
+        assert calm.name(0) in str(listed(calm, 1)["clusterRabbit1Queue1"]["pid"])
+        bindings = calm.ctl("-q", "list_bindings", "-p", VHOST, "destination_name", "routing_key")
+        assert "clusterRabbit1Queue1\tclusterRabbit2key" in bindings
+        opened.queue_unbind("clusterRabbit1Queue1", "cluster", "clusterRabbit2key")
+
+
+def test_3_published_on_its_own_node(calm: Cluster) -> None:
+    with Consumer(calm, 0, "clusterRabbit1Queue1", VHOST) as one:
+        publish(calm, 0, "clusterRabbit1key", b"here")
+        wait_for(lambda: one.bodies == [b"here"])
+
+
+def test_4_published_on_another_node(calm: Cluster) -> None:
+    with Consumer(calm, 0, "clusterRabbit1Queue1", VHOST) as one:
+        publish(calm, 1, "clusterRabbit1key", b"there")
+        wait_for(lambda: one.bodies == [b"there"])
+
+
+def test_5_queues_of_several_nodes_bound_with_one_key_each_get_the_message(calm: Cluster) -> None:
+    with ExitStack() as stack:
+        people = consumers(calm, stack)
+        publish(calm, 0, "clusterRabbitCommonKey", b"common")
+        wait_for(lambda: people["two"].bodies == [b"common"] and people["five"].bodies == [b"common"])
+
+
+def test_6_consumers_on_two_nodes_take_turns(calm: Cluster) -> None:
+    with ExitStack() as stack:
+        people = consumers(calm, stack)
+        for number in range(10):
+            publish(calm, 0, "clusterRabbit2key", b"%d" % number)
+        three, four = people["three"], people["four"]
+        wait_for(lambda: len(three.got) + len(four.got) == 10)
+        assert sorted(three.bodies + four.bodies) == [b"%d" % number for number in range(10)]
+        assert len(three.got) == len(four.got) == 5
+
+
+def test_7_the_node_of_a_queue_goes_and_comes_back(cluster: Cluster) -> None:
+    with ExitStack() as stack:
+        people = consumers(cluster, stack)
+        cluster.kill(1)
+        wait_for(lambda: people["three"].lost and people["five"].lost)
+        publish(cluster, 0, "clusterRabbit2key", b"after the fall")
+        wait_for(lambda: people["four"].bodies == [b"after the fall"])
+        assert not people["four"].lost
+        assert not people["four"].cancelled
+        for name in ("clusterRabbit2Queue1", "clusterRabbit2Queue2"):
+            assert cluster.name(0) in str(listed(cluster)[name]["pid"])
+        cluster.start(1)
+
+        def rejoined() -> bool:
+            found = listed(cluster)["clusterRabbit2Queue1"]
+            return cluster.name(1) in str(found["slave_pids"])
+
+        wait_for(rejoined)
+        for name in ("clusterRabbit2Queue1", "clusterRabbit2Queue2"):
+            assert cluster.name(0) in str(listed(cluster)[name]["pid"]), "it does not become master again"
+
+
+def test_8_a_message_that_was_not_acknowledged_in_time_comes_twice(cluster: Cluster) -> None:
+    with Consumer(cluster, 0, "clusterRabbit2Queue1", VHOST, ack_after_s=3.0) as four:
+        publish(cluster, 0, "clusterRabbit2key", b"slow")
+        wait_for(lambda: four.bodies == [b"slow"])
+        cluster.kill(1)
+        wait_for(lambda: four.bodies == [b"slow", b"slow"])
+        assert [delivery.redelivered for delivery in four.got] == [False, True]
+        assert not four.lost
+        wait_for(lambda: listed(cluster)["clusterRabbit2Queue1"]["messages"] == 0)
