@@ -36,6 +36,12 @@ QUIET = {
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
+JAVA_OPTIONS = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} -XX:+UseParallelGC"
+"""Quiet, and with the collector that costs the least on few cores."""
+
+SHORT_WORK = "-XX:TieredStopAtLevel=1"
+"""For work of a minute or less: Java compiles quickly rather than well, which halves the time it takes."""
+
 
 def require_spark() -> None:
     """Say so when the packages of the extra are not there."""
@@ -85,12 +91,8 @@ def _launch(name: str, master: str, settings: Mapping[str, str]) -> SparkSession
     _prepare_environment(master)
     from pyspark.sql import SparkSession
 
-    log_option = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
-    options = {
-        **QUIET,
-        **settings,
-        "spark.driver.extraJavaOptions": f"{log_option} {settings.get('spark.driver.extraJavaOptions', '')}",
-    }
+    java_options = f"{JAVA_OPTIONS} {settings.get('spark.driver.extraJavaOptions', '')}"
+    options = {**QUIET, **settings, "spark.driver.extraJavaOptions": java_options.strip()}
     try:
         builder = SparkSession.builder.appName(name).master(master)
         for key, value in options.items():

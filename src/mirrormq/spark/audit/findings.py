@@ -77,7 +77,12 @@ class Findings:
             return "Nothing serious was found, but nothing was confirmed either"
         if self.passed:
             return f"Nothing confirmed was lost: {self.totals['confirmed']:,} confirmed messages came out"
-        return "; ".join(problem.title for problem in self.problems if problem.serious)
+        first, *others = [problem.title for problem in self.problems if problem.serious]
+        return (
+            f"{first}, and {_plural(len(others), 'other thing', 'other things')} went wrong"
+            if others
+            else first
+        )
 
     def as_dict(self) -> Row:
         """For JSON."""

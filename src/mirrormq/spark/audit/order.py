@@ -5,6 +5,11 @@ delivered before and comes again (flagged), and what the publisher sent again, i
 among the other deliveries of one publisher in one queue to one consumer, a number that is lower than
 one before it is an inversion. It needs no more than the highest number so far, over rows sorted by
 time; Spark sorts on disk what does not fit in memory.
+
+A client may lose its connection and go on under the same number: that is a new *life* of it, and between
+two lives nothing is promised. A consumer's life ends with `disconnected` or `cancelled`. A publisher's
+ends with `disconnected`; a delivered message belongs to the life in whose range its number lies, where a
+life's range begins at the lowest number attempted in it.
 """
 
 from __future__ import annotations
@@ -17,9 +22,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from mirrormq.history import Kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
-STREAM = ("run", "queue", "consumer", "publisher")
+STREAM = ("run", "queue", "consumer", "publisher", "consumer_life", "publisher_life")
 
 
 def inversions(events: DataFrame) -> DataFrame:
@@ -30,10 +35,45 @@ def inversions(events: DataFrame) -> DataFrame:
         & (F.coalesce(F.col("attempt"), F.lit(1)) == 1)
         & F.col("publisher").isNotNull()
         & F.col("number").isNotNull()
-    ).select(*STREAM, "time_ns", "number")
+    )
+    consumer_ends = _ends(events, "consumer", Kind.DISCONNECTED, Kind.CANCELLED)
+    streams = (
+        first_copies.join(F.broadcast(consumer_ends), ["run", "consumer"], "left")
+        .join(F.broadcast(_first_numbers(events)), ["run", "publisher"], "left")
+        .withColumn("consumer_life", _passed("ends", "time_ns"))
+        .withColumn("publisher_life", _passed("first_numbers", "number"))
+        .select(*STREAM, "time_ns", "number")
+    )
     before = (
         Window.partitionBy(*STREAM).orderBy("time_ns", "number").rowsBetween(Window.unboundedPreceding, -1)
     )
-    return first_copies.withColumn("after", F.max("number").over(before)).where(
-        F.col("number") < F.col("after")
+    return streams.withColumn("after", F.max("number").over(before)).where(F.col("number") < F.col("after"))
+
+
+def _ends(events: DataFrame, client: str, *kinds: Kind) -> DataFrame:
+    """When the lives of each publisher or consumer ended."""
+    return (
+        events.where(F.col("kind").isin([kind.value for kind in kinds]) & F.col(client).isNotNull())
+        .groupBy("run", client)
+        .agg(F.collect_set("time_ns").alias("ends"))
     )
+
+
+def _first_numbers(events: DataFrame) -> DataFrame:
+    """The lowest number in each later life of a publisher, for publishers that had more than one."""
+    ends = _ends(events, "publisher", Kind.DISCONNECTED)
+    return (
+        events.where((F.col("kind") == Kind.ATTEMPTED.value) & F.col("number").isNotNull())
+        .join(F.broadcast(ends), ["run", "publisher"])
+        .withColumn("life", _passed("ends", "time_ns"))
+        .where(F.col("life") > 0)
+        .groupBy("run", "publisher", "life")
+        .agg(F.min("number").alias("first_number"))
+        .groupBy("run", "publisher")
+        .agg(F.collect_list("first_number").alias("first_numbers"))
+    )
+
+
+def _passed(marks: str, value: str) -> Column:
+    """How many of an array's marks are not above a value; none without an array."""
+    return F.coalesce(F.size(F.filter(marks, lambda mark: mark <= F.col(value))), F.lit(0))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mirrormq.spark.errors import PipelineError, sentence
 from mirrormq.spark.progress import ProgressLine
-from mirrormq.spark.session import DEFAULT_MASTER, require_spark, start_session
+from mirrormq.spark.session import DEFAULT_MASTER, SHORT_WORK, require_spark, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +22,9 @@ PASSED, FAILED = 0, 1
 
 STEPS = 7
 """How many steps the collector tells of."""
+
+SMALL_BYTES = 50_000_000
+"""A history below this (some 8 million rows) is judged sooner when Java does not compile its best."""
 
 SETTINGS = {
     # With one task per core and data on disk between the steps, this holds whatever the history's size.
@@ -53,7 +56,7 @@ def run(options: Options) -> Findings:
     from mirrormq.spark.report.page import page
 
     with ProgressLine(STEPS, "audit") as line:
-        spark = start_session("mirrormq audit", options.master, {**SETTINGS, **options.settings})
+        spark = start_session("mirrormq audit", options.master, _settings(options))
         line.spark = spark
         try:
             found = _judge(spark, options, line)
@@ -66,6 +69,25 @@ def run(options: Options) -> Findings:
         except OSError as error:
             raise PipelineError(f"the report {options.report} cannot be written: {error.strerror}") from None
     return found
+
+
+def _settings(options: Options) -> dict[str, str]:
+    settings = {**SETTINGS, **options.settings}
+    if _is_local(options) and _size_bytes(Path(options.history)) < SMALL_BYTES:
+        settings["spark.driver.extraJavaOptions"] = (
+            f"{SHORT_WORK} {settings.get('spark.driver.extraJavaOptions', '')}"
+        )
+    return settings
+
+
+def _is_local(options: Options) -> bool:
+    """Whether the history is on this machine, as far as one can tell."""
+    return options.master.startswith("local") and "://" not in options.history
+
+
+def _size_bytes(history: Path) -> int:
+    files = history.glob("*.parquet") if history.is_dir() else [history]
+    return sum(file.stat().st_size for file in files)
 
 
 def _judge(spark: SparkSession, options: Options, line: ProgressLine) -> Findings:
@@ -88,7 +110,7 @@ def _check(options: Options) -> None:
             raise PipelineError(f"the report cannot be written: there is no directory {directory}")
         if options.report.is_dir():
             raise PipelineError(f"the report cannot be written: {options.report} is a directory")
-    if options.master.startswith("local") and "://" not in options.history:
+    if _is_local(options):
         _check_local_history(options.history)
 
 

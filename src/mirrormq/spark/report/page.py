@@ -74,15 +74,15 @@ def _sections(found: Findings) -> str:
     cut = {name: tables.cut(rows, few) for name, rows in found.examples.items()}
     parts = [
         ("Timeline", f'<div class="scroll"><div class="figure">{timeline(found)}</div></div>'),
-        ("Lost messages", examples["lost"] + cut.get("lost", "")),
+        ("Faults", tables.faults(found, many) + tables.cut(found.faults, many)),
         ("Loss by epoch", tables.lost_by_epoch(found)),
+        ("Lost messages", examples["lost"] + cut.get("lost", "")),
         ("Messages nobody put in", examples["unexpected"] + cut.get("unexpected", "")),
         ("Redeliveries without the flag", examples["unflagged"] + cut.get("unflagged", "")),
         ("Epochs with two masters", tables.split_epochs(found)),
         ("Replicas that differ", tables.divergences(found)),
         ("Messages that were overtaken", tables.inversions(found) + tables.cut(found.inversions, few)),
-        ("Faults", tables.faults(found, many) + tables.cut(found.faults, many)),
-        ("Queues", tables.queues(found) + tables.cut(found.queues, many)),
+        ("Queues", f'<div class="wide">{tables.queues(found)}</div>' + tables.cut(found.queues, many)),
         ("Latencies", _latencies(found)),
         ("Longest silence of each node", tables.silences(found) + tables.cut(found.silences, many)),
         ("Interruptions", tables.interruptions(found)),

@@ -58,7 +58,8 @@ class Figure:
                 f"<title>{text(name)}</title>{text(short)}</text>"
                 f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{middle}" y2="{middle}"/>'
             )
-            self.parts += [self._bar(bar) for bar in bars]
+            follow = [self.axis.x(bar.begin_ns) for bar in bars[1:]] + [float(WIDTH - RIGHT)]
+            self.parts += [self._bar(bar, room) for bar, room in zip(bars, follow, strict=True)]
             self.top += LANE_HEIGHT
         self._time_axis()
 
@@ -141,13 +142,15 @@ class Figure:
             )
         self.top += AXIS_HEIGHT
 
-    def _bar(self, bar: Bar) -> str:
+    def _bar(self, bar: Bar, room: float) -> str:
+        """A bar with its label in it, or beside it if that ends before `room`, where the next bar begins."""
         x = self.axis.x(bar.begin_ns)
         width = max(self.axis.x(bar.end_ns) - x, 3.0)
-        fits = len(bar.label) * LETTER_WIDTH + 8 <= width
-        label = (
-            f'<text class="inside" x="{x + 5}" y="{self.top + 15}">{text(bar.label)}</text>' if fits else ""
-        )
+        needs = len(bar.label) * LETTER_WIDTH + 8
+        style, at = ("inside", x + 5) if needs <= width else ("beside", x + width + 5)
+        label = f'<text class="{style}" x="{at:.1f}" y="{self.top + 15}">{text(bar.label)}</text>'
+        if needs > width and x + width + needs > room:
+            label = ""
         return (
             f'<g><title>{text(bar.hint)}</title><rect class="bar {bar.style}" x="{x}" y="{self.top + 3}" '
             f'width="{width:.1f}" height="{LANE_HEIGHT - 6}" rx="3"/>{label}</g>'
