@@ -15,6 +15,8 @@ import itertools
 import pstats
 import tempfile
 import time
+from collections.abc import Callable
+from typing import Any
 
 from mirrormq.broker.broker import Broker, Outside
 from mirrormq.clock import Clock
@@ -35,15 +37,22 @@ from mirrormq.wire.properties import BasicProperties, encode_properties
 WINDOW, PREFETCH, ACK_EVERY, BODY = 1000, 500, 100, b"x" * 100
 
 
-def make_broker(directory: str) -> Broker:
+def make_broker(
+    directory: str,
+    settings: Settings | None = None,
+    send: Callable[[str, Any], None] = lambda peer, said: None,
+) -> Broker:
     """A broker with one user and a real journal."""
     metadata = member_in_memory().metadata
     metadata.boot(Defaults(records.User("guest", tags=["administrator"])))
     journal = Journal(LocalDisk(), directory, make_envelope)
     journal.open()
     names = itertools.count()
-    outside = Outside(lambda: str(next(names)), lambda n: 0, lambda password, user, decided: decided(True))
-    return Broker(Settings(), metadata, journal, Clock(1_700_000_000_000), HotBudget(1 << 30), outside)
+    outside = Outside(
+        lambda: str(next(names)), lambda n: 0, lambda password, user, decided: decided(True), send
+    )
+    clock, budget = Clock(1_700_000_000_000), HotBudget(1 << 30)
+    return Broker(settings or Settings(), metadata, journal, clock, budget, outside)
 
 
 def connect(broker: Broker) -> Connection:

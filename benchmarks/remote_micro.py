@@ -1,6 +1,6 @@
 """Three brokers without sockets: CPU time per message that is published on one node and consumed on another.
 
-    python -m benchmarks.remote_micro [--persistent] [--vary] [--ids] [--single] [--profile]
+    python -m benchmarks.remote_micro [--persistent] [--mirrored] [--vary] [--ids] [--single] [--profile]
 
 The publisher is at node a, the queue at node b, the consumer at node c, all in this process; what goes
 between nodes is encoded and decoded. The same work as `core_micro.py`, so that the two can be compared.
@@ -14,60 +14,49 @@ import pstats
 import tempfile
 import time
 from collections import deque
+from functools import partial
 
 import msgspec
 
 from benchmarks.core_micro import ACK_EVERY, PREFETCH, WINDOW, connect, end_turn, make_broker, prepared
 from mirrormq.broker.broker import Broker
+from mirrormq.config.settings import Settings
 from mirrormq.metadata import commands, records
-from mirrormq.queues.queue import Queue
+from mirrormq.metadata.view import View
 from mirrormq.remote.messages import RemoteMessage
-from mirrormq.remote.place import Place
-from mirrormq.remote.remote import Remote
+from mirrormq.replication.messages import RingMail
 from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(RemoteMessage).decode
+_decode = msgspec.msgpack.Decoder(RemoteMessage | RingMail).decode
 
 
 class Nodes:
-    """Brokers with links between all of them."""
+    """Brokers with links between all of them; b is the master of q, and the others in `ring` its mirrors."""
 
-    def __init__(self, directory: str, names: str, *, durable: bool) -> None:
+    def __init__(self, directory: str, names: str, ring: str, *, durable: bool) -> None:
         self.brokers: dict[str, Broker] = {}
         self._lanes: dict[tuple[str, str], deque[bytes]] = {}
         self.parcels = 0
+        view = View(1, 0, tuple(ring), frozenset(ring)) if len(ring) > 1 else None
         for name in names:
-            broker = self.brokers[name] = make_broker(f"{directory}/{name}")
-            broker.remote = Remote(name, 1, broker, lambda peer, m, own=name: self._send(own, peer, m))  # type: ignore[misc]
-            broker.metadata.write(commands.PutQueue(records.Queue("/", "q", 0, durable, node="b")))
+            broker = make_broker(f"{directory}/{name}", Settings(name=name), partial(self._send, name))
+            self.brokers[name] = broker
+            for node in names:
+                broker.metadata.write(commands.PutNode(records.Node(node, life=1, running=True)))
         for one in names:
             for other in names:
                 if one != other:
                     self._lanes[one, other] = deque()
         for one, other in self._lanes:
-            self._remote(one).up(other)
-        for name in names:
-            self._begin(name)
-        self.carry()
+            self.brokers[one].link_up(other)
+        for broker in self.brokers.values():
+            queue = records.Queue("/", "q", 0, durable, node="b", view=view)
+            broker.metadata.write(commands.PutQueue(queue))
+        self.turn()
 
-    def _remote(self, name: str) -> Remote:
-        remote = self.brokers[name].remote
-        assert remote is not None
-        return remote
-
-    def _begin(self, name: str) -> None:
-        vhost = self.brokers[name].vhosts["/"]
-        queue = vhost.queues["q"]
-        assert isinstance(queue, Queue)
-        if name == "b":
-            self._remote(name).serve(1, 1, queue)
-        else:
-            vhost.queues["q"] = self._remote(name).remote_queue(Place(1, 1, "/", "q"), "b", 1, queue.settings)
-            vhost.router.invalidate()
-
-    def _send(self, own: str, peer: str, message: RemoteMessage) -> None:
+    def _send(self, own: str, peer: str, message: RemoteMessage | RingMail) -> None:
         self.parcels += 1
         self._lanes[own, peer].append(_encode(message))
 
@@ -75,10 +64,10 @@ class Nodes:
         """Let everything arrive that is on its way."""
         moved = False
         for (one, other), lane in self._lanes.items():
-            remote = self._remote(other)
+            broker = self.brokers[other]
             while lane:
                 moved = True
-                remote.receive(one, _decode(lane.popleft()))
+                broker.link_message(one, _decode(lane.popleft()))
         return moved
 
     def turn(self) -> None:
@@ -128,11 +117,13 @@ def main() -> None:
     parser.add_argument("--vary", action="store_true", help="bodies of 50 to 100 octets")
     parser.add_argument("--ids", action="store_true", help="a message id of its own for each message")
     parser.add_argument("--single", action="store_true", help="acknowledge one by one")
+    parser.add_argument("--mirrored", action="store_true", help="the queue is mirrored on all three nodes")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--rounds", type=int, default=300)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        nodes = Nodes(directory, "abc", durable=options.persistent)
+        ring = "bca" if options.mirrored else "b"
+        nodes = Nodes(directory, "abc", ring, durable=options.persistent)
         if options.profile:
             profile = cProfile.Profile()
             profile.runcall(run, nodes, options.rounds, options)
@@ -140,7 +131,7 @@ def main() -> None:
         else:
             spent = run(nodes, options.rounds, options)
             each = options.rounds * WINDOW // nodes.parcels
-            print(f"{spent:.2f} µs of CPU per message on three nodes together, {each} messages a parcel")
+            print(f"{spent:.2f} µs of CPU per message on three nodes together, {each} messages a letter")
 
 
 if __name__ == "__main__":
