@@ -153,6 +153,13 @@ class MirrorCopy:
             found.add(number)
         return found
 
+    def contents(self) -> list[bytes]:
+        """The content frames of everything it has, oldest first: for those who compare copies."""
+        numbers = list(self.held().numbers())
+        stored = [number for number in numbers if number not in self._memory]
+        found = {message.sequence: message.frames for message in self._store.load(stored)}
+        return [found[number] if number in found else self._memory[number][1] for number in numbers]
+
     def begin_synchronisation(self) -> RangeSet:
         """Says what it has already."""
         self._removed_meanwhile = RangeSet()

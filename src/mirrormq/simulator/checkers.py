@@ -78,23 +78,24 @@ class NothingIsInvented:
 
 
 class RedeliveryIsMarked:
-    """G5: what a consumer may have seen before says so. Only what was delivered right before the one node
-    that knows of it lost its power is excused: the disk need not have that yet."""
+    """G5: what a consumer may have seen before says so. A master tells its mirrors of a delivery in the same
+    moment as the consumer; if its words do not arrive, because it dies or is cut off right then, its
+    successor cannot know. Only such deliveries are excused."""
 
     def __init__(self) -> None:
-        self._excuses: list[int] = []
+        self._excuses: list[tuple[int, int]] = []
 
-    def excuse(self, at_ms: int) -> None:
-        """Nobody is left who could know what was delivered before."""
-        self._excuses.append(at_ms)
+    def excuse(self, from_ms: int, to_ms: int) -> None:
+        """What was first delivered in between may not have been heard of."""
+        self._excuses.append((from_ms, to_ms))
 
     def finish(self, end: End) -> Iterator[str]:
         seen: dict[str, int] = {}
         unmarked: set[str] = set()
         for delivery in end.history.delivered:
-            before = seen.get(delivery.body, delivery.at_ms + 1)
+            before = seen.get(delivery.body, delivery.at_ms)
             marked = delivery.redelivered or delivery.orphaned or delivery.body not in seen
-            if not marked and not any(before <= at <= delivery.at_ms for at in self._excuses):
+            if not marked and not any(start <= before <= stop for start, stop in self._excuses):
                 unmarked.add(delivery.body)
             seen[delivery.body] = delivery.at_ms
         if unmarked:

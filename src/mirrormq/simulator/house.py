@@ -6,15 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 from mirrormq.broker.broker import Broker, Outside
+from mirrormq.broker.holdings import LiveHoldings
+from mirrormq.broker.orphan_return import OrphanReturn
 from mirrormq.clock import Clock
+from mirrormq.cluster.orphanage import Loss, OnDisk, Orphanage
 from mirrormq.config.settings import Settings
 from mirrormq.metadata.state import State
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.paged import HotBudget
 from mirrormq.queues.queue import Queue
+from mirrormq.remote.messages import RemoteMessage
+from mirrormq.replication.messages import RingMail
+from mirrormq.replication.replica import Replica
 from mirrormq.simulator.checkers import Copy
 from mirrormq.simulator.node import Node
 from mirrormq.storage.journal import Journal
+from mirrormq.wire.content import body_of
 
 SEGMENT_BYTES = 64 * 1024
 """Small, so that segments come and go in a short run."""
@@ -36,6 +43,7 @@ class BrokerHouse:
         """Told when a turn is over: clients may read."""
         self._names = 0
         self.broker: Broker | None = None
+        self.orphanage: Orphanage | None = None
         self._journal: Journal | None = None
 
     @property
@@ -48,17 +56,32 @@ class BrokerHouse:
     def start(self, life: int) -> None:
         """Open the journal and serve."""
         node = self._node
-        journal = Journal(node.disk, "journal", make_envelope, segment_bytes=SEGMENT_BYTES)
-        journal.open()
         metadata = node.member.metadata
+        journal = self._open_journal()
         journal.forget_unknown([queue.queue_id for queue in metadata.state.queues.values()])
-        self._journal = journal
         outside = Outside(
-            self._unique_name, node.choice.randrange, lambda password, user, decided: decided(True)
+            self._unique_name,
+            node.choice.randrange,
+            lambda password, user, decided: decided(True),
+            lambda peer, message: node.send(peer, message, False),
         )
         settings = Settings(name=node.name)
         clock = Clock(EPOCH_MS + node.world.timeline.now_ms)
         self.broker = Broker(settings, metadata, journal, clock, HotBudget(HOT_BYTES), outside)
+        for peer in sorted(node.member.linked):
+            self.broker.link_up(peer)
+        assert self.orphanage is not None
+        OrphanReturn(self.broker, self.orphanage.orphans)
+        node.wake()
+
+    def _open_journal(self) -> Journal:
+        node = self._node
+        journal = Journal(node.disk, "journal", make_envelope, segment_bytes=SEGMENT_BYTES)
+        journal.open()
+        self.orphanage = Orphanage(node.name, node.disk, "orphanage", journal)
+        self.orphanage.open()
+        self._journal = journal
+        return journal
 
     def stop(self, reason: str) -> None:
         """Clients are gone at once; files a moment later."""
@@ -66,51 +89,62 @@ class BrokerHouse:
         self._node.later(self._node.choice.randrange(STOPPING_MS), self._node.steward.serving.stopped)
 
     def give_up(self, winner: State, done: Callable[[], None]) -> None:
-        """This node's side has lost."""
-        self._end()
-        self._node.later(self._node.choice.randrange(STOPPING_MS), done)
+        """This node's side has lost: set aside what only it has, and stop."""
+        node = self._node
+        loss = Loss(node.member.metadata.state, winner, node.steward.companions, node.world.timeline.now_ms)
+        if self._journal is None:
+            self._open_journal()
+        assert self.orphanage is not None
+        holdings = OnDisk() if self.broker is None else LiveHoldings(self.broker)
+        self.orphanage.set_aside(holdings, loss)
+        self._end(loss)
+        node.later(node.choice.randrange(STOPPING_MS), done)
 
-    def _end(self) -> None:
+    def _end(self, loss: Loss | None = None) -> None:
         broker, self.broker = self.broker, None
         if broker is not None:
+            broker.retire()
             for connection in list(broker.connections):
                 connection.lost()
-            broker.retire()
         if self._journal is not None:
+            if loss is not None and self.orphanage is not None:
+                self.orphanage.let_go(loss)
             self._journal.close()
-            self._journal = None
+            self._journal = self.orphanage = None
 
     def part(self) -> None:
         """Somebody is missing."""
+        if self.broker is not None and self.orphanage is not None:
+            self.orphanage.part(LiveHoldings(self.broker), self.broker.metadata.state)
 
     def whole(self) -> None:
         """Everybody is here."""
+        if self.orphanage is not None:
+            self.orphanage.whole()
 
     def _unique_name(self) -> str:
         self._names += 1
         return f"{self._node.name}-{self._names}"
 
-    def copies(self) -> list[Copy]:
-        """What this node holds of each queue."""
-        found = []
-        if self.broker is not None:
-            for queue in self.broker.vhosts["/"].queues.values():
-                if isinstance(queue, Queue):
-                    count = queue.backing.ready_count + queue.backing.unacked_count
-                    found.append(Copy(self._node.name, queue.name, True, ("?",) * count))
-        return found
-
     # -- links and turns ------------------------------------------------------------------------
 
     def up(self, peer: str) -> None:
         """A link is there."""
+        if self.broker is not None:
+            self.broker.link_up(peer)
 
     def down(self, peer: str) -> None:
         """A link is gone."""
+        if self.broker is not None:
+            self.broker.link_down(peer)
 
     def receive(self, peer: str, message: Any) -> bool:
         """A message for the application."""
-        return False
+        if not isinstance(message, RingMail | RemoteMessage):
+            return False
+        if self.broker is not None:
+            self.broker.link_message(peer, message)
+        return True
 
     def turn(self) -> bool:
         """The end of a turn."""
@@ -120,5 +154,34 @@ class BrokerHouse:
         broker.clock.now_ms = EPOCH_MS + self._node.world.timeline.now_ms
         broker.clock.run_due()
         more = broker.turn()
+        if broker.clock.next_ms is not None:
+            self._node.later(max(1, broker.clock.next_ms - broker.clock.now_ms), self._node.wake)
         self._turned(self._node)
         return more
+
+    # -- what it holds --------------------------------------------------------------------------
+
+    def copies(self) -> list[Copy]:
+        """What this node holds of each queue, as far as it is in a ring or the only one."""
+        found: list[Copy] = []
+        if self.broker is None:
+            return found
+        state = self.broker.metadata.state
+        for record in state.queues.values():
+            replica = self.broker.rings.replicas.get(record.queue_id)
+            queue = self.broker.vhosts["/"].queues.get(record.name)
+            if replica is not None and self._node.name in replica.view.members:
+                found.append(Copy(self._node.name, record.name, replica.ring.is_master, bodies(replica)))
+            elif isinstance(queue, Queue):
+                count = queue.backing.ready_count + queue.backing.unacked_count
+                found.append(Copy(self._node.name, record.name, True, ("?",) * count))
+        return found
+
+
+def bodies(replica: Replica) -> tuple[str, ...]:
+    """The messages of a replica, oldest first."""
+    if replica.backing is not None:
+        messages = replica.backing.load(list(replica.backing.held().numbers()))
+        return tuple(body_of(message.frames).decode() for message in messages)
+    assert replica.copy is not None
+    return tuple(body_of(frames).decode() for frames in replica.copy.contents())

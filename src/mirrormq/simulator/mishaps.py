@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Policy, Queue
 from mirrormq.simulator.faults import Fault
-from mirrormq.simulator.network import Network
+from mirrormq.simulator.network import LATENCY_MS, SILENCE_MS, Network
 from mirrormq.simulator.node import Node
 from mirrormq.simulator.timeline import Timeline
 
@@ -47,8 +47,8 @@ class Scene(Protocol):
     def note(self, text: str) -> None:
         """Remember what happened."""
 
-    def lost_power(self, node: Node) -> None:
-        """A node has lost its power."""
+    def deaf(self, from_ms: int, to_ms: int) -> None:
+        """What a node said in between may not have been heard."""
 
 
 class Mishaps:
@@ -93,6 +93,9 @@ class Mishaps:
 
     def _do(self, fault: Fault) -> None:
         self._scene.note(f"fault {fault} begins")
+        now = self._scene.timeline.now_ms
+        if fault.kind in ("partition", "one-way", "clog", "freeze"):
+            self._scene.deaf(now - LATENCY_MS, now + fault.ends_ms - fault.begins_ms + 2 * SILENCE_MS)
         self._begin[fault.kind](fault)
         if fault.kind in self._end:
             self._scene.timeline.after(fault.ends_ms - fault.begins_ms, lambda: self._undo(fault))
@@ -106,9 +109,12 @@ class Mishaps:
     def _die(self, fault: Fault, *, power: bool) -> None:
         name = fault.nodes[0]
         self._held_down[name] += 1
-        self._scene.nodes[name].die(power=power)
-        if power:
-            self._scene.lost_power(self._scene.nodes[name])
+        self._kill(self._scene.nodes[name], power=power)
+
+    def _kill(self, node: Node, *, power: bool) -> None:
+        now = self._scene.timeline.now_ms
+        self._scene.deaf(now - LATENCY_MS - node.flush_ms, now)
+        node.die(power=power)
 
     def _die_writing(self, fault: Fault) -> None:
         name = fault.nodes[0]
@@ -121,8 +127,7 @@ class Mishaps:
         for node in self._scene.nodes.values():
             if node.running and node.disk.steps == node.disk.crash_at_step:
                 self._scene.note(f"{node.name} dies while it writes")
-                node.die(power=True)
-                self._scene.lost_power(node)
+                self._kill(node, power=True)
 
     def _start_torn(self, fault: Fault) -> None:
         self._scene.nodes[fault.nodes[0]].disk.crash_at_step = None

@@ -28,6 +28,8 @@ from mirrormq.metadata import commands as c
 from mirrormq.metadata import records
 from mirrormq.metadata.state import State
 from mirrormq.metadata.tables import TABLES
+from mirrormq.remote.messages import RemoteMessage
+from mirrormq.replication.messages import RingMail
 from mirrormq.simulator import checkers, faults
 from mirrormq.simulator.checkers import Copy
 from mirrormq.simulator.history import History
@@ -78,7 +80,7 @@ class World:
         self.history = History()
         self.trace: deque[str] = deque(maxlen=TRACE_LINES)
         encoder = msgspec.msgpack.Encoder()
-        decoder: Any = msgspec.msgpack.Decoder(ClusterMessage | StewardMessage)
+        decoder: Any = msgspec.msgpack.Decoder(ClusterMessage | StewardMessage | RingMail | RemoteMessage)
         self.network = Network(self.timeline, self.choice.randrange, encoder.encode, decoder.decode)
         self.names = [chr(ord("a") + number) for number in range(options.nodes)]
         self.nodes = {name: Node(self, name, f"{options.seed} {name}") for name in self.names}
@@ -136,10 +138,9 @@ class World:
             if client.node == node.name:
                 client.poll()
 
-    def lost_power(self, node: Node) -> None:
-        """A node has lost its power: does nobody know any more what was delivered?"""
-        if not any(other.running for other in self.nodes.values() if other is not node):
-            self.redelivery.excuse(self.timeline.now_ms)
+    def deaf(self, from_ms: int, to_ms: int) -> None:
+        """What a node said in between may not have been heard."""
+        self.redelivery.excuse(from_ms, to_ms)
 
     def note(self, text: str) -> None:
         """Remember what happened."""
