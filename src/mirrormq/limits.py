@@ -93,6 +93,10 @@ TRANSACTION_BYTES_MAX = 512 * 1024 * 1024
 allowed, or a million of a hundred bytes. The memory alarm does not bound it, because a publisher
 that is blocked in the middle of a transaction cannot commit and set its memory free."""
 
+SENT_AGAIN_RANGES_MAX = 256
+"""Stretches of messages, sent again to a new master, of which a queue remembers that they may have been
+delivered. Each node sends what was under way in few of them; the oldest is forgotten first."""
+
 PRODUCERS_MAX = 1024
 """Nodes (each life of one counts) whose publish numbers a queue remembers. Lives that have ended are
 forgotten, so it is the number of nodes in the cluster; a thousand is more than any has."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mirrormq.errors import AccessRefused, PreconditionFailed
+from mirrormq.queues.earlier import EarlierDeliveries
 from mirrormq.queues.message import Message
 
 if TYPE_CHECKING:
@@ -14,26 +15,8 @@ if TYPE_CHECKING:
     from mirrormq.queues.queue import Queue
 
 
-class LocalAnswers:
+class LocalAnswers(EarlierDeliveries):
     """The part of a Queue that answers questions."""
-
-    delivered_up_to: int
-    _delivered_before = 0
-    """Messages up to this one were with consumers before this object was there."""
-
-    def delivered_before(self: Queue, sequence: int) -> None:  # type: ignore[misc]
-        """Some messages were delivered by an earlier master, and the news of that may have died with it."""
-        self._delivered_before = max(self._delivered_before, sequence)
-        if sequence > self.delivered_up_to:
-            self.delivered_up_to = sequence
-            self.backing.delivered(sequence)
-
-    def _mark(self: Queue, messages: list[Message]) -> None:  # type: ignore[misc]
-        """Say of messages that go out whether that happened before."""
-        if self._delivered_before and messages[0].sequence <= self._delivered_before:
-            for message in messages:
-                if message.sequence <= self._delivered_before:
-                    message.redelivered = True
 
     def is_active(self: Queue, consumer: QueueConsumer) -> bool:  # type: ignore[misc]
         """Does it get messages?"""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from mirrormq.errors import AmqpError
 from mirrormq.queues.face import QueueFace, Subscriber
 from mirrormq.queues.producers import Origin
+from mirrormq.queues.queue import Queue
 from mirrormq.remote.unsettled import Batch
 
 Question = Callable[[QueueFace], None]
@@ -47,6 +48,8 @@ def hand_over(handover: Handover, heir: QueueFace, *, failover: bool = True) -> 
             for message in batch.messages:
                 message.redelivered = True
         heir.publish(batch.messages, publisher, first, Origin(handover.producer, batch.first))
+        if batch.sent and isinstance(heir, Queue):
+            heir.published_before(batch.messages)
     for consumer in handover.consumers:
         move(consumer, heir, failover=failover)
     for ask in handover.questions:

@@ -80,6 +80,8 @@ class RemoteClient:
         for run in item.runs:
             messages = unpack(run, self._envelopes)
             self.queue.publish(messages, self, number, Origin(producer, number))
+            if run.redelivered:
+                self.queue.published_before(messages)
             number += len(messages)
 
     def confirmed(self, first: int, last: int) -> None:
