@@ -235,7 +235,7 @@ class Broker:
 
     def alarms_changed(self) -> None:
         """Let publishers go on when no alarm is left; a raised one blocks each when it next publishes."""
-        if not self.alarms.raised:
+        if not self.alarms.in_force:
             for connection in self.connections:
                 connection.unblock()
         self.rings.pause_synchronisation(MEMORY in self.alarms.raised)

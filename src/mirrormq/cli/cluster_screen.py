@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+ALARMS = {"memory": "Memory", "disk": "Free disk space"}
+
 
 def cluster_screen(found: dict[str, Any]) -> Iterable[str]:
     """The lines."""
@@ -42,7 +44,7 @@ def _version(name: str, found: dict[str, str]) -> str:
 
 
 def _alarm(alarm: dict[str, str]) -> str:
-    return f"{alarm['resource'].capitalize()} alarm on node {alarm['node']}"
+    return f"{ALARMS.get(alarm['resource'], alarm['resource'])} alarm on node {alarm['node']}"
 
 
 def _listener(row: dict[str, Any]) -> str:

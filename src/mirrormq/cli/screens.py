@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from mirrormq.cli.cluster_screen import ALARMS
+
 GIGABYTE = 1_000_000_000
 
 
@@ -24,7 +26,8 @@ def status_screen(found: dict[str, Any]) -> Iterable[str]:
     yield from _section("Data directory")
     yield f"Node data directory: {found['data_directory']}"
     yield from _section("Alarms")
-    yield from [str(alarm) for alarm in found["alarms"]] or ["(none)"]
+    alarms = [f"{ALARMS.get(alarm, alarm)} alarm on node {found['node']}" for alarm in found["alarms"]]
+    yield from alarms or ["(none)"]
     yield from _section("Memory")
     yield f"Total memory used: {_gigabytes(found['memory']['total'])}"
     yield "Calculation strategy: rss"

@@ -49,6 +49,8 @@ class Presence(msgspec.Struct, frozen=True, array_like=True, tag="presence"):
     """The nodes that it has a link to."""
     forked: tuple[str, ...] = ()
     """The nodes whose metadata went another way than its own."""
+    alarms: tuple[str, ...] = ()
+    """What it is short of: publishers rest everywhere."""
 
 
 class YouLost(msgspec.Struct, frozen=True, array_like=True, tag="lost"):

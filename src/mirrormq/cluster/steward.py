@@ -83,6 +83,11 @@ class Steward:
         self.serving = Serving(member, handling, application, self.coordinator.census)
         self.presences: dict[str, Presence] = {}
         """What the nodes that there is a link to last said of themselves."""
+        self.own_alarms: tuple[str, ...] = ()
+        """What this node is short of; the application says so."""
+        self.alarms_heard: Callable[[dict[str, tuple[str, ...]]], None] = lambda alarms: None
+        """Told when the alarms of other nodes have changed."""
+        self._alarms: dict[str, tuple[str, ...]] = {}
         self._application = application
         self._send = send
         self._sightings = Sightings()
@@ -113,6 +118,7 @@ class Steward:
         """The link to a node is gone."""
         self.member.down(peer, reason)
         self.presences.pop(peer, None)
+        self._hear_alarms()
         self._sightings.forget(peer)
         self._surrender.down(peer)
         self._exports.forget(peer)
@@ -123,6 +129,7 @@ class Steward:
         match message:
             case Presence():
                 self.presences[peer] = message
+                self._hear_alarms()
                 self._sightings.heard(peer, message.reachable)
             case YouLost():
                 forked = self.member.consensus.forks
@@ -187,6 +194,19 @@ class Steward:
         return partitions.partitioned(member.name, member.linked, member.consensus.forks, running)
 
     @property
+    def alarms_elsewhere(self) -> dict[str, tuple[str, ...]]:
+        """The alarms of the nodes that are in touch and serve."""
+        return {
+            name: found.alarms for name, found in self.presences.items() if found.serving and found.alarms
+        }
+
+    def _hear_alarms(self) -> None:
+        now = self.alarms_elsewhere
+        if now != self._alarms:
+            self._alarms = now
+            self.alarms_heard(now)
+
+    @property
     def companions(self) -> list[str]:
         """The other nodes of this one's side that are in touch."""
         forks = self.member.consensus.forks
@@ -204,6 +224,7 @@ class Steward:
             member.leader or "",
             tuple(sorted(member.linked)),
             tuple(sorted(member.consensus.forks)),
+            self.own_alarms if serving.running else (),
         )
 
     def _tell_presence(self) -> None:

@@ -187,7 +187,7 @@ class Connection(Outbox, ChannelFrames):
 
     def may_publish(self) -> bool:
         """The first publish under an alarm blocks its connection, and waits; who only consumes goes on."""
-        if self.broker.alarms.raised:
+        if self.broker.alarms.in_force:
             self._block()
         return not self.blocked
 

@@ -80,7 +80,8 @@ class Application:
         self._leaving = False
         """Clients are told to go, and nothing else."""
         self.clock = Clock(int(time.time() * 1000))
-        self.journal = Journal(LocalDisk(), str(settings.data_directory / "journal"), make_envelope)
+        self.disk = LocalDisk()
+        self.journal = Journal(self.disk, str(settings.data_directory / "journal"), make_envelope)
         recover(self.journal, self.metadata, node.lost_metadata, settings, self._log)
         total = total_memory_bytes()
         memory_limit = settings.memory_limit_bytes(total)
@@ -102,6 +103,7 @@ class Application:
         """Begin to serve clients; the plain port opens last, when nothing can fail any more."""
         settings = self.settings
         self.node.cluster_node.follow(self._links)
+        self._share_alarms()
         for address in settings.tls_listeners:
             self._servers += await listen(self, address, tls=True)
         if settings.management_listener is not None:
@@ -206,6 +208,23 @@ class Application:
         for line in self.resources.look():
             self._log.warning(line)
         self.end_turn_soon()
+
+    def _share_alarms(self) -> None:
+        """Publishers rest as long as any node is short of something: hear of the others, and tell them."""
+        steward, alarms = self.node.cluster_node.steward, self.broker.alarms
+
+        def tell() -> None:
+            steward.own_alarms = tuple(sorted(alarms.raised))
+
+        def hear(elsewhere: dict[str, tuple[str, ...]]) -> None:
+            for line in () if self._over else alarms.hear(elsewhere):
+                self._log.warning(line)
+            self.end_turn_soon()
+
+        alarms.listeners.append(tell)
+        steward.alarms_heard = hear
+        tell()
+        hear(steward.alarms_elsewhere)
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
         """Do something once, after a while, if the application still runs then."""

@@ -27,13 +27,12 @@ def _failed(reason: str, **more: Any) -> Raw:
 
 
 def alarms(call: Call) -> dict[str, Any] | Raw:
-    raised = sorted(call.node.broker.alarms.raised)
+    raised = call.node.broker.alarms.by_node(call.node.settings.name)
     if not raised:
         return {"status": "ok"}
-    node = call.node.settings.name
     return _failed(
         "There are alarms in effect in the cluster",
-        alarms=[{"node": node, "resource": each} for each in raised],
+        alarms=[{"node": node, "resource": each} for node, each in raised],
     )
 
 

@@ -1,0 +1,78 @@
+"""Each node knows what the others are short of, as long as they are there and serve."""
+
+from __future__ import annotations
+
+from tests.cluster.stewards import Cluster
+
+Heard = dict[str, dict[str, tuple[str, ...]]]
+SOON_MS = 200
+"""Some ticks, and a few times what a link takes."""
+
+
+def watched(count: int) -> tuple[Cluster, Heard]:
+    """A cluster, and what each node has heard of the others' alarms."""
+    cluster = Cluster(count)
+    heard: Heard = {name: {} for name in cluster.names}
+    for name in cluster.names:
+        watch(cluster, heard, name)
+    return cluster, heard
+
+
+def watch(cluster: Cluster, heard: Heard, name: str) -> None:
+    def hear(alarms: dict[str, tuple[str, ...]]) -> None:
+        heard[name] = alarms
+
+    cluster.nodes[name].steward.alarms_heard = hear
+
+
+def raise_alarms(cluster: Cluster, name: str, *alarms: str) -> None:
+    cluster.nodes[name].steward.own_alarms = alarms
+
+
+def test_alarms_are_known_everywhere_at_once_and_lifted_when_they_are_cleared() -> None:
+    cluster, heard = watched(3)
+    raise_alarms(cluster, "b", "memory")
+    assert cluster.until(lambda: heard["a"] == heard["c"] == {"b": ("memory",)}) < SOON_MS
+    assert heard["b"] == {}
+    raise_alarms(cluster, "c", "disk", "memory")
+    assert cluster.until(lambda: heard["a"] == {"b": ("memory",), "c": ("disk", "memory")}) < SOON_MS
+    raise_alarms(cluster, "b")
+    assert cluster.until(lambda: heard["a"] == {"c": ("disk", "memory")}) < SOON_MS
+    assert cluster.nodes["a"].steward.alarms_elsewhere == heard["a"]
+
+
+def test_the_alarms_of_a_lost_node_are_lifted() -> None:
+    cluster, heard = watched(3)
+    raise_alarms(cluster, "b", "memory")
+    cluster.until(lambda: heard["a"])
+    cluster.nodes["b"].die(power=True)
+    cluster.until(lambda: heard["a"] == heard["c"] == {})
+
+
+def test_the_alarms_of_a_node_that_is_cut_off_are_lifted_and_heard_again() -> None:
+    cluster, heard = watched(3)
+    raise_alarms(cluster, "b", "memory")
+    cluster.until(lambda: heard["a"])
+    cluster.cut("b", "ac")
+    cluster.until(lambda: heard["a"] == heard["c"] == {})
+    cluster.heal()
+    cluster.until(lambda: heard["a"] == heard["c"] == {"b": ("memory",)})
+
+
+def test_a_node_that_serves_nobody_is_short_of_nothing() -> None:
+    cluster, heard = watched(3)
+    raise_alarms(cluster, "b", "memory")
+    cluster.until(lambda: heard["a"])
+    cluster.nodes["b"].steward.want(False)
+    cluster.until(lambda: heard["a"] == heard["c"] == {})
+    assert "b" in cluster.nodes["a"].member.linked
+
+
+def test_a_node_that_starts_hears_of_alarms_that_were_raised_before() -> None:
+    cluster, heard = watched(3)
+    cluster.nodes["a"].die(power=False)
+    raise_alarms(cluster, "b", "memory")
+    cluster.run(1000)
+    cluster.nodes["a"].start()
+    watch(cluster, heard, "a")
+    cluster.until(lambda: heard["a"] == {"b": ("memory",)})
