@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import pytest
 from hypothesis import example, given, settings
@@ -141,6 +142,18 @@ def test_a_sink_that_is_held_gets_no_more_and_nothing_is_lost() -> None:
     reading.feed(b"")
     assert [payload[-1] for _, _, payload in sink.frames] == list(range(8))
     assert reading.buffered_bytes == 0
+
+
+def test_the_beginning_of_a_frame_does_not_hold_the_memory_of_all_before_it() -> None:
+    reading = scanner(Recorder())
+    tracemalloc.start()
+    try:
+        reading.feed(publish_bytes("k", b"x" * 100) * 10_000 + b"\x01\x00")
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert reading.buffered_bytes == 2
+    assert held_bytes < 10_000
 
 
 @settings(max_examples=200)

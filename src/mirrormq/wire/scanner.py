@@ -48,6 +48,11 @@ REST_PIECES_MAX = 64
 """Pieces of an incomplete message; a client that sends single octets must not cost an object for each."""
 
 
+REST_SHARE = 4
+"""What is left of a read is kept where it is only if it is more than this part of it, and copied otherwise: a
+client that has begun a frame must not hold the memory of all that it sent before."""
+
+
 class FrameSink(Protocol):
     """Who takes what the scanner finds."""
 
@@ -250,8 +255,10 @@ class Scanner:
                         continue
                 sink.frame(kind, channel, buffer[start:end])
         finally:
-            if position < size:
+            if size - position > size // REST_SHARE:
                 self._keep(memoryview(buffer)[position:])
+            elif position < size:
+                self._keep(buffer[position:])
 
     def _too_large(self, kind: int, payload_size: int) -> AmqpError:
         self.lost = True
