@@ -249,10 +249,11 @@ class ForgetsToSendAgain(Ring):
 
 
 class ListensToTheDead(Ring):
-    """Takes laps from anybody, whatever the view says."""
+    """Takes laps from anybody, whatever the view and their history say."""
 
     def receive(self, sender: str, lap: Lap) -> None:
-        lap = msgspec.structs.replace(lap, epoch=self.view.epoch, version=self.view.version)
+        view = self.view
+        lap = msgspec.structs.replace(lap, epoch=view.epoch, version=view.version, history=self.history)
         super().receive(self.left or sender, lap)
 
 

@@ -105,6 +105,7 @@ class World:
         actions = [
             (20, self.publish), (10, self.consume), (50, self.deliver), (15, self.flush),
             (15, self.hear_view), (2, self.crash), (2, self.cut_off), (4, self.come_back), (4, self.notice),
+            (2, self.hand_over),
         ]  # fmt: skip
         total = sum(weight for weight, _ in actions)
         at = self.choice.randrange(total)
@@ -169,6 +170,8 @@ class World:
             node = self.choice.choice(nodes)
             assert node.replica is not None
             node.replica.change(node.views.popleft())
+            if not node.replica.ring.is_master:
+                node.waiting.clear()
             self.collect(node)
 
     def collect(self, node: Node) -> None:
@@ -224,6 +227,15 @@ class World:
             self.down = after
         elif isinstance(after, View) and after is not self.view:
             self.adopt(after)
+
+    def hand_over(self) -> None:
+        """The master gives its place to a mirror, and lives on."""
+        able = [name for name in self.view.members[1:] if name in self.view.in_sync]
+        if able:
+            heir = self.choice.choice(able)
+            others = tuple(name for name in self.view.members if name != heir)
+            after = self.view.with_members((heir, *others), epoch=self.view.epoch + 1)
+            self.adopt(after._replace(joining=frozenset()))
 
     def come_back(self) -> None:
         """A dead node starts again; one that was cut off is told that it must start again."""

@@ -15,8 +15,8 @@ class Lap(msgspec.Struct, frozen=True, array_like=True, tag="lap"):
     epoch: int
     version: int
     """Of the sender's view."""
-    base: int
-    """The last operation before this epoch."""
+    history: list[tuple[int, int]]
+    """The epochs that led here, and the last operation before each."""
     first: int
     """The number of the first of `operations`; one more than the last sent if there are none."""
     operations: list[bytes]
@@ -76,7 +76,7 @@ class SyncBatch(msgspec.Struct, frozen=True, array_like=True, tag="sync"):
 
 
 class SyncTaken(msgspec.Struct, frozen=True, array_like=True, tag="taken"):
-    """The mirror has a batch."""
+    """The mirror has a batch, on its disk as far as that matters."""
 
     queue_id: int
     epoch: int

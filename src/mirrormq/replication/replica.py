@@ -90,6 +90,8 @@ class Replica:
         self._attempts = options.life * ATTEMPTS_PER_LIFE
         self._asked = 0
         """The attempt that it has asked the master to be synchronised by, while that is not over."""
+        self._unflushed: list[tuple[str, ReplicaMessage]] = []
+        """Word that batches were taken, to be sent when they are on disk."""
         self._early_joins: dict[str, Join] = {}
         self._applied = received
         """The last operation that the copy has."""
@@ -214,6 +216,8 @@ class Replica:
     def flushed(self) -> None:
         """What was applied so far is on disk."""
         self.ring.persisted(self.ring.received if self.ring.is_master else self._applied)
+        self._sends += self._unflushed
+        self._unflushed = []
 
     def reconnected(self, peer: str) -> None:
         """The link to a peer is new: what was on the old one may be lost."""
@@ -288,4 +292,4 @@ class Replica:
         if batch.drop is not None:
             self.copy.drop(unpack(batch.drop).ranges())
         self.copy.synchronise(batch.messages)
-        self._sends.append((sender, SyncTaken(self.queue_id, batch.epoch, batch.attempt)))
+        self._unflushed.append((sender, SyncTaken(self.queue_id, batch.epoch, batch.attempt)))

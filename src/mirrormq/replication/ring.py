@@ -35,10 +35,13 @@ then the minimum over fewer members, and so what only the dead one had not said 
 
 # When the master dies
 
-A view of a higher epoch names the new one. It goes on numbering where its own log ends (`base`): an
-operation that only others knew never happened. Every member that counts had been waited for, so the new
-master has all that was ever confirmed. A member that has more than it (the dead master's last words
-reached it by another way) sees a `base` below its own last operation, and begins again.
+A view of a higher epoch names the new one. It goes on numbering where its own log ends, the epoch's *base*:
+an operation that only others knew never happened. Every member that counts had been waited for, so the
+new master has all that was ever confirmed. A member may have more: the dead master's last words reached
+it by another way, or it followed a master in between that the new one never heard of. So numbers alone
+do not tell whether two members have the same operations. Each keeps a short *history*, the epochs that it
+has followed and their bases, and laps carry the master's: up to the first difference both are the same
+(`agreed`). A member that has more than that begins again.
 
 # Invariants
 
@@ -48,8 +51,7 @@ reached it by another way) sees a `base` below its own last operation, and begin
 4.  Nothing of an older epoch is accepted after a newer epoch's view is known (G2).
 5.  `completed` never goes back within an epoch. A new master knows of no disk but its own, beyond what
     is stable.
-6.  A member speaks in an epoch only when it knows the epoch's base: else it might pass on what never
-    happened.
+6.  A member speaks in an epoch only when it has its history: else it might pass on what never happened.
 7.  A member that begins, or begins again, does so at the beginning of a neighbour's whole log.
 
 # What was left out
@@ -77,6 +79,12 @@ LAP_BYTES_MAX = 4 * 1024 * 1024
 """What a lap carries, unless a single operation is larger: after a long cut a whole log is sent, and the
 link has other things to carry as well."""
 
+
+HISTORY_MAX = 64
+"""Epochs that a history tells of. Who has heard of none of them begins again."""
+
+History = list[tuple[int, int]]
+"""(epoch, the last operation before it), oldest first."""
 
 NO_STANDING = -1
 """The attempt of a member whose copy rests on nothing yet."""
@@ -110,6 +118,15 @@ def order(view: View) -> tuple[str, ...]:
     return (*filter(view.counts, members), *(name for name in members if not view.counts(name)))
 
 
+def agreed(mine: History, theirs: History) -> int | None:
+    """The operation up to which two histories are the same; None: as far as both go."""
+    common = [entry for entry in mine if entry in theirs]
+    if not common:
+        return 0
+    after = [history[history.index(common[-1]) + 1 :] for history in (mine, theirs)]
+    return min((entries[0][1] for entries in after if entries), default=None)
+
+
 class Ring:
     """One node's membership in one queue's ring."""
 
@@ -119,9 +136,8 @@ class Ring:
         self.log = OperationLog(received)
         self.durable = received
         """The last operation that is on this node's disk."""
-        self.base = received
-        self._base_epoch = view.epoch
-        """The epoch that `base` belongs to."""
+        self.history: History = [(view.epoch, received)]
+        """The epochs that this member has followed."""
         self.completed = Completed(received, received)
         """Master only."""
         self.reports: dict[str, Report] = {}
@@ -185,7 +201,7 @@ class Ring:
     @property
     def established(self) -> bool:
         """Has it heard where the present epoch begins, and followed from there?"""
-        return not self.fresh and self._base_epoch == self.view.epoch
+        return not self.fresh and self.history[-1][0] == self.view.epoch
 
     # -- what happens ---------------------------------------------------------------------------
 
@@ -206,7 +222,7 @@ class Ring:
             return
         if lap.epoch < view.epoch or sender != self.left or lap.version < self._joined[self.me]:
             return
-        if self._accept_base(lap):
+        if self._accept_history(lap):
             self._accept_operations(lap)
             self.log.cut(lap.stable)
 
@@ -217,16 +233,17 @@ class Ring:
         else:
             self._early.clear()
 
-    def _accept_base(self, lap: Lap) -> bool:
+    def _accept_history(self, lap: Lap) -> bool:
         if self.fresh:
             if lap.first != lap.stable + 1:
                 self._lacking = True
                 return False
             self.fresh = False
             self._begin(lap)
-        elif lap.epoch > self._base_epoch:
-            self._diverged = self.received > lap.base
-        self._base_epoch, self.base = lap.epoch, lap.base
+        elif lap.epoch > self.history[-1][0]:
+            limit = agreed(self.history, lap.history)
+            self._diverged = limit is not None and self.received > limit
+        self.history = lap.history
         return not self._diverged
 
     def _begin(self, lap: Lap) -> None:
@@ -269,7 +286,7 @@ class Ring:
         if not self.is_member:
             return
         if new_epoch and self.is_master:
-            self.base, self._base_epoch = self.received, view.epoch
+            self.history = [*self.history[1 - HISTORY_MAX :], (view.epoch, self.received)]
             self.completed = Completed(self.stable, self.stable)
             self.fresh = False
         early, lost = self._early, self._early_bytes > EARLY_BYTES_MAX
@@ -347,7 +364,7 @@ class Ring:
     def _laps(self, idle: bool) -> list[Lap]:
         self._passed = max(self._passed, self.stable)
         operations = self.log.after(self._passed)
-        told = (self.view.version, self.base, self.stable)
+        told = (self.view.version, self.history[-1][1], self.stable)
         known = self._told_right
         if not operations and known is not None and (told if idle else told[:2]) == known[: 3 if idle else 2]:
             return []
@@ -361,7 +378,7 @@ class Ring:
     def _lap(self, operations: list[bytes]) -> Lap:
         view = self.view
         first = self._passed + 1
-        return Lap(self.queue_id, view.epoch, view.version, self.base, first, operations, self.stable)
+        return Lap(self.queue_id, view.epoch, view.version, self.history, first, operations, self.stable)
 
 
 def _parts(operations: list[bytes]) -> list[list[bytes]]:
