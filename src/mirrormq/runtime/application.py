@@ -28,6 +28,7 @@ from mirrormq.connections.connection import Connection
 from mirrormq.control.live import BrokerView
 from mirrormq.control.node import LiveObjects
 from mirrormq.errors import InternalError
+from mirrormq.metadata.store import Unreadable
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.paged import HotBudget
 from mirrormq.runtime.broker_links import BrokerLinks
@@ -43,6 +44,9 @@ from mirrormq.storage.journal import Journal
 
 if TYPE_CHECKING:
     from mirrormq.runtime.node import Node
+
+FATAL = (JournalFailed, Unreadable)
+"""What a node does not survive: it could not keep its promises, or would differ from its cluster."""
 
 GOODBYE_TIMEOUT_S = 3.0
 """How long clients may take to answer connection.close when the application stops."""
@@ -137,7 +141,7 @@ class Application:
                 self.end_turn_soon()
         except Exception as error:
             self.fault(None, error)
-            if isinstance(error, JournalFailed):
+            if isinstance(error, FATAL):
                 return
             self.end_turn_soon()
         self.sockets.write(self.broker.writing)
@@ -235,10 +239,11 @@ class Application:
     def fault(self, connection: Connection | None, error: Exception) -> None:
         """Something of ours has failed that should not have: the one place where that is survived.
 
-        A failed disk stops the node. Anything else costs the connection that it happened to, which is
-        told so, and is written down with its traceback; the others go on.
+        A failed disk stops the node, and so does metadata that it cannot follow. Anything else costs the
+        connection that it happened to, which is told so, and is written down with its traceback; the others
+        go on.
         """
-        if isinstance(error, JournalFailed):
+        if isinstance(error, FATAL):
             self.node.die(error)
             return
         whose = f"connection {connection.name}" if connection is not None else "the end of a turn"

@@ -30,7 +30,7 @@ from mirrormq.control.protocol import (
     socket_path,
 )
 from mirrormq.control.verbs import users
-from mirrormq.errors import ConfigurationError
+from mirrormq.errors import ConfigurationError, DamageError
 from mirrormq.storage.errors import JournalFailed
 
 
@@ -101,7 +101,7 @@ class ControlServer:
         request = await loop.run_in_executor(None, users.prepare, self._node, request)
         try:
             return await answer(self._node, request)
-        except JournalFailed as failure:
+        except (JournalFailed, DamageError) as failure:
             return {"ok": False, "error": str(failure), "exit_code": EXIT_SOFTWARE}
         finally:
             self._after_request()

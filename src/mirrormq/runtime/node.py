@@ -187,10 +187,11 @@ class Node:
     # -- the end --------------------------------------------------------------------------------
 
     def die(self, failure: Exception) -> None:
-        """The disk has failed us: nothing may be confirmed from now on, so nothing is."""
+        """The disk or the metadata has failed us: nothing may be confirmed from now on, so nothing is."""
         if self.exit_code:
             return
-        self.log.critical(f"the node stops because its journal failed: {failure}")
+        why = " because its journal failed" if isinstance(failure, JournalFailed) else ""
+        self.log.critical(f"the node stops{why}: {failure}")
         if self.application is not None:
             self.application.sockets.abort_all()
         self.exit_code = 1
