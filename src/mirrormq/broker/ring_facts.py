@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.metadata import records
+from mirrormq.replication.mirrored_exchanges import mirrored_definition
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
@@ -14,7 +15,7 @@ def is_mirrored(broker: Broker, record: records.Queue) -> bool:
     """Has it mirrors, or would it have some if there were nodes for them?"""
     if len(record.ring.members) > 1:
         return True
-    definition = broker.policies.effective(record.vhost, record.name, "queues").definition
+    definition = mirrored_definition(broker.metadata.state, broker.policies, record)
     return "ha-mode" in definition and not record.exclusive
 
 
