@@ -92,7 +92,7 @@ class Consumer:
         try:
             connection = pika.BlockingConnection(self._parameters)
             opened = connection.channel()
-            opened.basic_qos(prefetch_count=10)
+            opened.basic_qos(prefetch_count=100)
             opened.add_on_cancel_callback(self._on_cancel)
             opened.basic_consume(
                 self._queue, self._on_message, auto_ack=self._auto_ack, arguments=self._arguments

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrormq import limits
 from mirrormq.broker.broker import Broker, Outside
+from mirrormq.broker.orphan_return import OrphanReturn
 from mirrormq.clock import Clock
 from mirrormq.connections.connection import Connection
 from mirrormq.control.live import BrokerView
@@ -35,7 +36,7 @@ from mirrormq.runtime.broker_links import BrokerLinks
 from mirrormq.runtime.client_sockets import ClientSockets
 from mirrormq.runtime.listeners import Listener, listen
 from mirrormq.runtime.management_server import ManagementServer
-from mirrormq.runtime.opening import recover
+from mirrormq.runtime.opening import open_orphanage, recover
 from mirrormq.runtime.passwords import PasswordChecker
 from mirrormq.runtime.resources import ResourceWatch, raise_file_handle_limit, total_memory_bytes
 from mirrormq.storage.disk import LocalDisk
@@ -87,6 +88,7 @@ class Application:
         self.disk = LocalDisk()
         self.journal = Journal(self.disk, str(settings.data_directory / "journal"), make_envelope)
         recover(self.journal, self.metadata, node.lost_metadata, settings, self._log)
+        self.orphanage = open_orphanage(settings, self.journal)
         total = total_memory_bytes()
         memory_limit = settings.memory_limit_bytes(total)
         budget = HotBudget(int(memory_limit * limits.HOT_BUDGET_WATERMARK_SHARE))
@@ -97,6 +99,7 @@ class Application:
         )
         self.broker = Broker(settings, self.metadata, self.journal, self.clock, budget, outside)
         self._links = BrokerLinks(self)
+        self.orphan_return = OrphanReturn(self.broker, self.orphanage.orphans)
         self.live: LiveObjects = BrokerView(self.broker)
         self.resources = ResourceWatch(
             self.broker.alarms, settings.data_directory, memory_limit, settings.disk_limit_bytes(total)
@@ -287,9 +290,9 @@ class Application:
 
     # -- the end --------------------------------------------------------------------------------
 
-    async def stop(self, *, at_once: bool = False) -> None:
+    async def stop(self, *, at_once: bool = False, last: Callable[[], None] = lambda: None) -> None:
         """Close clients, listeners and files. `at_once`: nothing is delivered or confirmed any more, because
-        others may go on without this node already."""
+        others may go on without this node already. `last` is called before the journal is closed."""
         for server in self._servers:
             server.close()
         self._leaving = at_once
@@ -304,6 +307,7 @@ class Application:
             self._timer.cancel()
         if not self.node.exit_code:
             try:
+                last()
                 self.journal.close()
             except JournalFailed as failure:
                 self.node.die(failure)

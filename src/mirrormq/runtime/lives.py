@@ -8,24 +8,34 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mirrormq.broker.holdings import LiveHoldings
+from mirrormq.cluster.orphanage import Loss, OnDisk
 from mirrormq.cluster.serving import STOPPED_BY_OPERATOR
 from mirrormq.control import definitions
 from mirrormq.control.protocol import ControlError
 from mirrormq.errors import ConfigurationError, DamageError
 from mirrormq.metadata.state import State
+from mirrormq.queues.envelope import make_envelope
 from mirrormq.runtime.application import Application
+from mirrormq.runtime.opening import open_orphanage
+from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.errors import JournalFailed
+from mirrormq.storage.journal import Journal
 
 if TYPE_CHECKING:
     from mirrormq.runtime.node import Node
 
 EXPECTED = (ConfigurationError, ControlError, DamageError, JournalFailed, OSError)
 """Why a life may fail to begin without a mistake of ours."""
+
+
+LOST_TO_OTHERS = "another side of the cluster has won"
 
 
 class Lives:
@@ -88,18 +98,53 @@ class Lives:
         self._ending = self._node.loop.create_task(self.end(reason, done))
 
     def give_up(self, winner: State, done: Callable[[], None]) -> None:
-        """This node's side has lost."""
-        reason = "another side of the cluster has won"
-        self._ending = self._node.loop.create_task(self.end(reason, done))
+        """This node's side has lost: what only it has is set aside before anything else can happen."""
+        self._ending = self._node.loop.create_task(self._give_up(winner, done))
 
-    async def end(self, reason: str, done: Callable[[], None] = lambda: None) -> None:
+    async def _give_up(self, winner: State, done: Callable[[], None]) -> None:
+        node = self._node
+        if self._beginning is not None:
+            await asyncio.wait({self._beginning})
+        steward = node.cluster_node.steward
+        at_ms = int(time.time() * 1000)
+        loss = Loss(node.metadata.state, winner, steward.companions, at_ms)
+        application = self.application
+        if application is None:
+            kept = self._set_aside_on_disk(loss)
+        else:
+            kept = application.orphanage.set_aside(LiveHoldings(application.broker), loss)
+        if kept:
+            node.log.warning(f"{kept} messages that only this side had were set aside as orphans")
+
+        def let_go() -> None:
+            if application is not None:
+                application.orphanage.let_go(loss)
+
+        await self.end(LOST_TO_OTHERS, done, let_go)
+
+    def _set_aside_on_disk(self, loss: Loss) -> int:
+        settings = self._node.settings
+        journal = Journal(LocalDisk(), str(settings.data_directory / "journal"), make_envelope)
+        journal.open()
+        orphanage = open_orphanage(settings, journal)
+        kept = orphanage.set_aside(OnDisk(), loss)
+        orphanage.let_go(loss)
+        journal.close()
+        return kept
+
+    async def end(
+        self,
+        reason: str,
+        done: Callable[[], None] = lambda: None,
+        last: Callable[[], None] = lambda: None,
+    ) -> None:
         """End the present life, if there is one."""
         node = self._node
         if self._beginning is not None:
             await asyncio.wait({self._beginning})
         application, self.application = self.application, None
         if application is not None:
-            await application.stop(at_once=reason != STOPPED_BY_OPERATOR)
+            await application.stop(at_once=reason != STOPPED_BY_OPERATOR, last=last)
             node.log.info(f"node {node.settings.name} serves no clients any more: {reason}")
             del application
             gc.collect()
@@ -114,6 +159,12 @@ class Lives:
 
     def part(self) -> None:
         """Somebody is missing who may go on without this node."""
+        application = self.application
+        if application is not None:
+            state = self._node.metadata.state
+            application.orphanage.part(LiveHoldings(application.broker), state)
 
     def whole(self) -> None:
         """Everybody is here and of one mind."""
+        if self.application is not None:
+            self.application.orphanage.whole()

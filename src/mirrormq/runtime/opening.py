@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mirrormq.cluster.orphanage import Orphanage
 from mirrormq.config.settings import Settings
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.store import MetadataStore
+from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.recovery import Dropped
 
@@ -35,6 +37,14 @@ def recover(
     if lost:
         _adopt(journal, metadata, settings, log)
     journal.forget_unknown([queue.queue_id for queue in metadata.state.queues.values()])
+
+
+def open_orphanage(settings: Settings, journal: Journal) -> Orphanage:
+    """What this node keeps of partitions that its side lost; the journal is open."""
+    directory = str(settings.data_directory / "orphanage")
+    orphanage = Orphanage(settings.name, LocalDisk(), directory, journal)
+    orphanage.open()
+    return orphanage
 
 
 def _adopt(journal: Journal, metadata: MetadataStore, settings: Settings, log: Any) -> None:

@@ -1,0 +1,95 @@
+"""What each side of a parted cluster does, and what operators see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pika
+import pika.exceptions
+import pytest
+
+from mirrormq.testing.networks import Networks
+from mirrormq.testing.separated import SeparatedCluster
+from tests.seeds.people import channel, wait_for
+
+pytestmark = pytest.mark.skipif(Networks.obstacle() is not None, reason=str(Networks.obstacle()))
+
+PERSISTENT = pika.BasicProperties(delivery_mode=2)
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Iterator[SeparatedCluster]:
+    mode = request.param
+    with SeparatedCluster(3, conf=f"cluster_partition_handling = {mode}\n", mirror_all=True) as started:
+        yield started
+
+
+def serves(cluster: SeparatedCluster, index: int) -> bool:
+    try:
+        with channel(cluster, index) as opened:
+            return bool(opened.is_open)
+    except (pika.exceptions.AMQPError, OSError):
+        return False
+
+
+def count(cluster: SeparatedCluster, index: int, queue: str) -> int:
+    with channel(cluster, index) as opened:
+        return int(opened.queue_declare(queue, passive=True).method.message_count)
+
+
+@pytest.mark.parametrize("cluster", ["pause_minority"], indirect=True)
+def test_the_minority_stops_and_comes_back_with_everything(cluster: SeparatedCluster) -> None:
+    with channel(cluster, 0) as opened:
+        opened.queue_declare("q", durable=True)
+        opened.basic_publish("", "q", b"before", PERSISTENT)
+    cluster.part([0], [1, 2])
+    wait_for(lambda: not serves(cluster, 0), PATIENCE_S)
+
+    def published() -> bool:
+        try:
+            with channel(cluster, 1) as opened:
+                opened.basic_publish("", "q", b"meanwhile", PERSISTENT)
+            return True
+        except pika.exceptions.AMQPError:
+            return False
+
+    wait_for(published, PATIENCE_S)
+    assert not serves(cluster, 0)
+    cluster.heal()
+    wait_for(lambda: serves(cluster, 0), PATIENCE_S)
+    wait_for(lambda: count(cluster, 0, "q") == 2, PATIENCE_S)
+
+
+@pytest.mark.parametrize("cluster", ["autoheal"], indirect=True)
+def test_both_sides_go_on_and_orphans_say_where_they_were(cluster: SeparatedCluster) -> None:
+    with channel(cluster, 0) as opened:
+        opened.queue_declare("q", durable=True)
+    cluster.part([0], [1, 2])
+
+    def sent(index: int, body: bytes) -> bool:
+        try:
+            with channel(cluster, index) as opened:
+                opened.basic_publish("", "q", body, PERSISTENT)
+            return True
+        except (pika.exceptions.AMQPError, OSError):
+            return False
+
+    wait_for(lambda: sent(0, b"left"), PATIENCE_S)
+    wait_for(lambda: sent(1, b"right"), PATIENCE_S)
+    cluster.heal()
+
+    def together() -> bool:
+        try:
+            return all(count(cluster, index, "q") >= 2 for index in range(3))
+        except (pika.exceptions.AMQPError, OSError):
+            return False
+
+    wait_for(together, 60)
+    bodies: dict[bytes, dict[str, object]] = {}
+    with channel(cluster, 2) as opened:
+        while (got := opened.basic_get("q", auto_ack=True))[0] is not None:
+            bodies[got[2]] = got[1].headers or {}
+    assert {b"left", b"right"} <= set(bodies)
+    marked = [body for body, headers in bodies.items() if "x-orphaned-from" in headers]
+    assert marked in ([b"left"], [b"right"])
