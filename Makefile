@@ -5,7 +5,7 @@ VENV := $(ROOT)/.venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-NODES ?= 1
+NODES ?= 3
 DATA ?= var
 AMQP_PORT ?= 5672
 MANAGEMENT_PORT ?= 15672

@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "management": {"wire", "auth", "metadata", "queues", "broker", "control", "config"},
     "runtime": {
         "wire", "auth", "metadata", "exchanges", "queues", "storage", "broker", "channels", "connections",
-        "control", "management", "config", "interlink", "consensus", "cluster",
+        "control", "management", "config", "interlink", "consensus", "cluster", "remote", "replication",
     },
     "perf": {"wire"},
     "testing": {"config", "cli"},

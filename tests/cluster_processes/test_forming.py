@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cluster_processes.nodes import Nodes, wait_until
+from tests.tls import certificates
+from tests.tls.certificates import Authority
 
 MIRROR3 = "mirror3@localhost"
 
@@ -73,6 +77,25 @@ def test_a_wrong_cookie_is_refused_and_both_sides_say_so(nodes: Nodes) -> None:
     assert "of these tests" not in nodes.log(0) + nodes.log(1)
     assert nodes.ask(0, "running_nodes") == ["mirror1@localhost"]
     assert nodes.ask(1, "ping")["serving"] is False  # type: ignore[index]
+
+
+@pytest.mark.skipif(not certificates.available(), reason="the openssl command is not installed")
+def test_links_run_in_tls_where_the_file_says_so_and_a_node_without_it_stays_out(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path / "authority", "ours")
+    pair = authority.issue("node", "/CN=localhost", "subjectAltName=DNS:localhost")
+    conf = (
+        f"cluster.ssl_options.cacertfile = {authority.pair.certificate}\n"
+        f"cluster.ssl_options.certfile = {pair.certificate}\n"
+        f"cluster.ssl_options.keyfile = {pair.key}\n"
+    )
+    nodes.start(0, conf=conf)
+    nodes.start(1, "--join", nodes.seed(0), conf=conf)
+    nodes.await_running(0, 0, 1)
+    nodes.spawn(2, "--join", nodes.seed(0))
+    wait_until(lambda: "no link" in nodes.log(2), lambda: nodes.log(2))
+    assert nodes.ask(2, "ping")["serving"] is False  # type: ignore[index]
 
 
 def test_a_node_with_data_of_its_own_does_not_join_because_a_flag_says_so(nodes: Nodes) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mirrormq.cli import asking, cluster_verbs, formatting
 from mirrormq.cli.line import Line, UsageError
+from mirrormq.cli.report import report
 from mirrormq.cli.screens import status_screen
 from mirrormq.cli.verbs import Verb
 from mirrormq.control.client import NodeUnreachable
@@ -195,4 +196,5 @@ PROGRAMS: dict[str, Callable[[Verb, Line], int]] = {
     "export_definitions": export_definitions,
     "import_definitions": import_definitions,
     **cluster_verbs.PROGRAMS,
+    "report": report,
 }

@@ -35,6 +35,9 @@ WATCH_S = 0.25
 CLUSTER_PORT_OFFSET = 20_000
 """RabbitMQ's habit: the port between nodes is the AMQP port + 20000."""
 
+LINGER_S = 1.0
+"""How long a killed process may take to give its sockets back: its threads end one by one."""
+
 LOG_TAIL_LINES = 5
 PORT_MAX = 65_535
 
@@ -173,7 +176,7 @@ class LocalCluster:
         self._await(node, self._is_ready, "does not serve clients")
 
     def _spawn(self, node: LocalNode) -> None:
-        if not node.prefix and _is_taken(node.amqp_port):
+        if not node.prefix and _stays_taken(node.amqp_port):
             raise ClusterError(f"Port {node.amqp_port} is in use: choose another with --amqp-port.")
         log = self.log_of(node)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -338,6 +341,17 @@ def _is_taken(port: int) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _stays_taken(port: int) -> bool:
+    """Is a port in use, and not by a process that is just ending? One that was killed still has its sockets
+    for a moment after it is said to be gone."""
+    deadline = time.monotonic() + LINGER_S
+    while _is_taken(port):
+        if time.monotonic() > deadline:
+            return True
+        time.sleep(POLL_S)
+    return False
 
 
 def _cluster_port(amqp_port: int) -> int:

@@ -45,8 +45,9 @@ class Cluster:
         return self
 
     def _make(self, directory: Path, conf: Path) -> LocalCluster:
-        amqp, management, between = (free_ports(self._count) for _ in range(3))
-        return LocalCluster.create(directory, self._count, amqp, management, between, conf)
+        count = self._count
+        first = free_ports(3 * count)
+        return LocalCluster.create(directory, count, first, first + count, first + 2 * count, conf)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,0 +1,86 @@
+"""`mirrormq cluster` and `mirrormq.testing.Cluster` run clusters of several nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pika
+
+from mirrormq.testing import Cluster
+from mirrormq.testing.cluster import free_ports
+
+NAMES = ["mirror1@localhost", "mirror2@localhost", "mirror3@localhost"]
+
+
+def run(module: str, *words: str, run_directory: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", f"from {module} import main; main()", *words],
+        env={**os.environ, "MIRRORMQ_RUNTIME_DIR": run_directory},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_a_detached_cluster_has_formed_when_the_command_returns(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="mirrormq-") as directory:
+
+        def cluster(*words: str) -> str:
+            done = run(
+                "mirrormq.cli.main", "cluster", *words, "--data", str(tmp_path), run_directory=directory
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        def ctl(node: str, *words: str) -> str:
+            done = run("mirrormq.cli.ctl", "-n", node, "-q", *words, run_directory=directory)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        first = free_ports(9)
+        ports = ["--amqp-port", str(first), "--management-port", str(first + 3)]
+        ports += ["--cluster-port", str(first + 6)]
+        said = cluster("up", "--nodes", "3", *ports, "--mirror-all", "--detach")
+        try:
+            assert [f"127.0.0.1:{first + n}/" in said for n in range(3)] == [True] * 3
+            found = json.loads(ctl(NAMES[2], "cluster_status", "--formatter", "json"))
+            assert found["running_nodes"] == NAMES
+            assert "ha-all\t.*\tqueues\t" in ctl(NAMES[1], "list_policies")
+            rows = json.loads(cluster("status", "--json"))
+            assert [(row["name"], row["amqp_port"], row["running"]) for row in rows] == [
+                (name, first + n, True) for n, name in enumerate(NAMES)
+            ]
+            cluster("kill", "mirror1")
+            assert [row["running"] for row in json.loads(cluster("status", "--json"))] == [False, True, True]
+            cluster("start", NAMES[0])
+            ctl(NAMES[1], "await_online_nodes", "3", "-t", "20")
+        finally:
+            cluster("down")
+        assert not any(row["running"] for row in json.loads(cluster("status", "--json")))
+
+
+def test_the_testing_cluster_survives_the_loss_of_any_node() -> None:
+    with Cluster(nodes=3, mirror_all=True) as cluster:
+        connection = pika.BlockingConnection(pika.URLParameters(cluster.uri(0)))
+        channel = connection.channel()
+        channel.queue_declare("kept", durable=True)
+        channel.confirm_delivery()
+        for number in range(20):
+            channel.basic_publish("", "kept", b"%d" % number, pika.BasicProperties(delivery_mode=2))
+        cluster.kill(0)
+        after = pika.BlockingConnection(pika.URLParameters(cluster.uri(1))).channel()
+        assert after.queue_declare("kept", durable=True, passive=True).method.message_count == 20
+        cluster.start(0)
+        cluster.freeze(2)
+        assert cluster.ctl("list_queues", "name", "messages", node=1).endswith("kept\t20\n")
+        cluster.thaw(2)
+        assert "Reporting server status of node mirror2@localhost" in cluster.ctl("report", node=1)
+        shown = json.loads(cluster.ctl("environment", "--formatter", "json", node=1))["rabbit"]
+        assert shown["name"] == "mirror2@localhost"
+        assert not {"cookie", "default_pass"} & shown.keys()
