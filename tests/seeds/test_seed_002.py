@@ -67,8 +67,8 @@ def test_a_copy_gets_what_its_source_gets_whatever_node_either_is_on(cluster: Cl
         three.queue_declare("further", durable=True, arguments={"x-copy-from": "backup"})
         one.queue_declare("orders", durable=True)
         one.queue_bind("orders", "amq.topic", "#")
+        wait_for(lambda: all("amq.topic" in cluster.ctl("-q", "list_bindings", node=n) for n in (1, 2)))
         for opened, key in ((one, "a.urgent"), (two, "b.slow"), (three, "c.urgent")):
-            wait_for(lambda opened=opened: opened.queue_declare("orders", passive=True))
             opened.basic_publish("amq.topic", key, key.encode(), PERSISTENT, mandatory=True)
     everything = {b"a.urgent", b"b.slow", b"c.urgent"}
     for node, queue in enumerate(("orders", "backup", "further")):
