@@ -337,3 +337,17 @@ def test_a_down_queue_can_be_deleted_by_the_metadata() -> None:
     assert isinstance(down, DownQueue)
     cluster.write(commands.DeleteQueue("/", "q"))
     assert down.deleted and "q" not in cluster["a"].vhost.queues
+
+
+def test_a_consumer_that_goes_before_the_next_master_has_answered_is_not_left_there() -> None:
+    cluster, client = prepared()
+    client.call(methods.encode_basic_consume("q"))
+    cluster.cut("a", "c")
+    cluster.move("q", "c", "b")
+    client.lose()
+    cluster.join("a", "c")
+    cluster.settle()
+    assert not cluster.queue("q").consumers.all
+    other = cluster.connect("c")
+    other.publish("q", b"1")
+    assert other.drain("q") == [b"1"]

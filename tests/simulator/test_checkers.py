@@ -132,6 +132,14 @@ def test_redelivery_without_a_mark_is_excused_only_where_nobody_could_know() -> 
     assert list(checker.finish(end)), "the one before was after the excuse"
 
 
+def test_which_of_two_deliveries_comes_first_does_not_matter() -> None:
+    end = Ended()
+    end.send(1)
+    end.deliver(1, redelivered=True)
+    end.deliver(1)
+    assert list(checkers.RedeliveryIsMarked().finish(end)) == []
+
+
 def test_two_masters_in_one_epoch_are_found() -> None:
     checker = checkers.OneMaster()
     checker.acts("q", 1, "story", "a")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq.errors import NotFound
 from mirrormq.queues.face import Refused
@@ -13,6 +13,9 @@ from mirrormq.remote.place import Place
 from mirrormq.remote.refusals import error_of
 from mirrormq.remote.stream import Stream
 from mirrormq.remote.subscription import Subscription
+
+if TYPE_CHECKING:
+    from mirrormq.queues.consumers import QueueConsumer
 
 
 class Asked(NamedTuple):
@@ -55,10 +58,16 @@ class Questions:
         """The answer has come."""
         return self._asked.pop(question, None)
 
+    def leave(self, consumer: QueueConsumer) -> None:
+        """A consumer leaves that the master has not answered yet."""
+        for asked in self._asked.values():
+            if asked.subscription is not None and asked.subscription.consumer is consumer:
+                asked.subscription.gone = True
+
     def take_all(self) -> list[Asked]:
-        """The tenure is over."""
+        """The tenure is over; nobody asks again for a consumer that has left."""
         asked, self._asked, self._unsent = list(self._asked.values()), {}, []
-        return asked
+        return [one for one in asked if one.subscription is None or not one.subscription.gone]
 
     def answer(self, item: Answer | Refusal) -> None:
         """Numbers, or an error."""

@@ -138,6 +138,7 @@ class RemoteQueue:
         """A consumer leaves."""
         if not self.retired:
             self._deliveries.leave(consumer, self.stream)
+            self._questions.leave(consumer)
             self._wake()
 
     def ready_again(self, consumer: QueueConsumer) -> None:
@@ -238,6 +239,8 @@ class RemoteQueue:
         if asked is not None and asked.subscription is not None:
             self._deliveries.join(asked.subscription)
             asked.answered()
+            if asked.subscription.gone:
+                self._deliveries.leave(asked.subscription.consumer, self.stream)
             self._wake()
 
     def _got(self, item: Got) -> None:

@@ -22,12 +22,16 @@ from mirrormq.remote import limits
 class Subscription:
     """One consumer, as its own node sees it."""
 
-    __slots__ = ("_came", "_told_bytes", "active", "consumer", "granted", "inbox", "key", "taken_bytes")
+    __slots__ = (
+        "_came", "_told_bytes", "active", "consumer", "gone", "granted", "inbox", "key", "taken_bytes",
+    )  # fmt: skip
 
     def __init__(self, key: int, consumer: Subscriber) -> None:
         self.key = key
         self.consumer = consumer
         self.active = True
+        self.gone = False
+        """The consumer has left before the master answered."""
         self.inbox: deque[Message] = deque()
         self.granted = self._wanted()
         self.taken_bytes = 0

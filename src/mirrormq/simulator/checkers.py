@@ -78,26 +78,27 @@ class NothingIsInvented:
 
 
 class RedeliveryIsMarked:
-    """G5: what a consumer may have seen before says so. A master tells its mirrors of a delivery in the same
-    moment as the consumer; if its words do not arrive, because it dies or is cut off right then, its
-    successor cannot know. Only such deliveries are excused."""
+    """G5: of all deliveries of a message at most one does not say that there may have been others. A master
+    tells its mirrors of a delivery in the same moment as the consumer; if its words do not arrive, because
+    it dies or is cut off, its successor cannot know. Only such deliveries are excused."""
 
     def __init__(self) -> None:
         self._excuses: list[tuple[int, int]] = []
 
     def excuse(self, from_ms: int, to_ms: int) -> None:
-        """What was first delivered in between may not have been heard of."""
+        """What was delivered in between may not have been heard of."""
         self._excuses.append((from_ms, to_ms))
 
     def finish(self, end: End) -> Iterator[str]:
-        seen: dict[str, int] = {}
+        seen: set[str] = set()
         unmarked: set[str] = set()
         for delivery in end.history.delivered:
-            before = seen.get(delivery.body, delivery.at_ms)
-            marked = delivery.redelivered or delivery.orphaned or delivery.body not in seen
-            if not marked and not any(start <= before <= stop for start, stop in self._excuses):
+            if delivery.redelivered or delivery.orphaned:
+                continue
+            if delivery.body in seen:
                 unmarked.add(delivery.body)
-            seen[delivery.body] = delivery.at_ms
+            if not any(start <= delivery.at_ms <= stop for start, stop in self._excuses):
+                seen.add(delivery.body)
         if unmarked:
             yield f"delivered again without saying so: {some(unmarked)}"
 

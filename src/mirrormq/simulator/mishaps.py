@@ -15,6 +15,9 @@ from mirrormq.simulator.node import Node
 from mirrormq.simulator.timeline import Timeline
 
 CLOG_MS = 5000
+SETTLED_MS = 1000
+"""By then a ring has closed over a process that died."""
+
 FLUSH_MS = 80
 """What a turn takes, at most, on a slow disk."""
 
@@ -113,7 +116,8 @@ class Mishaps:
 
     def _kill(self, node: Node, *, power: bool) -> None:
         now = self._scene.timeline.now_ms
-        self._scene.deaf(now - LATENCY_MS - node.flush_ms, now)
+        unnoticed = 2 * SILENCE_MS if power else SETTLED_MS
+        self._scene.deaf(now - LATENCY_MS - node.flush_ms, now + unnoticed)
         node.die(power=power)
 
     def _die_writing(self, fault: Fault) -> None:
