@@ -87,8 +87,8 @@ class ConsensusLog:
         return False
 
     def begin(self, snapshot: Snapshot, boots: int = 0) -> None:
-        """Forget everything; from now on, this is where the node started. `boots` must be above what it was in
-        any life of a node of this name whose proposals somebody may remember."""
+        """Forget everything; from now on, this is where the node started. `boots` must be above what it was
+        in any life of a node of this name whose proposals somebody may remember."""
         self._hard_state = HardState(boots=boots)
         self._kept = []
         self._write_snapshot(snapshot)
