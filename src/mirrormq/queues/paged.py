@@ -113,6 +113,9 @@ class PagedQueue:
         unstored = [message for message in messages if not message.position]
         if unstored:
             self._store.append(unstored, durable=False)
+        delivered = [message.sequence for message in messages if message.redelivered]
+        if delivered:
+            self._redelivered_up_to = max(self._redelivered_up_to, delivered[-1])
         self._page([message.sequence for message in messages], total_bytes)
 
     def _page(self, sequences: Sequence[int], total_bytes: int) -> None:
