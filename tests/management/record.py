@@ -1,14 +1,17 @@
-"""Writes down what a real RabbitMQ shows: `python -m tests.management.record`."""
+"""Writes down what a real RabbitMQ shows and counts: `python -m tests.management.record`."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tests.brokers.rabbitmq import RabbitMQ
+from tests.management import work
 from tests.management.observing import observe
 
 RECORDING = Path(__file__).with_name("recorded.json")
+COUNTED = Path(__file__).with_name("recorded_work.json")
 WITH_STATISTICS = "management_agent.disable_metrics_collector = false"
 
 
@@ -16,6 +19,13 @@ def main() -> None:
     with RabbitMQ(configuration=WITH_STATISTICS) as broker:
         seen = observe(broker.amqp_port, broker.management_port)
     RECORDING.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n")
+    COUNTED.write_text(json.dumps(count(), indent=1, sort_keys=True) + "\n")
+
+
+def count() -> dict[str, Any]:
+    """What a real RabbitMQ counts of the work."""
+    with RabbitMQ(configuration=f"{WITH_STATISTICS}\n{work.OFTEN}") as broker:
+        return work.observe(broker.amqp_port, broker.management_port)
 
 
 if __name__ == "__main__":

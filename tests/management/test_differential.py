@@ -28,22 +28,18 @@ ERLANG = frozenset(_ERLANG.split())
 """What only Erlang has."""
 
 _NOT_MEASURED = """
-channel_closed channel_created churn_rates config_files confirm connection_closed connection_created
-consumer_capacity consumer_utilisation deliver deliver_no_ack disk_reads disk_writes drop_unroutable
-fd_total fd_used get get_empty get_no_ack head_message_timestamp idle_since internal_cluster_id
-io_read_avg_time io_read_bytes io_read_count io_reopen_count io_seek_avg_time io_seek_count
-io_sync_avg_time io_sync_count io_write_avg_time io_write_bytes io_write_count log_files memory
+config_files consumer_capacity consumer_utilisation head_message_timestamp idle_since internal_cluster_id
+io_reopen_count io_seek_avg_time io_seek_count log_files memory
 message_bytes_paged_out message_bytes_persistent message_bytes_ram messages_paged_out messages_persistent
-messages_ram messages_ready_ram messages_unacknowledged_ram queue_created queue_declared queue_deleted
-recv_cnt recv_oct return_unroutable send_cnt send_oct sockets_total
+messages_ram messages_ready_ram messages_unacknowledged_ram
 """
 NOT_MEASURED = frozenset(_NOT_MEASURED.split())
 """Numbers of RabbitMQ's that this node does not have yet."""
 
-DETAILS_NOT_MEASURED = frozenset({"mem_used_details", "sockets_used_details", "disk_free_details"})
-
-NO_STATISTICS_OF = {"exchanges": "message_stats", "channels": "message_stats", "connections": "message_stats"}
-"""Resources of which RabbitMQ counts what this node does not, or in other groups."""
+DETAILS_NOT_MEASURED = frozenset(
+    {"io_read_avg_time_details", "io_sync_avg_time_details", "io_write_avg_time_details"}
+)
+"""How fast an average changes."""
 
 OUR_OWN_WORDS = {
     ("PUT", "queues/%2F/bad", "arguments"): "RabbitMQ prints a stack trace",
@@ -78,14 +74,8 @@ def ignored(name: str) -> bool:
 
 def comparable(path: str, shape: Any) -> Any:
     """A shape without what is named above; shapes in lists that are equal then count once."""
-    left_out = NO_STATISTICS_OF.get(path.split("/")[0].split("?")[0])
-    of_connection = "channels" in path
     if isinstance(shape, dict):
-        return {
-            key: comparable(path, inner)
-            for key, inner in shape.items()
-            if not ignored(key) and key != left_out and not (of_connection and key == "message_stats")
-        }
+        return {key: comparable(path, inner) for key, inner in shape.items() if not ignored(key)}
     if isinstance(shape, list):
         found: list[Any] = []
         for inner in shape:

@@ -218,6 +218,9 @@ class Broker:
     def disconnected(self, connection: Connection) -> None:
         """A connection is gone."""
         self.connections.pop(connection, None)
+        vhost = self.vhosts.get(connection.vhost_name)
+        if vhost is not None:
+            vhost.past_traffic.add(connection.traffic)
         self.events.connection_closed(connection)
 
     def delete_exclusive(self, connection: Connection) -> None:

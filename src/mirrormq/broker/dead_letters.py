@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import copies
+from mirrormq.broker.counters import publish_own
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.face import QueueFace
 from mirrormq.queues.message import Envelope, Message
@@ -49,7 +50,7 @@ def _dead_letter_one(vhost: Vhost, queue: Queue, message: Message, reason: str, 
     _, targets, _ = vhost.route(envelope, headers, [frames])
     for target in targets:
         if _has_room(target) and (reason == "rejected" or not _circles(headers, target.name, queue.name)):
-            target.publish([Message(envelope, frames)])
+            publish_own(target, [Message(envelope, frames)])
 
 
 def _has_room(target: QueueFace) -> bool:

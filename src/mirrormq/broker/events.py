@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import client_events
+from mirrormq.broker.counters import Churn
 from mirrormq.broker.event_values import Facts, headers
 from mirrormq.broker.metadata_events import events_of
+from mirrormq.metadata import records
+from mirrormq.metadata.changes import Deleted
 from mirrormq.metadata.store import INTERNAL_USER, Written
 from mirrormq.wire.properties import BasicProperties
 
@@ -30,6 +33,8 @@ class Events:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self.churn = Churn()
+        """The same, counted; also while nobody is bound."""
         self._alarms: set[str] = set()
         self._lost: list[Consumer] = []
         """Consumers whose queue is going; their channels speak of it when it has gone."""
@@ -51,11 +56,13 @@ class Events:
 
     def connection_created(self, connection: Connection) -> None:
         """A client is in."""
+        self.churn.connection_created += 1
         if self.heard:
             self._emit("connection.created", client_events.connection_created(connection))
 
     def connection_closed(self, connection: Connection) -> None:
         """A client is gone, whether it had logged in or not."""
+        self.churn.connection_closed += 1
         if self.heard:
             self._emit("connection.closed", client_events.connection_closed(connection))
 
@@ -73,11 +80,13 @@ class Events:
 
     def channel_created(self, channel: Channel) -> None:
         """A channel was opened."""
+        self.churn.channel_created += 1
         if self.heard:
             self._emit("channel.created", client_events.channel_created(channel))
 
     def channel_closed(self, channel: Channel) -> None:
         """A channel is gone."""
+        self.churn.channel_closed += 1
         if self.heard:
             self._emit("channel.closed", client_events.channel_closed(channel))
 
@@ -102,6 +111,8 @@ class Events:
 
     def observe(self, written: Written) -> None:
         """A metadata command was carried out; the node that it was written on tells of it."""
+        if written.here:
+            self._count_queues(written)
         if written.here and self.heard:
             for name, facts in events_of(self._broker, written):
                 self._emit(name, facts)
@@ -109,6 +120,15 @@ class Events:
         for consumer in lost:
             if self.heard:
                 self._emit("consumer.deleted", client_events.consumer_deleted(consumer, None))
+
+    def _count_queues(self, written: Written) -> None:
+        for change in written.changes:
+            if not isinstance(change.record, records.Queue):
+                continue
+            if isinstance(change, Deleted):
+                self.churn.queue_deleted += 1
+            elif change.before is None:
+                self.churn.queue_created += 1
 
     def alarms_changed(self) -> None:
         """Alarms were raised or cleared."""

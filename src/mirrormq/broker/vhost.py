@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import copies, copy_rules, equivalence
+from mirrormq.broker.counters import ChannelCounters, Traffic, publish_own
 from mirrormq.broker.dead_letters import dead_letter
 from mirrormq.broker.queue_factory import queue_settings
 from mirrormq.broker.tenures import Tenures
@@ -51,6 +52,10 @@ class Vhost:
         self.tracing = record.tracing
         self.clock = broker.clock
         self.queues: dict[str, QueueFace] = {}
+        self.past = ChannelCounters()
+        """What channels that are closed had counted."""
+        self.past_traffic = Traffic()
+        """The same of connections."""
         self._state = broker.metadata.state
         named = NamedCopies(lambda source, copy: copy_rules.may_copy(self._state, self.name, source, copy))
         self.router = Router(self.queues, named)
@@ -186,7 +191,7 @@ class Vhost:
         _, queues, _ = self.route(envelope, properties.headers or {}, [frames])
         for queue in queues:
             if not queue.full or isinstance(queue, Queue):
-                queue.publish([Message(envelope, frames)])
+                publish_own(queue, [Message(envelope, frames)])
 
     # -- what queues need (Surroundings) --------------------------------------------------------
 
@@ -258,7 +263,7 @@ class Vhost:
                 assert isinstance(message, Message)
                 envelope, frames = message.envelope, message.frames
                 for name in self.router.copies.reached([record.destination], envelope.routing_key):
-                    self.queues[name].publish([Message(envelope, frames)])
+                    publish_own(self.queues[name], [Message(envelope, frames)])
 
     def _add_exchange(self, record: records.Exchange) -> None:
         arguments = arguments_of(record)

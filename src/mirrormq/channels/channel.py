@@ -14,6 +14,7 @@ from mirrormq import limits
 from mirrormq.auth import refusals
 from mirrormq.auth.permissions import Access, TopicAccess
 from mirrormq.broker import reply_to
+from mirrormq.broker.counters import ChannelCounters
 from mirrormq.broker.reply_to import ReplyConsumer
 from mirrormq.channels import consuming, declaring, settling, transacting
 from mirrormq.channels.assembly import ContentAssembly
@@ -63,6 +64,7 @@ class Channel:
         self.broker: Broker = connection.broker
         self.vhost = connection.vhost
         self.user = connection.user
+        self.counters = ChannelCounters()
         self.publishing = Publishing(self)
         self.consumers: dict[str, Consumer] = {}
         self.unacked = Unacked()
@@ -173,7 +175,7 @@ class Channel:
         """Tell the publisher."""
         self._reporting = False
         if self.publishing.confirms is not None and not self.closing and not self.connection.closed:
-            self.publishing.confirms.report(self.send)
+            self.counters.confirmed += self.publishing.confirms.report(self.send)
 
     # -- rights ---------------------------------------------------------------------------------
 
@@ -264,6 +266,7 @@ class Channel:
             self.unacked.put_back(deliveries)
         self.publishing.settlements = []
         self.give_back(self.unacked.take_all())
+        self.vhost.past.add(self.counters)
 
     def make_room(self) -> None:
         """Consumers that can take messages again say so to their queues."""

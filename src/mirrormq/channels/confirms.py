@@ -64,12 +64,14 @@ class ConfirmLedger:
         self._refused.add(number)
         self.confirmed(number, number)
 
-    def report(self, send: Callable[[bytes], None]) -> None:
-        """Send the acks and nacks for everything that has finished."""
+    def report(self, send: Callable[[bytes], None]) -> int:
+        """Send the acks and nacks for everything that has finished; says how many were acknowledged."""
         finished, self._finished = _merged(self._finished), []
         if self._refused:
             self._report_refused(finished, send)
+        confirmed = 0
         for first, last in finished:
+            confirmed += last - first + 1
             if first == self._oldest_open:
                 self._oldest_open = self._past_reported(last + 1)
                 send(encode_basic_ack(last, last > first))
@@ -77,6 +79,7 @@ class ConfirmLedger:
                 for number in range(first, last + 1):
                     self._reported.add(number)
                     send(encode_basic_ack(number, False))
+        return confirmed
 
     def _report_refused(self, finished: list[tuple[int, int]], send: Callable[[bytes], None]) -> None:
         """Nacks go first, so that an ack with `multiple` may pass over them."""

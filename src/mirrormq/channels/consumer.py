@@ -88,6 +88,7 @@ class Consumer:
             suffix = message.envelope.deliver_suffix
             if message.redelivered:
                 suffix = b"\x01" + suffix[1:]
+                channel.counters.redelivered += 1
             write((self._fronts.get(len(suffix)) or self._front(len(suffix))) + _TAG(tag) + suffix)
             write(frames)
             if pending is not None:
@@ -97,6 +98,9 @@ class Consumer:
         if pending is not None:
             self.unacked += len(messages)
             channel.limited_unacked += len(messages)
+            channel.counters.delivered += len(messages)
+        else:
+            channel.counters.delivered_no_ack += len(messages)
         if channel.traced:
             channel.trace_deliveries(queue, messages)
 

@@ -110,6 +110,7 @@ def get(channel: Channel, method: methods.BasicGet) -> None:
         queue.get(method.no_ack, answered, refused)
 
     def got(message: Message | None, left: int) -> None:
+        channel.counters.count_get(message, method.no_ack)
         if message is None:
             channel.send(methods.encode_basic_get_empty())
         else:

@@ -138,6 +138,7 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
     existing = vhost.find_queue(name)
     if existing is not None:
         _check_queue(channel, existing, record, method.arguments)
+        channel.broker.events.churn.queue_declared += 1
         _declared(channel, name, method.nowait)
         return
     queue_arguments.validate(vhost.name, name, method.arguments, exclusive=method.exclusive)
@@ -151,6 +152,7 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
         made = vhost.find_queue(name)
         if made is not None:
             _check_queue(channel, made, record, method.arguments)
+        channel.broker.events.churn.queue_declared += 1
         _declared(channel, name, method.nowait)
 
     put = commands.PutQueue(placed(channel.broker, record, method.arguments))

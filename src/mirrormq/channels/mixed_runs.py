@@ -85,7 +85,7 @@ def _append(publishing: Publishing, queues: tuple[QueueFace, ...], batch: list[M
     if not batch:
         return
     count = len(batch)
-    publishing.published += count
+    publishing.count(batch[0].envelope.exchange, count, len(queues))
     first, publisher = 0, None
     if publishing.confirms is not None:
         first, publisher = publishing.confirms.take_numbers(count, len(queues)), publishing.channel

@@ -52,7 +52,6 @@ class Publishing:
         self._last_versions = (-1, -1)
         self._last_envelope: Envelope | None = None
         self._last_queues: tuple[QueueFace, ...] = ()
-        self.published = 0
 
     def publish(self, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
         """Messages that share a publish payload and properties; each content is `frames`."""
@@ -72,7 +71,6 @@ class Publishing:
         envelope = self._last_envelope
         queues = self._last_queues
         assert envelope is not None
-        self.published += len(contents)
         if channel.traced:
             channel.trace_publishes(envelope, queues, contents)
         if self.transaction is not None:
@@ -103,15 +101,32 @@ class Publishing:
         publisher: Publisher | None, first: int,
     ) -> None:  # fmt: skip
         """Append the messages to their queues, or return them."""
-        if not queues and not envelope.exchange:
-            self.channel.broker.deliver_reply(envelope.routing_key, envelope, contents)
-        if not queues and envelope.mandatory:
-            self._return(envelope, contents)
-        if len(queues) > 1:
+        self.count(envelope.exchange, len(contents), len(queues))
+        if not queues:
+            self._lead_nowhere(envelope, contents)
+        elif len(queues) > 1:
             with self.channel.vhost.dead_letters_later():
                 self._append(envelope, queues, contents, publisher, first)
         else:
             self._append(envelope, queues, contents, publisher, first)
+
+    def count(self, exchange: str, count: int, queues: int) -> None:
+        """So many messages go through an exchange to so many queues each."""
+        channel = self.channel
+        channel.counters.published += count
+        passed = channel.vhost.router.exchanges.get(exchange)
+        if passed is not None:
+            passed.published_in += count
+            passed.published_out += count * queues
+
+    def _lead_nowhere(self, envelope: Envelope, contents: list[bytes]) -> None:
+        if not envelope.exchange:
+            self.channel.broker.deliver_reply(envelope.routing_key, envelope, contents)
+        if envelope.mandatory:
+            self.channel.counters.returned += len(contents)
+            self._return(envelope, contents)
+        else:
+            self.channel.counters.dropped += len(contents)
 
     def _append(
         self, envelope: Envelope, queues: tuple[QueueFace, ...], contents: list[bytes],

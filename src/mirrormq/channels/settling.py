@@ -76,6 +76,8 @@ def settle(channel: Channel, action: str, deliveries: list[Delivery]) -> None:
     if channel.publishing.transaction is not None:
         channel.publishing.settlements.append((action, deliveries))
         return
+    if action == "ack":
+        channel.counters.acknowledged += len(deliveries)
     for queue, messages in by_queue(channel, deliveries):
         if action == "ack":
             queue.acknowledge(messages)

@@ -134,6 +134,8 @@ class Connection(Outbox, ChannelFrames):
         if self.finished:
             return
         self.last_received_ms = self.broker.clock.now_ms
+        self.traffic.received_bytes += len(data)
+        self.traffic.received_count += 1
         if self.state is State.HEADER:
             self._header += data
             if len(

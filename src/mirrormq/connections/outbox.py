@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrormq import limits
+from mirrormq.broker.counters import Traffic
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
@@ -33,6 +34,7 @@ class Outbox:
         """False while as much waits to be written as may: no deliveries then."""
         self.reply_bytes = 0
         """What is not a delivery and was not taken by the socket while it had room."""
+        self.traffic = Traffic()
         self.last_sent_ms = self.broker.clock.now_ms
         self._output: list[bytes] = []
         self._delivered_bytes = 0

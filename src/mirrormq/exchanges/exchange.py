@@ -40,6 +40,10 @@ class Exchange:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.published_in = 0
+        """Messages that clients have published to it, for statistics."""
+        self.published_out = 0
+        """The same for each queue that they reached."""
         self._bindings: dict[Binding, None] = {}
 
     def bind(self, binding: Binding) -> bool:

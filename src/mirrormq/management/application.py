@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from mirrormq.control.protocol import ControlError
-from mirrormq.management import access
+from mirrormq.management import access, ranges
 from mirrormq.management.answers import (
     METHOD_NOT_ALLOWED,
     Refusal,
@@ -100,6 +100,7 @@ class Application:
         query = dict(parse_qsl(request.url.query, keep_blank_values=True))
         call = Call(self._node, self._statistics, user, method, parts, query, dict(request.headers), b"")
         route.access(call)
+        call.ranges = ranges.read(query)
         call.content = await _content(request)
         try:
             answer = route.handlers[method](call)

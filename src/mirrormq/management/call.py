@@ -10,6 +10,7 @@ import msgspec
 
 from mirrormq.errors import AmqpError
 from mirrormq.management.answers import Refusal, bad_request, keys_missing, missing, not_authorised
+from mirrormq.management.ranges import NONE, Ranges
 from mirrormq.management.seam import DirectChannel, ManagedNode
 from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
@@ -67,6 +68,8 @@ class Call:
     query: dict[str, str]
     headers: dict[str, str]
     content: bytes
+    ranges: Ranges = NONE
+    """Which histories are wanted."""
 
     @property
     def state(self) -> State:

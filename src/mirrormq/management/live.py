@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mirrormq.management import access
 from mirrormq.management.answers import Refusal, encode
 from mirrormq.management.call import Call, Listing, Stream
+from mirrormq.management.counted import LENGTHS
 from mirrormq.management.resources import nodes, overview, queues
 from mirrormq.management.routing import Route
 from mirrormq.management.seam import ManagedNode
-from mirrormq.management.statistics import LENGTH_NAMES, QUEUE_NAMES, Statistics
+from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ HEADERS = {
     "x-content-type-options": "nosniff",
 }
 WATCHER = User("", tags=[access.MONITORING])
+CHARTED = ("publish", "deliver_get", "ack", "redeliver")
+"""The rates of a line of history."""
 TOTALS = ("message_stats", "queue_totals", "object_totals")
 NOT_NEWS = frozenset(
     {
@@ -207,8 +210,8 @@ class Live:
 
     def _remember(self, totals: dict[str, Any]) -> None:
         counted, lengths = totals["message_stats"], totals["queue_totals"]
-        rates = [counted.get(f"{name}_details", {}).get("rate", 0.0) for name in QUEUE_NAMES]
-        self._history.append([time.time(), *rates, *(lengths.get(name, 0) for name in LENGTH_NAMES)])
+        rates = [counted.get(f"{name}_details", {}).get("rate", 0.0) for name in CHARTED]
+        self._history.append([time.time(), *rates, *(lengths.get(name, 0) for name in LENGTHS)])
 
     async def _rows(self, call: Call) -> tuple[list[tuple[str, bytes]], bool]:
         """Queues that are not as they were a second ago; at first none, for a page begins with a list."""

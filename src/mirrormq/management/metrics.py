@@ -90,7 +90,8 @@ def _objects(node: ManagedNode, statistics: Statistics) -> Iterator[Metric]:
     consumers = sum(len(channel.consumers) for channel in channels)
     yield Metric("rabbitmq_consumers", "gauge", "Consumers", consumers)
     yield Metric("rabbitmq_queues", "gauge", "Queues", len(node.metadata.state.queues))
-    created, deleted = statistics.queues_created, statistics.queues_deleted
+    churn = node.broker.events.churn
+    created, deleted = churn.queue_created, churn.queue_deleted
     yield Metric("rabbitmq_queues_created_total", "counter", "Queues made since the start", created)
     yield Metric("rabbitmq_queues_deleted_total", "counter", "Queues deleted since the start", deleted)
 

@@ -10,7 +10,9 @@ from mirrormq.metadata.records import User
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
+    from mirrormq.connections.connection import Connection
     from mirrormq.queues.message import Message
+    from mirrormq.storage.usage import DiskUsage
 
 
 class DirectChannel(Protocol):
@@ -50,6 +52,21 @@ class ManagedNode(Node, Protocol):
     def broker(self) -> Broker: ...
     @property
     def started_at_s(self) -> float: ...
+
+    @property
+    def disk(self) -> DiskUsage:
+        """How the disk under the journal has been used."""
+
+    @property
+    def handles_max(self) -> int:
+        """File handles that the process may have."""
+
+    @property
+    def sockets_max(self) -> int:
+        """Clients that it may have."""
+
+    def pending_bytes(self, connection: Connection) -> int:
+        """Output that a client has not taken yet."""
 
     def direct(self, user: User, vhost: str) -> DirectChannel:
         """A channel for one request."""

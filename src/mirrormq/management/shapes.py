@@ -110,7 +110,7 @@ def channel(call: Call, found: Channel) -> dict[str, Any]:
         "user": found.user.name,
         "user_who_performed_action": found.user.name,
         "vhost": found.connection.vhost_name,
-        **call.statistics.channel(found),
+        **call.statistics.channel(found, call.ranges),
     }
 
 

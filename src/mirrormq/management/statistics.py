@@ -1,18 +1,23 @@
-"""Totals and rates, from plain counters that are read every few seconds.
+"""Totals, rates and histories, from plain counters that are read every few seconds.
 
-Nothing is counted here on the way of a message. Queues count what passes through them; channels know how
-often they published and delivered. A sample remembers those numbers; a rate is the difference of the
-last two samples over the time between them. Samples are taken in slices, so that ten thousand queues do
-not hold up deliveries. What a deleted queue had counted stays in the totals of its vhost.
+A sample remembers the numbers of an object; a rate is the difference of the last two samples over the time
+between them; what was before is in `history`. Samples are taken in slices, so that ten thousand queues do not
+hold up deliveries. The totals of a vhost are those of its clients' channels, open or closed, as RabbitMQ
+counts; so they do not shrink when a queue is deleted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from mirrormq.management import counted
+from mirrormq.management.history import ENTRIES_MAX, GLOBAL, Numbers, Range, Track, total
+from mirrormq.management.ranges import NONE, Ranges
+from mirrormq.management.showing import data, lengths, message_stats, with_details
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.store import INTERNAL_USER, Written
@@ -20,80 +25,44 @@ from mirrormq.metadata.store import INTERNAL_USER, Written
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
     from mirrormq.channels.channel import Channel
+    from mirrormq.connections.connection import Connection
     from mirrormq.queues.queue import Queue
 
 SLICE_OBJECTS = 500
-"""Sampled between two turns of the loop: about a millisecond."""
+"""Sampled between two turns of the loop: about two milliseconds."""
 
-QUEUE_NAMES = ("publish", "deliver_get", "ack", "redeliver")
-LENGTH_NAMES = ("messages", "messages_ready", "messages_unacknowledged")
-CHANNEL_NAMES = ("publish", "confirm", "deliver_get")
-
-Numbers = tuple[int, ...]
-
-
-class Sample(NamedTuple):
-    """The numbers of one thing at one time, and how fast they were growing."""
-
-    at_s: float
-    numbers: Numbers
-    rates: tuple[float, ...]
-
-
-def queue_numbers(queue: Queue) -> Numbers:
-    """What a queue has counted, then how long it is."""
-    counters, backing = queue.counters, queue.backing
-    ready, unacked = backing.ready_count, backing.unacked_count
-    return (
-        counters.published,
-        counters.delivered,
-        counters.acknowledged,
-        counters.redelivered,
-        ready + unacked,
-        ready,
-        unacked,
-    )
-
-
-def channel_numbers(channel: Channel) -> Numbers:
-    """What a channel has counted."""
-    ledger = channel.publishing.confirms
-    confirmed = 0 if ledger is None else ledger.next_number - 1 - ledger.open_count
-    return (channel.publishing.published, confirmed, channel.last_tag)
-
-
-def with_rates(names: tuple[str, ...], numbers: Numbers, rates: tuple[float, ...]) -> dict[str, Any]:
-    """Numbers under their names, each with its `_details`."""
-    shown: dict[str, Any] = {}
-    for name, number, rate in zip(names, numbers, rates, strict=True):
-        shown[name] = number
-        shown[f"{name}_details"] = {"rate": rate}
-    return shown
+Thing = TypeVar("Thing")
 
 
 class Statistics:
-    """Samples of one broker's queues, channels and vhosts."""
+    """Samples of one broker's objects."""
 
-    def __init__(self, broker: Broker, interval_s: float) -> None:
+    def __init__(self, broker: Broker, interval_s: float, machine: Callable[[], Numbers]) -> None:
         self._broker = broker
         self.interval_s = interval_s
         self.sampled_at_s = 0.0
         self.watched = False
         """Somebody who looks closely takes the samples, and more often."""
-        self._samples: WeakKeyDictionary[Any, Sample] = WeakKeyDictionary()
-        self._vhosts: dict[str, Sample] = {}
-        self._live: dict[tuple[str, str], Queue] = {}
-        self._past: dict[str, Numbers] = {}
-        """What deleted queues had counted, by vhost."""
-        self.queues_created = 0
-        self.queues_deleted = 0
+        self._tracks: WeakKeyDictionary[Any, Track] = WeakKeyDictionary()
+        self._vhosts: dict[str, Track] = {}
+        self._machine = machine
+        self._node = Track(len(counted.MACHINE), GLOBAL)
+        self._churn = Track(len(counted.CHURN), GLOBAL)
+        self._disk = Track(len(counted.DISK), GLOBAL)
+        self._crowded = False
+        """More is remembered than there is room for."""
+        self._had_queues: set[str] = set()
+        """Vhosts in which there are queues, or were."""
         self.makers: dict[tuple[str, str], str] = {}
         """Who declared an exchange, as far as it happened since the start."""
-        for vhost in broker.vhosts.values():
-            for queue in vhost.local_queues():
-                self._live[vhost.name, queue.name] = queue
+        self._had_queues.update(vhost for vhost, _ in broker.metadata.state.queues)
         broker.metadata.listeners.append(self._follow)
         broker.metadata.observers.append(self._observe)
+
+    def retire(self) -> None:
+        """The broker is over."""
+        self._broker.metadata.listeners.remove(self._follow)
+        self._broker.metadata.observers.remove(self._observe)
 
     async def run(self) -> None:
         """Take samples until cancelled."""
@@ -102,100 +71,138 @@ class Statistics:
                 await self.sample()
             await asyncio.sleep(self.interval_s)
 
+    # -- sampling -------------------------------------------------------------------------------
+
     async def sample(self) -> None:
         """Read everything once."""
-        for start in range(0, len(queues := list(self._live.values())), SLICE_OBJECTS):
-            now_s = time.monotonic()
-            for queue in queues[start : start + SLICE_OBJECTS]:
-                self._take(queue, queue_numbers(queue), now_s)
-            await asyncio.sleep(0)
-        now_s = time.monotonic()
-        for connection in list(self._broker.connections):
-            for channel in connection.channels.values():
-                self._take(channel, channel_numbers(channel), now_s)
-        for name in list(self._broker.vhosts):
-            self._vhosts[name] = _next(self._vhosts.get(name), await self.vhost_numbers(name), now_s)
+        broker, vhosts = self._broker, list(self._broker.vhosts.values())
+        await self._take([queue for vhost in vhosts for queue in vhost.local_queues()], counted.of_queue)
+        exchanges = [exchange for vhost in vhosts for exchange in vhost.router.exchanges.values()]
+        await self._take(exchanges, counted.of_exchange)
+        connections = list(broker.connections)
+        await self._take(connections, lambda connection: counted.of_traffic(connection.traffic))
+        channels = [channel for connection in connections for channel in connection.channels.values()]
+        await self._take(channels, lambda channel: counted.of_channel(channel.counters))
+        now_s, wall_s = time.monotonic(), time.time()
+        for name, numbers in (await self.vhost_numbers()).items():
+            track = self._vhosts.get(name)
+            if track is None:
+                track = self._vhosts[name] = Track(counted.VHOST.width, GLOBAL)
+            track.take(now_s, wall_s, numbers, crowded=False)
+        for track, numbers in (
+            (self._node, self._machine()),
+            (self._churn, counted.of_churn(broker.events.churn)),
+            (self._disk, (broker.journal.loader.messages_read, broker.journal.writer.messages_written)),
+        ):
+            track.take(now_s, wall_s, numbers, crowded=False)
+        self._crowded = sum([track.entries for track in list(self._tracks.values())]) > ENTRIES_MAX
         self.sampled_at_s = now_s
 
-    def _take(self, thing: Any, numbers: Numbers, now_s: float) -> None:
-        self._samples[thing] = _next(self._samples.get(thing), numbers, now_s)
-
-    async def vhost_numbers(self, vhost: str) -> Numbers:
-        """The sum over a vhost's queues, with those that are gone."""
-        totals = list(self._past.get(vhost, (0,) * 7))
-        live = self._broker.vhosts.get(vhost)
-        queues = live.local_queues() if live is not None else []
-        for start in range(0, len(queues), SLICE_OBJECTS):
-            for queue in queues[start : start + SLICE_OBJECTS]:
-                for index, number in enumerate(queue_numbers(queue)):
-                    totals[index] += number
+    async def _take(self, things: Sequence[Thing], numbers: Callable[[Thing], Numbers]) -> None:
+        for start in range(0, len(things), SLICE_OBJECTS):
+            now_s, wall_s = time.monotonic(), time.time()
+            for thing in things[start : start + SLICE_OBJECTS]:
+                found = numbers(thing)
+                track = self._tracks.get(thing)
+                if track is None:
+                    track = self._tracks[thing] = Track(len(found))
+                track.take(now_s, wall_s, found, self._crowded)
             await asyncio.sleep(0)
-        return tuple(totals)
+
+    async def vhost_numbers(self) -> dict[str, Numbers]:
+        """By vhost: what its clients have done, how long its queues are, how many bytes went over its
+        connections."""
+        found = {
+            name: [*counted.of_channel(vhost.past), 0, 0, 0, *counted.of_traffic(vhost.past_traffic)]
+            for name, vhost in self._broker.vhosts.items()
+        }
+        connections = list(self._broker.connections)
+        for start in range(0, len(connections), SLICE_OBJECTS):
+            for connection in connections[start : start + SLICE_OBJECTS]:
+                if connection.vhost_name in found:
+                    _add_connection(found[connection.vhost_name], connection)
+            await asyncio.sleep(0)
+        for name, totals in found.items():
+            vhost = self._broker.vhosts.get(name)
+            queues = vhost.local_queues() if vhost is not None else []
+            for start in range(0, len(queues), SLICE_OBJECTS):
+                for queue in queues[start : start + SLICE_OBJECTS]:
+                    _add(
+                        totals, counted.VHOST.lengths_at, counted.of_queue(queue)[counted.QUEUE.lengths_at :]
+                    )
+                await asyncio.sleep(0)
+        return {name: tuple(totals) for name, totals in found.items()}
 
     # -- showing --------------------------------------------------------------------------------
 
-    def last(self, queue: Queue) -> Sample | None:
+    def last(self, queue: Queue) -> Track | None:
         """A queue's last sample."""
-        return self._samples.get(queue)
+        return self._tracks.get(queue)
 
-    def queue(self, queue: Queue) -> dict[str, Any]:
+    def queue(self, queue: Queue, ranges: Ranges = NONE) -> dict[str, Any]:
         """`message_stats`, if anything has happened, and the lengths with their rates."""
-        numbers = queue_numbers(queue)
-        sample = self._samples.get(queue)
-        return _shown(numbers, sample.rates if sample is not None else (0.0,) * 7)
+        track, numbers = self._tracks.get(queue), counted.of_queue(queue)
+        shown = message_stats(counted.QUEUE, numbers, track, ranges.msg_rates)
+        return shown | lengths(counted.QUEUE, numbers, track, ranges.lengths)
 
-    def channel(self, channel: Channel) -> dict[str, Any]:
+    def channel(self, channel: Channel, ranges: Ranges = NONE) -> dict[str, Any]:
         """A channel's `message_stats`, if it has any."""
-        numbers = channel_numbers(channel)
-        if not any(numbers):
-            return {}
-        sample = self._samples.get(channel)
-        rates = sample.rates if sample is not None else (0.0,) * len(numbers)
-        return {"message_stats": with_rates(CHANNEL_NAMES, numbers, rates)}
+        numbers = counted.of_channel(channel.counters)
+        return message_stats(counted.CHANNEL, numbers, self._tracks.get(channel), ranges.msg_rates)
 
-    def vhosts(self, names: list[str]) -> dict[str, Any]:
-        """The same for whole vhosts, as last sampled."""
-        found = [self._vhosts[name] for name in names if name in self._vhosts]
-        if not found or not any(self._has_had_queues(name) for name in names):
-            return {}
-        numbers = tuple(map(sum, zip(*(sample.numbers for sample in found), strict=True)))
-        rates = tuple(map(sum, zip(*(sample.rates for sample in found), strict=True)))
-        return _shown(numbers, rates)
-
-    def _has_had_queues(self, vhost: str) -> bool:
+    def exchange(self, vhost: str, name: str, ranges: Ranges = NONE) -> dict[str, Any]:
+        """An exchange's `message_stats`, if it has any."""
         live = self._broker.vhosts.get(vhost)
-        return vhost in self._past or (live is not None and bool(live.queues))
+        exchange = live.router.exchanges.get(name) if live is not None else None
+        if exchange is None:
+            return {}
+        numbers = counted.of_exchange(exchange)
+        return message_stats(counted.EXCHANGE, numbers, self._tracks.get(exchange), ranges.msg_rates)
+
+    def connection(self, connection: Connection, ranges: Ranges = NONE) -> dict[str, Any]:
+        """How much went over a connection."""
+        traffic = connection.traffic
+        track = self._tracks.get(connection)
+        shown = with_details(counted.DATA, counted.of_traffic(traffic), track, 0, ranges.data_rates)
+        return {**shown, "recv_cnt": traffic.received_count, "send_cnt": traffic.sent_count}
+
+    def vhosts(self, names: Iterable[str], ranges: Ranges = NONE) -> dict[str, Any]:
+        """What happened in some vhosts, as last sampled."""
+        names = list(names)
+        track = _Sum([self._vhosts[name] for name in names if name in self._vhosts], counted.VHOST.width)
+        shown = message_stats(counted.VHOST, track.numbers, track, ranges.msg_rates)
+        if self._had_queues.intersection(names):
+            shown |= lengths(counted.VHOST, track.numbers, track, ranges.lengths)
+        return shown | data(counted.VHOST, track.numbers, track, ranges.data_rates)
+
+    @property
+    def disk_used(self) -> bool:
+        """Has anything been written?"""
+        return any(self._disk.numbers)
+
+    def disk(self, ranges: Ranges = NONE) -> dict[str, Any]:
+        """Messages that were written to the journal and read back from it."""
+        return with_details(counted.DISK, self._disk.numbers, self._disk, 0, ranges.msg_rates)
+
+    def churn(self) -> dict[str, Any]:
+        """What came and went."""
+        return with_details(counted.CHURN, counted.of_churn(self._broker.events.churn), self._churn, 0, None)
+
+    def node(self, ranges: Ranges = NONE) -> dict[str, Any]:
+        """What the node uses of its machine."""
+        return with_details(counted.MACHINE, self._machine(), self._node, 0, ranges.node_stats)
 
     # -- following ------------------------------------------------------------------------------
 
     def _follow(self, change: Change) -> None:
         record = change.record
         if isinstance(record, records.Queue):
-            self._follow_queue(record, isinstance(change, Deleted))
+            self._had_queues.add(record.vhost)
         elif isinstance(record, records.Exchange) and isinstance(change, Deleted):
             self.makers.pop(record.key, None)
         elif isinstance(record, records.Vhost) and isinstance(change, Deleted):
-            self._past.pop(record.name, None)
+            self._had_queues.discard(record.name)
             self._vhosts.pop(record.name, None)
-
-    def _follow_queue(self, record: records.Queue, deleted: bool) -> None:
-        if not deleted:
-            vhost = self._broker.vhosts.get(record.vhost)
-            live = vhost.local_queue(record.name) if vhost is not None else None
-            if live is None:
-                self._live.pop(record.key, None)
-                return
-            if record.key not in self._live:
-                self.queues_created += 1
-            self._live[record.key] = live
-            return
-        queue = self._live.pop(record.key, None)
-        if queue is not None:
-            self.queues_deleted += 1
-            counters = queue.counters
-            last = (counters.published, counters.delivered, counters.acknowledged, counters.redelivered)
-            before = self._past.get(record.vhost, (0,) * 7)
-            self._past[record.vhost] = tuple(map(sum, zip(before, (*last, 0, 0, 0), strict=True)))
 
     def _observe(self, written: Written) -> None:
         if written.actor == INTERNAL_USER:
@@ -205,17 +212,35 @@ class Statistics:
                 self.makers[change.record.key] = written.actor
 
 
-def _next(before: Sample | None, numbers: Numbers, now_s: float) -> Sample:
-    if before is None or now_s <= before.at_s:
-        return Sample(now_s, numbers, (0.0,) * len(numbers))
-    passed_s = now_s - before.at_s
-    rates = tuple((new - old) / passed_s for new, old in zip(numbers, before.numbers, strict=True))
-    return Sample(now_s, numbers, rates)
+class _Sum:
+    """Several tracks seen as one."""
+
+    def __init__(self, tracks: list[Track], width: int) -> None:
+        self._tracks = tracks
+        nothing = (0,) * width
+        self.numbers: Numbers = tuple(
+            map(sum, zip(nothing, *[track.numbers for track in tracks], strict=True))
+        )
+        self.rates: tuple[float, ...] = tuple(
+            map(sum, zip(nothing, *[track.rates for track in tracks], strict=True))
+        )
+        self._nothing = nothing
+
+    def samples(self, wanted: Range, wall_s: float) -> tuple[list[int], list[Numbers]]:
+        found = [track.samples(wanted, wall_s) for track in self._tracks]
+        if not found:
+            times, _ = Track(0).samples(wanted, wall_s)
+            return times, [self._nothing] * len(times)
+        return found[0][0], total([rows for _, rows in found])
 
 
-def _shown(numbers: Numbers, rates: tuple[float, ...]) -> dict[str, Any]:
-    counted = len(QUEUE_NAMES)
-    shown = with_rates(LENGTH_NAMES, numbers[counted:], rates[counted:])
-    if any(numbers[:counted]):
-        shown["message_stats"] = with_rates(QUEUE_NAMES, numbers[:counted], rates[:counted])
-    return shown
+def _add(totals: list[int], at: int, numbers: Sequence[int]) -> None:
+    for index, number in enumerate(numbers, at):
+        totals[index] += number
+
+
+def _add_connection(totals: list[int], connection: Connection) -> None:
+    for channel in connection.channels.values():
+        if not channel.closing:
+            _add(totals, 0, counted.of_channel(channel.counters))
+    _add(totals, counted.VHOST.data_at, counted.of_traffic(connection.traffic))

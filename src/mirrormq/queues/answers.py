@@ -22,6 +22,16 @@ class LocalAnswers(EarlierDeliveries):
         """Does it get messages?"""
         return not self.consumers.single_active or self.consumers.active is consumer
 
+    def _count_delivery(self: Queue, messages: list[Message]) -> None:  # type: ignore[misc]
+        """Messages go out: write down how far, and see which of them had been out before."""
+        self._mark(messages)
+        if messages[0].redelivered or messages[-1].redelivered:
+            self.counters.redelivered += sum([message.redelivered for message in messages])
+        last = messages[-1].sequence
+        if last > self.delivered_up_to:
+            self.delivered_up_to = last
+            self.backing.delivered(last)
+
     def _where(self: Queue) -> str:  # type: ignore[misc]
         return f"queue '{self.name}' in vhost '{self.vhost}'"
 
@@ -34,10 +44,15 @@ class LocalAnswers(EarlierDeliveries):
         """One message for basic.get."""
         message = self.take(no_ack=False)
         taken = answered(message, self.backing.ready_count)
-        if message is not None and not taken:
+        if message is None:
+            self.counters.got_empty += 1
+        elif not taken:
             self.requeue([message])
-        elif message is not None and no_ack:
+        elif no_ack:
+            self.counters.got_no_ack += 1
             self.backing.acknowledge([message])
+        else:
+            self.counters.got += 1
 
     def count(self: Queue, answered: Callable[[int, int], object], refused: Refused) -> None:  # type: ignore[misc]
         """Ready messages and consumers."""

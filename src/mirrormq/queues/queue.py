@@ -133,6 +133,7 @@ class Queue(LocalAnswers):
         if not self._is_full_for(message):
             self._append([message], publisher, number, origin)
             return
+        self.counters.published += 1
         if self.settings.overflow == "reject-publish-dlx":
             self._surroundings.dead_letter(self, [message], "maxlen")
         if publisher is not None:
@@ -260,8 +261,11 @@ class Queue(LocalAnswers):
             self._count_delivery(messages)
             consumer.deliver(messages)
             if consumer.no_ack:
+                self.counters.delivered_no_ack += len(messages)
                 backing.acknowledge(messages)
-            elif backing.unacked_count > limits.UNACKED_HOT_MESSAGES:
+                continue
+            self.counters.delivered += len(messages)
+            if backing.unacked_count > limits.UNACKED_HOT_MESSAGES:
                 backing.sent(messages)
         return backing.ready_count > 0
 
@@ -281,14 +285,6 @@ class Queue(LocalAnswers):
             lifetimes.expire()
         return messages[0]
 
-    def _count_delivery(self, messages: list[Message]) -> None:
-        self.counters.delivered += len(messages)
-        self._mark(messages)
-        last = messages[-1].sequence
-        if last > self.delivered_up_to:
-            self.delivered_up_to = last
-            self.backing.delivered(last)
-
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Consumers are done with these."""
         if not self.deleted:
@@ -299,7 +295,6 @@ class Queue(LocalAnswers):
         """Consumers gave these back."""
         if self.deleted:
             return
-        self.counters.redelivered += len(messages)
         self.backing.requeue(messages)
         if self.settings.limited and not self.settings.rejects_publishes:
             self._drop_surplus()

@@ -31,12 +31,23 @@ class Surroundings(Protocol):
 
 
 class QueueCounters:
-    """What has happened to a queue's messages since the node started."""
+    """What has happened to a queue's messages since this node is its master."""
 
-    __slots__ = ("acknowledged", "delivered", "published", "redelivered")
+    __slots__ = (
+        "acknowledged", "delivered", "delivered_no_ack", "got", "got_empty", "got_no_ack", "own", "published",
+        "redelivered",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.published = 0
+        """Also those that it would not take."""
+        self.own = 0
+        """How many of them no client has published."""
         self.delivered = 0
+        self.delivered_no_ack = 0
+        self.got = 0
+        self.got_no_ack = 0
+        self.got_empty = 0
         self.redelivered = 0
+        """Of those delivered or got, how many had been before."""
         self.acknowledged = 0

@@ -177,12 +177,22 @@ class AmqpSocket(asyncio.Protocol):
         if transport.is_closing():
             return
         if output and len(output[-1]) >= limits.UNJOINED_BYTES_MIN:
+            connection.traffic.sent_bytes += sum(map(len, output))
+            connection.traffic.sent_count += 1
             transport.writelines(output)
         elif output:
-            transport.write(b"".join(output))
+            joined = b"".join(output)
+            connection.traffic.sent_bytes += len(joined)
+            connection.traffic.sent_count += 1
+            transport.write(joined)
         if connection.finished:
             transport.close()
             self._node.later(limits.CLOSE_FLUSH_TIMEOUT_S, transport.abort)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Output that the client has not taken yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def abort(self) -> None:
         """Drop the socket now."""

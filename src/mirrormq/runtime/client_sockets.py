@@ -23,7 +23,8 @@ class ClientSockets:
     """Every accepted socket."""
 
     def __init__(self, most: int, later: Later) -> None:
-        self._most = most
+        self.most = most
+        """How many there may be."""
         self._later = later
         self.accepted: set[AmqpSocket] = set()
         self.refusing = False
@@ -36,7 +37,7 @@ class ClientSockets:
 
     def admit(self, socket: AmqpSocket) -> bool:
         """May this client connect?"""
-        self.refusing = len(self.accepted) >= self._most
+        self.refusing = len(self.accepted) >= self.most
         if not self.refusing:
             self.accepted.add(socket)
         return not self.refusing

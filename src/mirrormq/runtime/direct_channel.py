@@ -78,6 +78,7 @@ class SocketlessChannel:
     def __init__(self, broker: Broker, user: User, vhost: str, turn: Callable[[], None]) -> None:
         self._connection = _DirectConnection(broker, user, vhost, self._hear, self._failed)
         self._channel = Channel(cast("Connection", self._connection), 1)
+        self._channel.counters = self._channel.vhost.past
         self._turn = turn
         self._answer: asyncio.Future[None] | None = None
         self._awaited: frozenset[int] = frozenset()
@@ -182,27 +183,27 @@ class SocketlessChannel:
         channel.check_permission("queue", queue, "read")
         found = channel.vhost.accessible_queue(queue, channel.connection)
         taken: list[tuple[Message, int]] = []
+        at_once = mode == "ack_requeue_false"
         settle = found.requeue
         try:
             size = 0
             while len(taken) < count and size < most_bytes:
-                message, left = await self._get_one(found)
+                message, left = await self._get_one(found, at_once)
+                channel.counters.count_get(message, at_once)
                 if message is None:
                     break
                 size += message.body_size
                 taken.append((message, left))
             copies = [(_copy(message), left) for message, left in taken]
-            if mode == "ack_requeue_false":
-                settle = found.acknowledge
-            elif mode == "reject_requeue_false":
+            if mode == "reject_requeue_false":
                 settle = found.reject
             return copies
         finally:
-            if taken:
+            if taken and not at_once:
                 settle([message for message, _ in taken])
             self._turn()
 
-    async def _get_one(self, queue: QueueFace) -> tuple[Message | None, int]:
+    async def _get_one(self, queue: QueueFace, no_ack: bool) -> tuple[Message | None, int]:
         got: asyncio.Future[tuple[Message | None, int]] = asyncio.get_running_loop().create_future()
 
         def answered(message: Message | None, left: int) -> bool:
@@ -215,7 +216,7 @@ class SocketlessChannel:
             if not got.done():
                 got.set_exception(error)
 
-        queue.get(False, answered, refused)
+        queue.get(no_ack, answered, refused)
         if not got.done():
             self._turn()
         try:

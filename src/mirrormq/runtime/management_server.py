@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -18,6 +19,7 @@ from mirrormq.config.settings import Address, Settings
 from mirrormq.connections.peer import is_loopback
 from mirrormq.control.node import LiveObjects
 from mirrormq.errors import ConfigurationError
+from mirrormq.management import machine
 from mirrormq.management.application import Application
 from mirrormq.management.live import Live
 from mirrormq.management.seam import DirectChannel
@@ -26,8 +28,10 @@ from mirrormq.metadata.records import User
 from mirrormq.metadata.store import MetadataStore
 from mirrormq.runtime.direct_channel import SocketlessChannel
 from mirrormq.runtime.settling import settled
+from mirrormq.runtime.status import status
 
 if TYPE_CHECKING:
+    from mirrormq.connections.connection import Connection
     from mirrormq.runtime.application import Application as NodeApplication
 
 CONNECTIONS_MAX = 500
@@ -45,14 +49,21 @@ class _Managed:
         self.settings: Settings = node.settings
         self.metadata: MetadataStore = node.metadata
         self.live: LiveObjects = node.live
-        self.status = node.status
+        self.status = lambda: status(node)
         self.set_memory_watermark = node.set_memory_watermark
         self.set_disk_free_limit = node.set_disk_free_limit
         self.stop = node.stop_node
         self.warn = node.warn
         self.broker = node.broker
         self.started_at_s = node.started_at_s
+        self.disk = node.disk.usage
+        self.handles_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.sockets_max = node.sockets.most
         self.serving = True
+
+    def pending_bytes(self, connection: Connection) -> int:
+        socket = self._node.sockets.by_connection.get(connection)
+        return 0 if socket is None else socket.pending_bytes
 
     def direct(self, user: User, vhost: str) -> DirectChannel:
         self._node.read_clock()
@@ -89,8 +100,9 @@ class ManagementServer:
     async def start(self, address: Address) -> None:
         """Listen; uvicorn's own start-up is done here piece by piece, without its signals."""
         interval_s = self._node.settings.collect_statistics_interval_ms / 1000
-        statistics = Statistics(self._node.broker, interval_s)
-        application = Application(_Managed(self._node), statistics)
+        managed = _Managed(self._node)
+        statistics = Statistics(self._node.broker, interval_s, lambda: machine.numbers(managed))
+        application = Application(managed, statistics)
         self._live = application.live
         config = uvicorn.Config(
             application, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False,

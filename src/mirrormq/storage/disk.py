@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import errno
 import os
+from time import perf_counter
 from typing import Protocol
+
+from mirrormq.storage.usage import DiskUsage
 
 
 class File(Protocol):
@@ -68,20 +71,35 @@ class Disk(Protocol):
 class LocalFile:
     """A file descriptor."""
 
-    __slots__ = ("_descriptor",)
+    __slots__ = ("_descriptor", "_usage")
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, usage: DiskUsage) -> None:
         self._descriptor = descriptor
+        self._usage = usage
 
     def write(self, data: bytes, offset: int) -> None:
+        began_s = perf_counter()
         written = os.pwrite(self._descriptor, data, offset)
         while written < len(data):
             step = os.pwrite(self._descriptor, memoryview(data)[written:], offset + written)
             if step == 0:
                 raise OSError(errno.EIO, "write made no progress")
             written += step
+        usage = self._usage
+        usage.writes += 1
+        usage.written_bytes += len(data)
+        usage.write_s += perf_counter() - began_s
 
     def read(self, size: int, offset: int) -> bytes:
+        began_s = perf_counter()
+        data = self._read(size, offset)
+        usage = self._usage
+        usage.reads += 1
+        usage.read_bytes += len(data)
+        usage.read_s += perf_counter() - began_s
+        return data
+
+    def _read(self, size: int, offset: int) -> bytes:
         data = os.pread(self._descriptor, size, offset)
         if len(data) == size:
             return data
@@ -93,7 +111,9 @@ class LocalFile:
         return b"".join(pieces)
 
     def sync(self) -> None:
+        began_s = perf_counter()
         os.fdatasync(self._descriptor)
+        self._usage.synced(perf_counter() - began_s)
 
     def allocate(self, size: int) -> None:
         try:
@@ -116,6 +136,9 @@ class LocalFile:
 class LocalDisk:
     """The real thing."""
 
+    def __init__(self) -> None:
+        self.usage = DiskUsage()
+
     def make_directory(self, path: str) -> None:
         if os.path.isdir(path):
             return
@@ -128,10 +151,11 @@ class LocalDisk:
         return sorted(os.listdir(directory))
 
     def create(self, path: str) -> File:
-        return LocalFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640))
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return LocalFile(os.open(path, flags, 0o640), self.usage)
 
     def open(self, path: str) -> File:
-        return LocalFile(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+        return LocalFile(os.open(path, os.O_RDWR | os.O_CLOEXEC), self.usage)
 
     def remove(self, path: str) -> None:
         os.unlink(path)

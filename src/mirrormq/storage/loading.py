@@ -29,6 +29,8 @@ class Loader:
         self._writer = writer
         self._segments = segments
         self._make_envelope = make_envelope
+        self.messages_read = 0
+        """Since the start."""
         self._envelopes: dict[tuple[bytes, bytes], Envelope] = {}
 
     def load(
@@ -38,6 +40,7 @@ class Loader:
         for a sequence that is not stored."""
         if not sequences:
             return []
+        self.messages_read += len(sequences)
         positions = table.positions(sequences) if table.count else [0] * len(sequences)
         if paged.count and 0 in positions:
             pairs = zip(positions, sequences, strict=True)

@@ -35,6 +35,8 @@ class Writer:
         """Offset behind the last buffered record."""
         self.failure: str | None = None
         self.needs_sync = False
+        self.messages_written = 0
+        """Since the start."""
 
     @property
     def buffered(self) -> bool:
@@ -77,6 +79,7 @@ class Writer:
             self._append_run(tail, queue_id, rest, flags, sequences, positions, sizes)
             count = len(positions) - done
             tail.total += count
+            self.messages_written += count
             tail.live += count
             if flags & records.DURABLE:
                 run = sequences[done:] if done else sequences
@@ -149,6 +152,7 @@ class Writer:
             )
             count = len(positions) - done
             tail.total += count
+            self.messages_written += count
             tail.live += count
             if flags & records.DURABLE:
                 widen(tail.stored, queue_id, first + done, first + done + count - 1)

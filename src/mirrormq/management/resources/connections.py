@@ -40,7 +40,7 @@ def row(call: Call, connection: Connection, nothing: str | None = None) -> dict[
         "peer_port": peer.port,
         "port": peer.server_port,
         "protocol": PROTOCOL,
-        "send_pend": 0,
+        "send_pend": call.node.pending_bytes(connection),
         "ssl": peer.tls,
         "state": "blocked" if connection.blocked else "running",
         "timeout": connection.heartbeat_s,
@@ -49,6 +49,7 @@ def row(call: Call, connection: Connection, nothing: str | None = None) -> dict[
         "user_who_performed_action": connection.user.name,
         "vhost": connection.vhost_name,
         **({"user_provided_name": name} if isinstance(name, str) else {}),
+        **call.statistics.connection(connection, call.ranges),
         **dict.fromkeys(NOT_WITHOUT_TLS, nothing),
     }
 

@@ -39,6 +39,7 @@ def row(call: Call, record: records.Exchange) -> dict[str, Any]:
         "type": record.kind,
         "user_who_performed_action": call.statistics.makers.get(record.key, INTERNAL_USER),
         "vhost": record.vhost,
+        **call.statistics.exchange(record.vhost, record.name, call.ranges),
         **({} if policy is None else {"policy": policy}),
     }
 

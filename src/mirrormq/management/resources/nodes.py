@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from mirrormq.management import access
+from mirrormq.management import access, machine
 from mirrormq.management.answers import Silent, not_found
 from mirrormq.management.call import Call, Listing
 from mirrormq.management.routing import Route
@@ -64,14 +64,11 @@ def row(call: Call) -> dict[str, Any]:
         "os_pid": str(status["pid"]),
         "uptime": status["uptime"] * 1000,
         "processors": os.cpu_count(),
-        "mem_used": status["memory"]["total"],
         "mem_limit": status["vm_memory_limit"],
         "mem_alarm": "memory" in broker.alarms.raised,
         "mem_calculation_strategy": "rss",
-        "disk_free": status["disk_free"],
         "disk_free_limit": status["disk_free_limit"],
         "disk_free_alarm": "disk" in broker.alarms.raised,
-        "sockets_used": len(broker.connections),
         "rates_mode": "basic",
         "exchange_types": exchange_types(),
         "auth_mechanisms": [
@@ -85,8 +82,8 @@ def row(call: Call) -> dict[str, Any]:
         "config_files": [],
         "log_files": [],
         "enabled_plugins": [],
-        "queue_created": call.statistics.queues_created,
-        "queue_deleted": call.statistics.queues_deleted,
+        **machine.shown(call.node, call.statistics, call.ranges),
+        **call.statistics.churn(),
     }
 
 

@@ -22,7 +22,10 @@ def cluster_name(call: Call) -> str:
 def overview(call: Call) -> dict[str, Any]:
     settings = call.node.settings
     vhosts = list(call.state.vhosts) if call.is_monitor else call.vhosts()
-    totals = call.statistics.vhosts(vhosts)
+    totals = call.statistics.vhosts(vhosts, call.ranges)
+    counted = totals.get("message_stats", {})
+    if counted or call.statistics.disk_used:
+        counted |= call.statistics.disk(call.ranges)
     connections = shapes.connections(call)
     channels = shapes.channels(call, connections)
     version = settings.product_version
@@ -36,8 +39,8 @@ def overview(call: Call) -> dict[str, Any]:
         "cluster_name": cluster_name(call),
         "disable_stats": False,
         "enable_queue_totals": False,
-        "message_stats": totals.pop("message_stats", {}),
-        "queue_totals": totals,
+        "message_stats": counted,
+        "queue_totals": {name: value for name, value in totals.items() if name.startswith("messages")},
         "object_totals": {
             "channels": len(channels),
             "connections": len(connections),
@@ -52,10 +55,7 @@ def overview(call: Call) -> dict[str, Any]:
             "listeners": listeners(call),
             "contexts": [{**each, "node": settings.name, "ssl_opts": []} for each in contexts(call)],
             "statistics_db_event_queue": 0,
-            "churn_rates": {
-                "queue_created": call.statistics.queues_created,
-                "queue_deleted": call.statistics.queues_deleted,
-            },
+            "churn_rates": call.statistics.churn(),
         }
     return shown
 

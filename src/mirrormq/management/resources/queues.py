@@ -61,7 +61,7 @@ def _state(call: Call, queue: Queue) -> dict[str, Any]:
         "recoverable_slaves": None,
         "single_active_consumer_tag": None if active is None else active.describe().tag,
         "state": "running",
-        **call.statistics.queue(queue),
+        **call.statistics.queue(queue, call.ranges),
     }
 
 

@@ -21,7 +21,7 @@ def row(call: Call, record: records.Vhost) -> dict[str, Any]:
         "metadata": about,
         "tracing": record.tracing,
         "cluster_state": {call.node.settings.name: "running"},
-        **call.statistics.vhosts([record.name]),
+        **call.statistics.vhosts([record.name], call.ranges),
     }
 
 
