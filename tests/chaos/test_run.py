@@ -28,6 +28,16 @@ def test_one_node_that_is_killed_again_and_again_loses_nothing(tmp_path: Path) -
         Run(options, quiet).run()
 
 
+@pytest.mark.slow
+def test_three_mirrored_nodes_for_a_minute_of_kills_freezes_restarts_and_policies(tmp_path: Path) -> None:
+    options = Options(tmp_path, nodes=3, duration_s=60, seed=7, rate=300)
+    outcome = Run(options, quiet).run()
+    assert outcome.faults >= 4
+    assert outcome.verdict.confirmed > 10_000
+    assert outcome.verdict.sound, outcome.verdict.lines()
+    assert not outcome.left
+
+
 def test_a_history_with_a_hole_is_judged_so(tmp_path: Path) -> None:
     """The check must be able to fail: take away what one consumer saw."""
     Run(Options(tmp_path, nodes=1, duration_s=2, kinds=(), consumers=1, queues=1), quiet).run()
