@@ -157,6 +157,27 @@ def test_exclusive_and_transient_queues_go_with_their_node() -> None:
     cluster.until(lambda: cluster.state("a").queues["/", "kept"].waits_for == ())
 
 
+def test_a_connection_that_breaks_costs_nobody_a_life_while_others_see_the_node() -> None:
+    cluster = mirrored(3)
+    for one, other in ("ab", "bc", "ca"):
+        cluster.network.reset(one, other)
+        cluster.run(1000)
+    assert all(cluster.house(name).told == ["start 1"] for name in "abc")
+    assert cluster.ring("q", "a") == "ABC"
+
+
+def test_a_leader_that_slept_does_not_insist_on_what_it_thinks_it_saw() -> None:
+    cluster = mirrored(3)
+    leader = next(name for name in cluster.names if cluster.nodes[name].member.leading)
+    cluster.network.freeze(leader)
+    others = [name for name in cluster.names if name != leader]
+    cluster.until(lambda: not cluster.state(others[0]).nodes[leader].running)
+    cluster.network.thaw(leader)
+    cluster.until(lambda: cluster.house(leader).told[-1] == "start 2")
+    cluster.run(20_000)
+    assert all(cluster.house(name).told == ["start 1"] for name in others)
+
+
 # -- partial partitions ----------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.consensus import Busy, Message, NotLeader, Settings
+from mirrormq.consensus import Busy, Message, NotLeader, Role, Settings
 from mirrormq.consensus.messages import Command, Forward
 from mirrormq.consensus.proposals import AppliedOnce
 from mirrormq.consensus.settings import ORIGINS_MAX
@@ -150,3 +150,21 @@ def test_proposals_of_one_origin_keep_their_order_when_some_of_them_get_lost() -
     world.until(lambda: set(keys) <= set(world.nodes[origin].machine))
     assert [key for key in world.nodes[leader].machine if key in keys] == keys
     assert first, "something did get lost"
+
+
+def test_what_a_leader_decided_is_not_insisted_on_by_a_follower() -> None:
+    """It was written by the leader alone; when that one follows another, something harmless takes its place,
+    and what it proposed afterwards is not held up."""
+    world = World("ABC")
+    leader = world.leader()
+    world.settle()
+    world.drop = lambda sender, to, message: leader in (sender, to)
+    for number in (world[leader].propose(b"decided", b"void"), world[leader].propose(b"wished")):
+        world.once.proposed((leader, number))
+    world.until(lambda: any(world[name].role is Role.LEADER for name in others(world, leader)))
+    world.drop = lambda sender, to, message: False
+    world.until(lambda: not world[leader].state.proposals.outstanding)
+    log = world[leader].state.log
+    entries = [entry.payload for entry in log.between(log.snapshot_index, log.last)]
+    found = [payload.data for payload in entries if isinstance(payload, Command) and payload.origin == leader]
+    assert found[-2:] == [b"void", b"wished"] and b"decided" not in found

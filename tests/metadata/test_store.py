@@ -195,7 +195,7 @@ class SlowGroup:
         self.proposed_entries: list[bytes] = []
         self.wakes = 0
 
-    def propose(self, entry: bytes, sync: bool) -> int | None:
+    def propose(self, entry: bytes, sync: bool, otherwise: bytes | None = None) -> int | None:
         assert sync, "in a cluster everything is forced to disk"
         if len(self.proposed_entries) >= self.room:
             return None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirrormq.simulator.network import DIAL_MS, LOOK_MS, SILENCE_MS, Network
+from mirrormq.simulator.network import DIAL_MS, LOOK_MS, NOTHING_HEARD, SILENCE_MS, Network
 from mirrormq.simulator.timeline import Timeline
 
 
@@ -74,7 +74,7 @@ def test_a_cut_holds_messages_up_and_is_noticed_by_the_side_that_hears_nothing()
     pair.run(SILENCE_MS - LOOK_MS - 1)
     assert pair.ears["b"].numbers() == [] and pair.ears["b"].sessions
     pair.run(2 * LOOK_MS + 2)
-    assert pair.ears["b"].heard[-1][2] == "silent"
+    assert pair.ears["b"].heard[-1][2] == NOTHING_HEARD
     assert pair.ears["a"].heard[-1][2] == "closed by the peer", "its own direction still carries"
     pair.run(5000)
     assert not pair.ears["a"].sessions
@@ -98,7 +98,7 @@ def test_with_both_ways_cut_each_side_finds_out_by_itself() -> None:
     pair.network.cut("a", "b")
     pair.network.cut("b", "a")
     pair.run(SILENCE_MS + 2 * LOOK_MS)
-    assert [ear.heard[-1][2] for ear in pair.ears.values()] == ["silent", "silent"]
+    assert [ear.heard[-1][2] for ear in pair.ears.values()] == [NOTHING_HEARD, NOTHING_HEARD]
 
 
 def test_a_clog_makes_everything_late_and_keeps_the_order() -> None:

@@ -104,6 +104,7 @@ class Coordinator:
         self._policies = policies
         self._choose = choose
         self._leading = False
+        self._term = 0
         self._reachable: frozenset[str] = frozenset()
         self._dirty: dict[int, None] = {}
         """Queues to look at, in the order in which they became so."""
@@ -121,11 +122,12 @@ class Coordinator:
         """Is there work?"""
         return self._leading and bool(self._dirty or self._lost())
 
-    def lead(self, leading: bool) -> None:
-        """This node leads the metadata, or does so no longer."""
-        if leading == self._leading:
+    def lead(self, leading: bool, term: int = 0) -> None:
+        """This node leads the metadata, or does so no longer. What it decided in an earlier term may have
+        been forgotten, so it looks at everything anew."""
+        if leading == self._leading and (term == self._term or not leading):
             return
-        self._leading = leading
+        self._leading, self._term = leading, term
         self._missed.clear()
         self._dirty = dict.fromkeys(self._state.queue_keys) if leading else {}
 

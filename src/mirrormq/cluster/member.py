@@ -235,9 +235,9 @@ class Member:
     def _single(self) -> bool:
         return self.consensus.state.log.members.everyone == (self.name,)
 
-    def propose(self, entry: bytes, sync: bool) -> int | None:
+    def propose(self, entry: bytes, sync: bool, otherwise: bytes | None = None) -> int | None:
         try:
-            number = self.consensus.propose(entry)
+            number = self.consensus.propose(entry, otherwise)
         except (Busy, NotLeader):
             return None
         self._sync = self._sync or sync

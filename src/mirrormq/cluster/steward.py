@@ -34,6 +34,13 @@ MEET_MS = 2000
 the rest, for all others to be in touch: ten times what a link takes. It may have to take over their
 metadata first."""
 
+HEARSAY_MS = 2000
+"""How long a node that this one has lost its link to is not given up while others still see it. When a
+process dies all of them lose it in the same moment; one connection that breaks is made again much faster."""
+
+NOTHING_HEARD = "nothing heard"
+"""How the failure detector's reasons begin: who was silent for so long is not waited for."""
+
 HEAL_AFTER_MS = 3000
 """How long a fork must have been seen before one side is told to give up: the others' links come back, and
 their presences tell of the fork, within a second or two."""
@@ -100,6 +107,8 @@ class Steward:
         self._told: Presence | None = None
         self._told_ms = 0
         self._began_ms: int | None = None
+        self._broken_ms: dict[str, int] = {}
+        """Nodes to which a connection broke, and when."""
         self._forked_since_ms: int | None = None
         member.metadata.listeners.append(self.coordinator.follow)
         self.serving.held_back = "it looks for the others"
@@ -109,6 +118,7 @@ class Steward:
 
     def up(self, peer: str, session: int) -> None:
         """There is a link to a node."""
+        self._broken_ms.pop(peer, None)
         self.member.up(peer, session)
         if self._told is not None:
             self._send(peer, self._told, urgent=True)
@@ -122,6 +132,9 @@ class Steward:
         self._sightings.forget(peer)
         self._surrender.down(peer)
         self._exports.forget(peer)
+        if not reason.startswith(NOTHING_HEARD):
+            self._broken_ms[peer] = self._now_ms
+        self._tell_presence()
         self._survey()
 
     def receive(self, peer: str, message: ClusterMessage | StewardMessage) -> None:
@@ -131,6 +144,8 @@ class Steward:
                 self.presences[peer] = message
                 self._hear_alarms()
                 self._sightings.heard(peer, message.reachable)
+                if self._broken_ms:
+                    self._survey()
             case YouLost():
                 forked = self.member.consensus.forks
                 if healing.obeys(self.member.name, self.member.linked, forked, peer, message):
@@ -162,12 +177,12 @@ class Steward:
         self.look()
         if self.coordinator.pending:
             for command in self.coordinator.work():
-                self.member.metadata.write(command)
+                self.member.metadata.write(command, leading=True)
         return self.member.work() or changed
 
     def look(self) -> None:
         """Something may have been agreed upon, or somebody else may lead."""
-        self.coordinator.lead(self.member.leading)
+        self.coordinator.lead(self.member.leading, self.member.consensus.term)
         if self._when_stopped is not None and self.serving.phase is not Phase.STOPPING:
             proceed, self._when_stopped = self._when_stopped, None
             proceed()
@@ -180,9 +195,19 @@ class Steward:
         if member.leading:
             running = [node.name for node in member.metadata.state.nodes.values() if node.running]
             victims = self._sightings.victims(running, self._now_ms)
-        self.coordinator.reach(member.linked - victims)
+        self.coordinator.reach((member.linked - victims) | self._rumoured())
         self._mark()
         self.look()
+
+    def _rumoured(self) -> frozenset[str]:
+        """Nodes to which a connection broke a moment ago, and that others still see."""
+        now = self._now_ms
+        self._broken_ms = {name: at for name, at in self._broken_ms.items() if now - at < HEARSAY_MS}
+        return frozenset(
+            name
+            for name in self._broken_ms
+            if any(name in presence.reachable for presence in self.presences.values())
+        )
 
     # -- who is there ---------------------------------------------------------------------------
 

@@ -61,6 +61,11 @@ class Outstanding(msgspec.Struct):
 
     data: bytes
     age_ticks: int = 0
+    term: int = 0
+    """The term in which it was proposed."""
+    otherwise: bytes | None = None
+    """What is proposed in its place once that term's leadership is over: what a leader decided is not for a
+    follower to insist on. (The number must not be missing, or later ones would wait for it.)"""
 
 
 class Proposals:
@@ -79,7 +84,7 @@ class Proposals:
     def _oldest(self) -> int:
         return next(iter(self.outstanding), self._next)
 
-    def propose(self, data: bytes) -> int:
+    def propose(self, data: bytes, otherwise: bytes | None = None) -> int:
         state = self._state
         if len(data) > state.settings.proposal_bytes_max:
             raise ValueError(f"a proposal of {len(data)} bytes is too large")
@@ -90,7 +95,7 @@ class Proposals:
         if state.leading and state.replication.handing_over:
             raise Busy("leadership is being handed over")
         number, self._next = self._next, self._next + 1
-        self.outstanding[number] = Outstanding(data)
+        self.outstanding[number] = Outstanding(data, 0, state.term, otherwise)
         self._pass_on(number)
         return number
 
@@ -101,6 +106,8 @@ class Proposals:
     def _pass_on(self, number: int) -> None:
         state, proposal = self._state, self.outstanding[number]
         proposal.age_ticks = 0
+        if proposal.otherwise is not None and not (state.leading and state.term == proposal.term):
+            proposal.data = proposal.otherwise
         if state.leading:
             self._write(Command(state.name, number, self._oldest, proposal.data))
         elif state.leader is not None:

@@ -207,13 +207,14 @@ class Consensus:
                 if message.term == state.term and sender == state.leader:
                     state.elections.campaign(transfer=True)
 
-    def propose(self, data: bytes) -> int:
+    def propose(self, data: bytes, otherwise: bytes | None = None) -> int:
         """Propose; returns the number by which `Ready.committed` (origin: this node) will name it.
 
-        It is sent again, also to later leaders, until it is applied or withdrawn. Raises NotLeader when
-        nobody is known to lead, Busy when too many are on their way.
+        It is sent again, also to later leaders, until it is applied or withdrawn. With `otherwise` it is a
+        leader's decision: once this node does not lead any more, that is proposed in its place. Raises
+        NotLeader when nobody is known to lead, Busy when too many are on their way.
         """
-        return self.state.proposals.propose(data)
+        return self.state.proposals.propose(data, otherwise)
 
     def withdraw(self, number: int) -> None:
         """Stop trying. The proposal may be applied nevertheless."""

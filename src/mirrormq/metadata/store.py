@@ -67,10 +67,11 @@ class Group(Protocol):
     def alone(self) -> bool:
         """Nobody else is in it: what is proposed is applied when `proposed` returns."""
 
-    def propose(self, entry: bytes, sync: bool) -> int | None:
+    def propose(self, entry: bytes, sync: bool, otherwise: bytes | None = None) -> int | None:
         """Take an entry; `MetadataStore.apply` gets the number given here back with it, if it was proposed
         by this node. None: not now, and `MetadataStore.proceed` is called when it may be tried again.
-        Without `sync` a group of one need not force it to disk."""
+        Without `sync` a group of one need not force it to disk. With `otherwise` the entry is a leader's: if
+        this node does not lead (any more), that is proposed in its place."""
 
     def proposed(self) -> None:
         """That was all for now."""
@@ -89,6 +90,7 @@ class _Write(msgspec.Struct):
     actor: str
     done: Callable[[], None] | None
     sync: bool
+    leading: bool = False
 
 
 class Defaults(msgspec.Struct, frozen=True):
@@ -128,15 +130,19 @@ class MetadataStore:
 
     # -- writing --------------------------------------------------------------------------------
 
-    def write(self, command: Command, done: Callable[[], None] | None = None, sync: bool = True) -> None:
-        """Change the metadata. Nothing is forced to disk for changes that a restart would undo anyway."""
+    def write(
+        self, command: Command, done: Callable[[], None] | None = None, sync: bool = True, *,
+        leading: bool = False,
+    ) -> None:  # fmt: skip
+        """Change the metadata. Nothing is forced to disk for changes that a restart would undo anyway. What
+        is written as `leading` is forgotten if another node leads before it is agreed upon."""
         actor = INTERNAL_USER if self._telling_listeners else self._actor
         if actor != INTERNAL_USER and len(self._waiting) >= WAITING_MAX:
             raise ResourceError("too many changes of metadata are waiting for the cluster")
         if len(commands.encode(command)) > COMMAND_BYTES_MAX:
             raise ValueError("it is too large to be kept as metadata")
         self.last_written += 1
-        self._waiting.append(_Write(self.last_written, command, actor, done, sync))
+        self._waiting.append(_Write(self.last_written, command, actor, done, sync, leading))
         self.proceed()
 
     def written(self, mark: int, callback: Callable[[], None]) -> None:
@@ -196,7 +202,7 @@ class MetadataStore:
             write.command = self._numbered(write.command)
             sync = write.sync and outlives_restart(self.state, write.command)
         entry = encoding.encode(_Entry(write.actor, commands.encode(write.command)))
-        number = self._group.propose(entry, sync)
+        number = self._group.propose(entry, sync, _NOTHING if write.leading else None)
         if number is None:
             return False
         self._under_way[number] = write
@@ -319,3 +325,7 @@ def read_entry(entry: bytes) -> tuple[str, Command]:
         return read.actor, commands.decode(read.command)
     except msgspec.DecodeError as error:
         raise Unreadable(f"this node cannot read what the cluster has agreed on: {error}") from None
+
+
+_NOTHING = encoding.encode(_Entry(INTERNAL_USER, commands.encode(commands.ChangeViews([]))))
+"""In place of what only a leader may decide, when this node is none any more."""

@@ -15,6 +15,9 @@ from mirrormq.simulator.node import Node
 from mirrormq.simulator.timeline import Timeline
 
 CLOG_MS = 5000
+ROUND_MS = 10 * LATENCY_MS
+"""What a word takes at most to get round a ring."""
+
 SETTLED_MS = 1000
 """By then a ring has closed over a process that died."""
 
@@ -98,7 +101,7 @@ class Mishaps:
         self._scene.note(f"fault {fault} begins")
         now = self._scene.timeline.now_ms
         if fault.kind in ("partition", "one-way", "clog", "freeze"):
-            self._scene.deaf(now - LATENCY_MS, now + fault.ends_ms - fault.begins_ms + 2 * SILENCE_MS)
+            self._scene.deaf(now - ROUND_MS, now + fault.ends_ms - fault.begins_ms + 2 * SILENCE_MS)
         self._begin[fault.kind](fault)
         if fault.kind in self._end:
             self._scene.timeline.after(fault.ends_ms - fault.begins_ms, lambda: self._undo(fault))
@@ -117,7 +120,7 @@ class Mishaps:
     def _kill(self, node: Node, *, power: bool) -> None:
         now = self._scene.timeline.now_ms
         unnoticed = 2 * SILENCE_MS if power else SETTLED_MS
-        self._scene.deaf(now - LATENCY_MS - node.flush_ms, now + unnoticed)
+        self._scene.deaf(now - ROUND_MS - node.flush_ms, now + unnoticed)
         node.die(power=power)
 
     def _die_writing(self, fault: Fault) -> None:

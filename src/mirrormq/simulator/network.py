@@ -24,6 +24,9 @@ LOOK_MS = 250
 SILENCE_MS = 3500
 """The failure detector's own terms (`interlink/detector.py`)."""
 
+NOTHING_HEARD = "nothing heard for 3.5 s"
+"""In the words of the real links."""
+
 DIAL_MS = 300
 """Between two attempts to connect, at most."""
 
@@ -199,7 +202,7 @@ class Network:
                 if speaks and (peer, name) not in self.cuts:
                     end.heard_ms = now
                 elif now - end.heard_ms >= SILENCE_MS:
-                    self._hang_up(name, pair, session, "silent")
+                    self._hang_up(name, pair, session, NOTHING_HEARD)
         self._dial_all()
 
     def _hang_up(self, name: str, pair: frozenset[str], session: _Session, reason: str) -> None:
