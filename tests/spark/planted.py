@@ -73,7 +73,7 @@ class Planted:
         self.publish(1, 1500, publisher=2)
 
     def unexpected(self) -> None:
-        self.deliver(1, 2050, publisher=2)
+        self.deliver(1, 2050, publisher=3)
 
     def unflagged(self) -> None:
         self.deliver(MESSAGES - 1, 2050)
@@ -86,9 +86,9 @@ class Planted:
 
     def inversions(self) -> None:
         for number in (1, 2):
-            self.publish(number, 2000, publisher=2)
-        self.deliver(2, 2050, publisher=2)
-        self.deliver(1, 2051, publisher=2)
+            self.publish(number, 2000, publisher=4)
+        self.deliver(2, 2050, publisher=4)
+        self.deliver(1, 2051, publisher=4)
 
     def divergences(self) -> None:
         self.writer.replica(QUEUE, NODES[2], 2, 400, 0xFEED_BEEF_FEED_BEEE, 1, time_ns=at(2100))

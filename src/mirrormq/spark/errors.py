@@ -8,6 +8,10 @@ class PipelineError(Exception):
 
 
 def sentence(error: BaseException) -> str:
-    """The first line of an error of Spark or Java, without the class names and codes before it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """The first line of what an error of Spark says; of one of Java, what is at the bottom of it."""
+    cause = getattr(error, "java_exception", None)
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
+    said = str(error) if cause is None else cause.getMessage() or cause.toString()
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -35,7 +35,7 @@ LANE_ROWS_MAX = 2_000
 EXAMPLES_MAX = 12
 
 PARTITIONS = "spark.sql.shuffle.partitions"
-PARTITIONS_MIN = 4
+PARTITIONS_MIN = 2
 ROWS_PER_PARTITION = 500_000
 """Spark would always make 200 parts, which takes a small history three times the work. So many rows of a
 history are 125,000 messages: 20 MB to aggregate."""
@@ -90,19 +90,25 @@ class Collector:
         )
         kinds = rows_of(
             by_run.groupBy("kind").agg(
-                F.sum("rows").alias("rows"), F.min("first").alias("first"), F.max("last").alias("last")
+                F.sum("rows").alias("rows"), F.min("first").alias("first"), F.max("last").alias("last"),
+                F.min("run").alias("lowest_run"), F.max("run").alias("highest_run"),
             )
-        )
+        )  # fmt: skip
         start = min((row["first"] for row in kinds), default=0)
         end = max((row["last"] for row in kinds), default=0)
+        several = len({row[name] for row in kinds for name in ("lowest_run", "highest_run")}) > 1
         return Findings(
             history=self.history,
             start_ns=start,
             end_ns=end,
             slice_ns=max(-(-(end - start + 1) // SLICES_MAX), SLICE_NS_MIN),
-            runs=by_run.select("run").distinct().count(),
+            runs=by_run.select("run").distinct().count() if several else 1,
             kinds={row["kind"]: row["rows"] for row in sorted(kinds, key=lambda row: -row["rows"])},
         )
+
+    def _has(self, *kinds: Kind) -> bool:
+        """Whether there are such rows at all: what has none needs no looking for."""
+        return any(kind.value in self.found.kinds for kind in kinds)
 
     def _classes(self, verdicts: DataFrame) -> None:
         self.progress(2, "following each message")
@@ -115,18 +121,18 @@ class Collector:
                 self.found.examples[name] = rows_of(messages.examples(verdicts, name, EXAMPLES_MAX))
         empty = (F.col("kind") == Kind.DRAINED.value) & (F.coalesce(F.col("count"), F.lit(0)) == 0)
         drained = self.events.where(empty).select("run", "queue").distinct()
-        tried = by_queue.where("attempted > 0")
+        not_drained = by_queue.where("attempted > 0").join(
+            F.broadcast(drained), ["run", "queue"], "left_anti"
+        )
         self.found.not_drained = rows_of(
-            tried.join(F.broadcast(drained), ["run", "queue"], "left_anti")
-            .select("run", "queue")
-            .orderBy("run", "queue")
-            .limit(TABLE_ROWS_MAX)
+            not_drained.select("run", "queue").orderBy("run", "queue").limit(TABLE_ROWS_MAX)
         )
 
     def _loss(self, verdicts: DataFrame) -> None:
         self.progress(3, "looking for what was lost, and when")
         windows = loss.fault_windows(self.events)
-        self.found.faults = rows_of(windows.orderBy("run", "begin_ns", "fault").limit(LANE_ROWS_MAX))
+        if self._has(Kind.FAULT_BEGAN):
+            self.found.faults = rows_of(windows.orderBy("run", "begin_ns", "fault").limit(LANE_ROWS_MAX))
         if not self.found.totals["lost"]:
             return
         lost = self._keep(loss.lost_when(verdicts))
@@ -144,30 +150,31 @@ class Collector:
 
     def _order(self) -> None:
         self.progress(4, "checking the order")
-        inverted = self._keep(order.inversions(self.events))
-        self.found.totals["inversions"] = inverted.count()
-        if self.found.totals["inversions"]:
-            ordered = inverted.orderBy("run", "time_ns", "publisher", "number")
-            self.found.inversions = rows_of(ordered.limit(EXAMPLES_MAX))
+        interrupted = self._has(Kind.DISCONNECTED, Kind.CANCELLED)
+        inverted = self._keep(order.inversions(self.events, lives=interrupted))
+        by_time = inverted.orderBy("run", "time_ns", "publisher", "number")
+        self.found.inversions, self.found.totals["inversions"] = _limited(by_time, EXAMPLES_MAX)
 
     def _masters(self) -> None:
         self.progress(5, "comparing masters and replicas")
-        known = self._keep(masters.epochs(self.events))
-        split = masters.split_epochs(known)
-        counts = {
-            row["both_confirmed"]: row["count"] for row in rows_of(split.groupBy("both_confirmed").count())
-        }
-        self.found.totals["split"] = counts.get(True, 0)
-        self.found.totals["claimed"] = counts.get(False, 0)
-        at = ("run", "queue", "epoch")
-        self.found.epochs = rows_of(known.orderBy("run", "since_ns", "queue", "epoch").limit(LANE_ROWS_MAX))
-        self.found.split_epochs = rows_of(split.orderBy(*at).limit(TABLE_ROWS_MAX))
-        differing = self._keep(masters.divergences(self.events))
-        self.found.totals["divergences"] = differing.count()
-        self.found.divergences = rows_of(differing.orderBy(*at, "sequence").limit(TABLE_ROWS_MAX))
-        self.found.replicas = rows_of(
-            masters.replicas(self.events).orderBy("run", "queue", "node").limit(TABLE_ROWS_MAX)
-        )
+        totals, at = self.found.totals, ("run", "queue", "epoch")
+        totals.update(split=0, claimed=0, divergences=0)
+        if self._has(Kind.MASTER, Kind.MASTER_CONFIRMED):
+            known = masters.epochs(self.events)
+            self.found.epochs = rows_of(known.orderBy("run", "since_ns", *at[1:]).limit(LANE_ROWS_MAX))
+            split = masters.split_epochs(known).orderBy(F.desc("both_confirmed"), *at)
+            self.found.split_epochs, count = _limited(split, TABLE_ROWS_MAX)
+            totals["split"] = (
+                sum(row["both_confirmed"] for row in self.found.split_epochs)
+                if count < TABLE_ROWS_MAX
+                else split.where("both_confirmed").count()
+            )
+            totals["claimed"] = count - totals["split"]
+        if self._has(Kind.REPLICA):
+            differing = masters.divergences(self.events).orderBy(*at, "sequence")
+            self.found.divergences, totals["divergences"] = _limited(differing, TABLE_ROWS_MAX)
+            last = masters.replicas(self.events).orderBy("run", "queue", "node")
+            self.found.replicas = rows_of(last.limit(TABLE_ROWS_MAX))
 
     def _activity(self) -> None:
         self.progress(6, "measuring rates and silences")
@@ -179,14 +186,15 @@ class Collector:
         )
         longest = activity.silences(ticked).orderBy("kind", F.desc("silence_ns"), "run", "node")
         self.found.silences = rows_of(longest.limit(TABLE_ROWS_MAX))
-        stopped = (Kind.DISCONNECTED.value, Kind.CANCELLED.value)
-        self.found.interruptions = rows_of(
-            self.events.where(F.col("kind").isin(*stopped))
-            .groupBy("node")
-            .agg(*(F.count_if(F.col("kind") == kind).alias(kind) for kind in stopped))
-            .orderBy("node")
-            .limit(TABLE_ROWS_MAX)
-        )
+        stopped = (Kind.DISCONNECTED, Kind.CANCELLED)
+        if self._has(*stopped):
+            self.found.interruptions = rows_of(
+                self.events.where(F.col("kind").isin([kind.value for kind in stopped]))
+                .groupBy("node")
+                .agg(*(F.count_if(F.col("kind") == kind.value).alias(kind.value) for kind in stopped))
+                .orderBy("node")
+                .limit(TABLE_ROWS_MAX)
+            )
 
     def _latencies(self, verdicts: DataFrame) -> None:
         self.progress(7, "measuring latencies")
@@ -231,6 +239,12 @@ def _summarise_latencies(found: Findings, rows: list[Row]) -> None:
 def _name(part: float) -> str:
     """0.999 → p99.9"""
     return f"p{part * 100:g}"
+
+
+def _limited(frame: DataFrame, limit: int) -> tuple[list[Row], int]:
+    """The first rows of a table, and how many it has."""
+    rows = rows_of(frame.limit(limit))
+    return rows, len(rows) if len(rows) < limit else frame.count()
 
 
 def rows_of(frame: DataFrame) -> list[Row]:

