@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pika
 import pika.exceptions
@@ -29,6 +33,16 @@ def serves(cluster: SeparatedCluster, index: int) -> bool:
     try:
         with channel(cluster, index) as opened:
             return bool(opened.is_open)
+    except (pika.exceptions.AMQPError, OSError):
+        return False
+
+
+def sent(cluster: SeparatedCluster, index: int, body: bytes) -> bool:
+    """Publish a message to the queue and wait for its confirm."""
+    try:
+        with channel(cluster, index) as opened:
+            opened.basic_publish("", "q", body, PERSISTENT)
+        return True
     except (pika.exceptions.AMQPError, OSError):
         return False
 
@@ -62,21 +76,51 @@ def test_the_minority_stops_and_comes_back_with_everything(cluster: SeparatedClu
 
 
 @pytest.mark.parametrize("cluster", ["autoheal"], indirect=True)
+def test_orphans_that_are_kept_are_listed_exported_restored_and_deleted(
+    cluster: SeparatedCluster, tmp_path: Path
+) -> None:
+    keep = '{"ha-mode":"all","ha-orphans":"keep"}'
+    cluster.ctl("set_policy", "ha-all", ".*", keep, "--apply-to", "queues")
+    with channel(cluster, 0) as opened:
+        opened.queue_declare("q", durable=True)
+    cluster.part([0], [1, 2])
+    wait_for(lambda: sent(cluster, 0, b"left"), PATIENCE_S)
+    wait_for(lambda: sent(cluster, 1, b"right"), PATIENCE_S)
+    cluster.heal()
+
+    def listed() -> list[dict[str, Any]]:
+        try:
+            found: list[dict[str, Any]] = json.loads(
+                cluster.ctl("-q", "list_orphans", "--formatter", "json", node=1)
+            )
+            return found
+        except RuntimeError:
+            return []
+
+    rows = wait_for(listed, 60)
+    assert [(row["queue"], row["messages"]) for row in rows] == [("q", 1)]
+    keeper = next(index for index in range(3) if cluster.name(index) == rows[0]["node"])
+    wait_for(lambda: serves(cluster, keeper), PATIENCE_S)
+    file = tmp_path / "orphans.json"
+    cluster.ctl("export_orphans", str(file), node=keeper)
+    exported = json.loads(file.read_text())
+    assert base64.b64decode(exported["body"]) in (b"left", b"right")
+    before = count(cluster, keeper, "q")
+    cluster.ctl("restore_orphans", "all", node=keeper)
+    wait_for(lambda: count(cluster, keeper, "q") == before + 1, PATIENCE_S)
+    wait_for(lambda: not listed(), PATIENCE_S)
+    with pytest.raises(RuntimeError, match="keeps no batch"):
+        cluster.ctl("delete_orphans", "1", node=keeper)
+
+
+@pytest.mark.parametrize("cluster", ["autoheal"], indirect=True)
 def test_both_sides_go_on_and_orphans_say_where_they_were(cluster: SeparatedCluster) -> None:
     with channel(cluster, 0) as opened:
         opened.queue_declare("q", durable=True)
     cluster.part([0], [1, 2])
 
-    def sent(index: int, body: bytes) -> bool:
-        try:
-            with channel(cluster, index) as opened:
-                opened.basic_publish("", "q", body, PERSISTENT)
-            return True
-        except (pika.exceptions.AMQPError, OSError):
-            return False
-
-    wait_for(lambda: sent(0, b"left"), PATIENCE_S)
-    wait_for(lambda: sent(1, b"right"), PATIENCE_S)
+    wait_for(lambda: sent(cluster, 0, b"left"), PATIENCE_S)
+    wait_for(lambda: sent(cluster, 1, b"right"), PATIENCE_S)
     cluster.heal()
 
     def together() -> bool:

@@ -36,26 +36,26 @@ class OrphanReturn:
 
     def __init__(self, broker: Broker, orphans: Orphans) -> None:
         self._broker = broker
-        self._orphans = orphans
+        self.kept = orphans
         self._under_way: dict[int, PuttingBack] = {}
         self._asked_for: set[int] = set()
         self.look()
 
     def look(self) -> None:
         """See which batches can go home."""
-        for title in list(self._orphans.titles.values()):
+        for title in list(self.kept.titles.values()):
             if title.number not in self._under_way:
                 self._consider(title)
-        if self._orphans.titles:
+        if self.kept.titles:
             self._broker.clock.at(self._broker.clock.now_ms + LOOK_MS, self.look)
 
     def restore(self, number: int) -> bool:
         """Put a batch back whatever the policy says; False if there is none of this number."""
-        if number not in self._orphans.titles:
+        if number not in self.kept.titles:
             return False
         self._asked_for.add(number)
         if number not in self._under_way:
-            self._consider(self._orphans.titles[number])
+            self._consider(self.kept.titles[number])
         return True
 
     def _consider(self, title: Title) -> None:
@@ -69,7 +69,7 @@ class OrphanReturn:
             return
         publish = partial(self._publish, record.vhost, record.name)
         finished = partial(self._finished, title.number)
-        batch = self._under_way[title.number] = PuttingBack(self._orphans, title.number, publish, finished)
+        batch = self._under_way[title.number] = PuttingBack(self.kept, title.number, publish, finished)
         batch.go_on()
 
     def _finished(self, number: int) -> None:
@@ -88,7 +88,7 @@ class OrphanReturn:
         self._broker.metadata.write(command, lambda: self._consider_again(title.number))
 
     def _consider_again(self, number: int) -> None:
-        title = self._orphans.titles.get(number)
+        title = self.kept.titles.get(number)
         vhost = self._broker.vhosts.get(title.queue.vhost) if title is not None else None
         if title is not None and vhost is not None and title.queue.name in vhost.queues:
             self._consider(title)

@@ -99,6 +99,7 @@ POLICY_COLUMNS = ("vhost", "name", "pattern", "apply-to", "definition", "priorit
 POLICY_USAGE = f"{VHOST} [--priority <priority>] [--apply-to <apply-to>] <name> <pattern> <definition>"
 POLICY_OPTIONS = ("priority", "apply-to")
 REBALANCE_COLUMNS = ("Node name", "Number of quorum queues", "Number of replicated classic queues")
+ORPHAN_COLUMNS = ("node", "number", "vhost", "queue", "messages", "message_bytes", "set_aside_at")
 PRIORITY_0 = {"priority": "0"}
 
 ALL = (
@@ -243,6 +244,15 @@ ALL = (
     Verb("recover_queue", "Mirrors", "Gives a queue that is down to a node, with whatever it has of it",
          f"{VHOST} <queue> <node>", (2, 2), "Forcing queue '{0}' in vhost '{vhost}' onto {1} ...",
          example="recover_queue orders mirror2@localhost"),
+    Verb("list_orphans", "Mirrors", "Lists messages that only the losing side of a partition had", "", (0, 0),
+         "Listing orphans ...", columns=ORPHAN_COLUMNS),
+    Verb("restore_orphans", "Mirrors", "Puts orphans of a node back into their queues", "<number> | all",
+         (1, 1), "Restoring orphans of node {node} ...", example="restore_orphans all"),
+    Verb("export_orphans", "Mirrors", "Writes orphans of a node to a file, as lines of JSON",
+         "<file> [<number> | all]", (1, 2), "Exporting orphans of node {node} to {0} ...",
+         example="export_orphans /tmp/orphans.json"),
+    Verb("delete_orphans", "Mirrors", "Deletes orphans of a node", "<number> | all", (1, 1),
+         "Deleting orphans of node {node} ...", example="delete_orphans 1"),
     Verb("drain", "Mirrors", "Gives a node's masters away before maintenance", "", (0, 0),
          "Will put node {node} into maintenance mode. The node will no longer serve any client traffic!"),
     Verb("revive", "Mirrors", "Ends a node's maintenance", "", (0, 0),

@@ -18,6 +18,7 @@ from mirrormq.control.verbs import (
     listing,
     mirrors,
     operations,
+    orphans,
     parameters,
     permissions,
     policies,
@@ -48,6 +49,7 @@ VERBS: dict[str, Verb] = {
     **lifecycle.VERBS,
     **cluster.VERBS,
     **mirrors.VERBS,
+    **orphans.VERBS,
 }
 
 ACTOR = "rmq-cli"

@@ -14,6 +14,7 @@ from mirrormq.wire.fields import decode_table
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
+    from mirrormq.broker.orphan_return import OrphanReturn
     from mirrormq.channels.channel import Channel
     from mirrormq.connections.connection import Connection
     from mirrormq.metadata import records
@@ -26,8 +27,9 @@ PROTOCOL = "{0,9,1}"
 class BrokerView:
     """Implements `control.node.LiveObjects` over a Broker."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, orphans: OrphanReturn | None = None) -> None:
         self._broker = broker
+        self._orphans = orphans
         self._policies = Policies(broker.metadata.state)
         self._pids = broker.pids
 
@@ -87,6 +89,11 @@ class BrokerView:
             "mirror_pids": mirrors,
             "synchronised_mirror_pids": synchronised,
         }
+
+    @property
+    def orphans(self) -> OrphanReturn:
+        assert self._orphans is not None
+        return self._orphans
 
     def synchronise(self, vhost: str, name: str, wanted: bool) -> bool:
         record = self._broker.metadata.state.queues.get((vhost, name))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mirrormq.config.settings import Settings
 from mirrormq.control.protocol import Request
 from mirrormq.metadata.commands import PutQueue
 from mirrormq.metadata.store import MetadataStore
+
+if TYPE_CHECKING:
+    from mirrormq.broker.orphan_return import OrphanReturn
 
 
 class AppState(enum.Enum):
@@ -43,6 +46,10 @@ class LiveObjects(Protocol):
 
     def purge_queue(self, vhost: str, name: str) -> int | None:
         """Drop a queue's ready messages; None if there is no such queue."""
+
+    @property
+    def orphans(self) -> OrphanReturn:
+        """What this node keeps of partitions that its side has lost."""
 
     def synchronise(self, vhost: str, name: str, wanted: bool) -> bool:
         """Bring a queue's mirrors up to date, or stop doing so; False if this node masters no such ring."""

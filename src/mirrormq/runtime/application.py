@@ -100,7 +100,7 @@ class Application:
         self.broker = Broker(settings, self.metadata, self.journal, self.clock, budget, outside)
         self._links = BrokerLinks(self)
         self.orphan_return = OrphanReturn(self.broker, self.orphanage.orphans)
-        self.live: LiveObjects = BrokerView(self.broker)
+        self.live: LiveObjects = BrokerView(self.broker, self.orphan_return)
         self.resources = ResourceWatch(
             self.broker.alarms, settings.data_directory, memory_limit, settings.disk_limit_bytes(total)
         )

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from mirrormq.cli.processes import LocalCluster
 
@@ -28,7 +29,7 @@ class Cluster:
         self._cluster: LocalCluster | None = None
         self._runtime_before: str | None = None
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         self._directory = Path(tempfile.mkdtemp(prefix="mirrormq-"))
         self._runtime_before = os.environ.get("MIRRORMQ_RUNTIME_DIR")
         os.environ["MIRRORMQ_RUNTIME_DIR"] = str(self._directory / "run")
