@@ -174,3 +174,12 @@ def test_the_command_runs_on_a_connect_server(connect_server: int, sound: Path, 
             f"mirrormq pipeline audit: there is no history at {history} where Spark runs\n"
         )  # fmt: skip
         assert done.stderr == said
+    refused = subprocess.run(
+        [*COMMAND, "--history", str(sound), *master, "--conf", "spark.driver.memory=1g"],
+        capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False,
+    )  # fmt: skip
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        "mirrormq pipeline audit: a Spark Connect server does not let spark.driver.memory be set"
+        " by a session: leave it out\n"
+    )

@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import sys
+import warnings
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -78,11 +79,19 @@ def _connect(name: str, address: str, settings: Mapping[str, str]) -> SparkSessi
         builder = SparkSession.builder.remote(address).appName(name)
         for key, value in settings.items():
             builder = builder.config(key, value)
-        return builder.getOrCreate()
+        with warnings.catch_warnings(record=True) as said:
+            session = builder.getOrCreate()
     except Exception as error:  # whatever grpc, Spark or the server has to say
         raise PipelineError(
             f"no session with the Spark Connect server at {address}: {sentence(error)}"
         ) from None
+    refused = [key for key in settings for warning in said if f"Failed to set {key} " in str(warning.message)]
+    if refused:
+        session.stop()
+        raise PipelineError(
+            f"a Spark Connect server does not let {refused[0]} be set by a session: leave it out"
+        )
+    return session
 
 
 def _launch(name: str, master: str, settings: Mapping[str, str]) -> SparkSession:

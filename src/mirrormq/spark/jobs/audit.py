@@ -27,7 +27,8 @@ SMALL_BYTES = 50_000_000
 """A history below this (some 8 million rows) is judged sooner when Java does not compile its best."""
 
 SETTINGS = {
-    # With one task per core and data on disk between the steps, this holds whatever the history's size.
+    # For a Spark in this process. With one task per core and data on disk between the steps, it is
+    # enough for a history of any size.
     "spark.driver.memory": "2g",
 }
 
@@ -72,7 +73,7 @@ def run(options: Options) -> Findings:
 
 
 def _settings(options: Options) -> dict[str, str]:
-    settings = {**SETTINGS, **options.settings}
+    settings = {**(SETTINGS if options.master.startswith("local") else {}), **options.settings}
     if _is_local(options) and _size_bytes(Path(options.history)) < SMALL_BYTES:
         settings["spark.driver.extraJavaOptions"] = (
             f"{SHORT_WORK} {settings.get('spark.driver.extraJavaOptions', '')}"
