@@ -12,8 +12,8 @@ import pytest
 from mirrormq.config.conf import Entry, parse_conf
 from mirrormq.config.cookie import find_cookie, read_or_make
 from mirrormq.config.keys import FAMILIES, SCALARS
-from mirrormq.config.load import load_settings
-from mirrormq.config.settings import Address, Seed, Settings
+from mirrormq.config.load import UNNAMED_HOST, load_settings
+from mirrormq.config.settings import Address, CorsOptions, Seed, Settings
 from mirrormq.errors import ConfigurationError
 
 
@@ -58,6 +58,10 @@ GOOD = [
     ("cluster.advertised = 10.0.0.1:99", "cluster_advertised", Address("10.0.0.1", 99)),
     ("management.tcp.port = 8080\nmanagement.tcp.ip = 127.0.0.1", "management_listener",
      Address("127.0.0.1", 8080)),
+    ("management.cors.allow_origins.1 = https://a\nmanagement.cors.max_age = 5", "cors",
+     CorsOptions(allow_origins=("https://a",), max_age_s=5)),
+    ("management.cors.allow_origins = none\nmanagement.cors.max_age = undefined", "cors",
+     CorsOptions(max_age_s=None)),
     ("heartbeat = 10\nheartbeat = 20", "heartbeat_s", 20),
     ("# only a comment\n\n   ", "heartbeat_s", 60),
     ("product.version = 3.9.0", "product_version", "3.9.0"),
@@ -93,6 +97,9 @@ BAD = [
     ("proxy_protocol = maybe", "proxy_protocol must be true or false, not `maybe`."),
     ("default_pass = 'open", "node.conf:1: the quoted value of default_pass does not end."),
     ("listeners.ssl.default = 5671", "listeners.ssl needs ssl_options.certfile and ssl_options.keyfile."),
+    ("management.ssl.port = 15671",
+     "management.ssl.port needs management.ssl.certfile and management.ssl.keyfile."),
+    ("management.cors.max_age = soon", "management.cors.max_age must be a number of seconds, or undefined"),
     ("ssl_options.certfile = /no/such.pem", "ssl_options.certfile must be a readable file"),
     ("auth_backends.1 = ldap", "auth_backends.1 must be one of internal"),
     ("credential_validator.min_length = 5",
@@ -173,7 +180,7 @@ def test_every_key_names_a_field_that_exists() -> None:
         part, _, name = key.field.partition(".")
         if part and not name.startswith("category."):
             assert hasattr(settings, part), key
-            assert not name or hasattr(getattr(settings, part), name), key
+            assert not name or hasattr(getattr(settings, part) or UNNAMED_HOST[part], name), key
 
 
 def test_the_runtime_directory_follows_its_variable_and_the_state_directory() -> None:

@@ -21,6 +21,7 @@ from mirrormq.config.readers import Reader
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "none")
 LOG_CATEGORIES = ("channel", "connection", "federation", "mirroring", "queue", "upgrade")
+TLS_VERSIONS = ("tlsv1.3", "tlsv1.2", "tlsv1.1", "tlsv1")
 INT32_MAX = 2**31 - 1
 
 
@@ -35,9 +36,22 @@ class Key:
     """`scalar`, `family` or `switches`."""
 
 
-def _tls(name: str, reader: Reader) -> Key:
-    return Key(f"tls.{name}", reader)
-
+TLS: dict[str, Reader] = {
+    "certfile": read.readable_file,
+    "keyfile": read.readable_file,
+    "cacertfile": read.readable_file,
+    "password": read.text,
+    "verify": read.one_of("verify_none", "verify_peer"),
+    "fail_if_no_peer_cert": read.boolean,
+    "depth": read.integer(0, 255),
+    "honor_cipher_order": read.boolean,
+}
+TLS_PLACES = {
+    "ssl_options": "tls",
+    "management.ssl": "management_tls",
+    "management.listener.ssl_opts": "management_tls",
+}
+"""Where in a file the options of TLS listeners are, and in the settings."""
 
 SCALARS: dict[str, Key] = {
     # Ours: RabbitMQ has these in its environment file only.
@@ -57,14 +71,11 @@ SCALARS: dict[str, Key] = {
     ),
     "cluster_formation.discovery_retry_limit": Key("discovery_retry_limit", read.integer(1)),
     "cluster_formation.discovery_retry_interval": Key("discovery_retry_interval_ms", read.integer(1)),
-    "ssl_options.certfile": _tls("certfile", read.readable_file),
-    "ssl_options.keyfile": _tls("keyfile", read.readable_file),
-    "ssl_options.cacertfile": _tls("cacertfile", read.readable_file),
-    "ssl_options.password": _tls("password", read.text),
-    "ssl_options.verify": _tls("verify", read.one_of("verify_none", "verify_peer")),
-    "ssl_options.fail_if_no_peer_cert": _tls("fail_if_no_peer_cert", read.boolean),
-    "ssl_options.depth": _tls("depth", read.integer(0, 255)),
-    "ssl_options.honor_cipher_order": _tls("honor_cipher_order", read.boolean),
+    **{
+        f"{place}.{name}": Key(f"{part}.{name}", reader)
+        for place, part in TLS_PLACES.items()
+        for name, reader in TLS.items()
+    },
     "ssl_cert_login_from": Key(
         "ssl_cert_login_from", read.one_of("distinguished_name", "common_name", "subject_alternative_name")
     ),
@@ -113,6 +124,10 @@ SCALARS: dict[str, Key] = {
     "management.tcp.port": Key("management_listener.port", read.integer(0, 65535)),
     "management.listener.ip": Key("management_listener.host", read.text),
     "management.listener.port": Key("management_listener.port", read.integer(0, 65535)),
+    "management.listener.ssl": Key("management_legacy_tls", read.boolean),
+    "management.ssl.ip": Key("management_tls_listener.host", read.text),
+    "management.ssl.port": Key("management_tls_listener.port", read.integer(0, 65535)),
+    "management.cors.max_age": Key("cors.max_age_s", read.optional_age),
     "management.address": Key("management_listener", read.address_or_none),
     "queue_master_locator": Key("queue_master_locator", read.one_of("client-local", "min-masters", "random")),
     "cluster_partition_handling": Key(
@@ -136,10 +151,12 @@ SCALARS: dict[str, Key] = {
 FAMILIES: dict[str, Key] = {
     "listeners.tcp": Key("amqp_listeners", read.address, "family"),
     "listeners.ssl": Key("tls_listeners", read.address, "family"),
-    "ssl_options.versions": Key(
-        "tls.versions", read.one_of("tlsv1.3", "tlsv1.2", "tlsv1.1", "tlsv1"), "family"
-    ),
-    "ssl_options.ciphers": Key("tls.ciphers", read.text, "family"),
+    **{
+        f"{place}.versions": Key(f"{part}.versions", read.one_of(*TLS_VERSIONS), "family")
+        for place, part in TLS_PLACES.items()
+    },
+    **{f"{place}.ciphers": Key(f"{part}.ciphers", read.text, "family") for place, part in TLS_PLACES.items()},
+    "management.cors.allow_origins": Key("cors.allow_origins", read.text, "family"),
     "auth_mechanisms": Key("auth_mechanisms", read.one_of("PLAIN", "AMQPLAIN", "EXTERNAL"), "family"),
     "cluster_formation.classic_config.nodes": Key("classic_config_nodes", read.seed, "family"),
     "cluster_partition_handling.pause_if_all_down.nodes": Key(
@@ -150,7 +167,7 @@ FAMILIES: dict[str, Key] = {
     "default_user_tags": Key("default_user_tags", read.boolean, "switches"),
 }
 
-EMPTIED_BY_NONE = ("listeners.tcp", "listeners.ssl", "loopback_users")
+EMPTIED_BY_NONE = ("listeners.tcp", "listeners.ssl", "loopback_users", "management.cors.allow_origins")
 """Families that `FAMILY = none` empties."""
 
 WITHOUT_MEANING = (
@@ -164,10 +181,15 @@ WITHOUT_MEANING = (
     "log.console.color_esc_seqs.*", "log.console.formatter.*", "log.console.level",
     "log.console.stdio", "log.console.use_colors", "log.exchange", "log.exchange.*",
     "log.file.formatter", "log.file.formatter.*", "log.file.level", "log.journald", "log.journald.*",
-    "log.ra.level", "log.syslog", "log.syslog.*", "management.cors.*", "management.csp.policy",
+    "log.ra.level", "log.syslog", "log.syslog.*", "management.csp.policy",
     "management.db_cache_multiplier", "management.disable_stats", "management.enable_queue_totals",
     "management.headers.*", "management.hsts.policy", "management.http_log_dir",
-    "management.listener.server.*", "management.login_session_timeout", "management.rates_mode",
+    "management.listener.server.*", "management.listener.ssl_opts", "management.*.client_renegotiation",
+    "management.*.dh", "management.*.dhfile", "management.*.honor_ecc_order", "management.*.log_alert",
+    "management.*.reuse_sessions", "management.*.secure_renegotiate", "management.ssl.backlog",
+    "management.ssl.compress", "management.ssl.idle_timeout", "management.ssl.inactivity_timeout",
+    "management.ssl.max_keepalive", "management.ssl.request_timeout", "management.ssl.shutdown_timeout",
+    "management.login_session_timeout", "management.rates_mode",
     "management.sample_retention_policies.*", "management.tcp.backlog", "management.tcp.compress",
     "management.tcp.idle_timeout", "management.tcp.inactivity_timeout",
     "management.tcp.max_keepalive", "management.tcp.request_timeout",
@@ -189,7 +211,7 @@ WITHOUT_MEANING = (
 
 NOT_SUPPORTED = (
     "auth_backends.*", "cluster_formation.dns.hostname", "credential_validator.*", "definitions.*",
-    "management.listener.ssl", "management.listener.ssl_opts.*", "management.ssl.*",
+    "management.listener.ssl_opts.*", "management.ssl.*",
     "management.disable_basic_auth", "management.enable_uaa", "management.path_prefix",
     "ssl_allow_poodle_attack", "ssl_options.cacerts.*", "ssl_options.cert", "ssl_options.crl_check",
     "ssl_options.key.*", "ssl_options.psk_identity",

@@ -10,14 +10,20 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from mirrormq.config.checks import check
 from mirrormq.config.conf import Entry, read_conf, split_key
 from mirrormq.config.environment import read_environment, state_directory
 from mirrormq.config.keys import EMPTIED_BY_NONE, FAMILIES, NOT_SUPPORTED, SCALARS, WITHOUT_MEANING, Key
 from mirrormq.config.readers import one_of
-from mirrormq.config.settings import Address, Settings
+from mirrormq.config.settings import MANAGEMENT_TLS_DEFAULT, Address, Settings
 from mirrormq.errors import ConfigurationError
 
 NONE = Key("", one_of("none"))
+UNNAMED_HOST = {
+    "management_listener": Address("", 15672),
+    "management_tls_listener": MANAGEMENT_TLS_DEFAULT,
+}
+"""Listeners that are written in two keys, and what holds for the key that is missing."""
 EXCLUSIVE_PAIRS = (
     ("memory_high_watermark_relative", "memory_high_watermark_bytes"),
     ("disk_free_limit_relative", "disk_free_limit_bytes"),
@@ -55,6 +61,7 @@ class _Builder:
         self.settings = settings
         self.warnings: list[str] = []
         self.named_data_directory = False
+        self.named_management = False
 
     def apply(self, entries: Iterable[Entry]) -> None:
         families: dict[str, dict[str, object]] = {}
@@ -79,9 +86,9 @@ class _Builder:
 
     def _set_scalar(self, key: Key, value: object) -> None:
         part, _, name = key.field.partition(".")
-        if part == "management_listener" and name:
-            current = self.settings.management_listener or Address("", 15672)
-            self._replace(management_listener=current._replace(**{name: value}))  # type: ignore[arg-type]
+        if part in UNNAMED_HOST and name:
+            current = getattr(self.settings, part) or UNNAMED_HOST[part]
+            self._replace(**{part: current._replace(**{name: value})})  # type: ignore[arg-type]
         elif name.startswith("category."):
             category = name.removeprefix("category.")
             levels = dict(self.settings.log.categories) | {category: str(value)}
@@ -92,6 +99,8 @@ class _Builder:
             self._replace(**{part: value}, **_cleared_by(part))
         if part == "data_directory":
             self.named_data_directory = True
+        if part == "management_listener":
+            self.named_management = True
 
     def _set_family(self, name: str, members: dict[str, object]) -> None:
         key = FAMILIES[name]
@@ -118,8 +127,21 @@ class _Builder:
     def finish(self) -> Settings:
         if not self.named_data_directory:
             self._replace(data_directory=Path("var") / self.settings.name)
-        _check(self.settings)
+        self._choose_management()
+        check(self.settings)
         return replace(self.settings, warnings=tuple(self.warnings))
+
+    def _choose_management(self) -> None:
+        """As in RabbitMQ: with certificates for the API, its plain listener is there only if it was asked
+        for."""
+        settings = self.settings
+        if settings.management_legacy_tls:
+            tls = settings.management_tls_listener or settings.management_listener
+            self._replace(management_tls_listener=tls, management_listener=None)
+        elif settings.management_tls_listener is not None or settings.management_tls.certfile is not None:
+            self._replace(management_tls_listener=settings.management_tls_listener or MANAGEMENT_TLS_DEFAULT)
+            if not self.named_management:
+                self._replace(management_listener=None)
 
 
 def _cleared_by(field: str) -> dict[str, object]:
@@ -147,32 +169,3 @@ def _nearest(key: str) -> str:
     known = [*SCALARS, *(f"{name}.NAME" for name in FAMILIES)]
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
     return f"; the nearest known key is {close[0]}" if close else ""
-
-
-def _check(settings: Settings) -> None:
-    """Faults that lie between settings rather than in one of them."""
-    tls = settings.tls
-    if settings.tls_listeners and (tls.certfile is None or tls.keyfile is None):
-        raise ConfigurationError("listeners.ssl needs ssl_options.certfile and ssl_options.keyfile.")
-    links = settings.link_tls
-    if links.wanted and None in (links.certfile, links.keyfile, links.cacertfile):
-        raise ConfigurationError(
-            "TLS between nodes needs cluster.ssl_options.certfile, cluster.ssl_options.keyfile "
-            "and cluster.ssl_options.cacertfile."
-        )
-    if tls.fail_if_no_peer_cert and tls.verify != "verify_peer":
-        raise ConfigurationError("ssl_options.fail_if_no_peer_cert needs ssl_options.verify = verify_peer.")
-    if tls.verify == "verify_peer" and settings.tls_listeners and tls.cacertfile is None:
-        raise ConfigurationError("ssl_options.verify = verify_peer needs ssl_options.cacertfile.")
-    if settings.cluster_partition_handling == "pause_if_all_down" and not settings.pause_if_all_down_nodes:
-        raise ConfigurationError(
-            "cluster_partition_handling = pause_if_all_down needs "
-            "cluster_partition_handling.pause_if_all_down.nodes.1 = NAME@HOST."
-        )
-    if 0 < settings.frame_max < settings.initial_frame_max:
-        raise ConfigurationError(
-            f"frame_max must be 0 or at least initial_frame_max ({settings.initial_frame_max}), "
-            f"not {settings.frame_max}."
-        )
-    if not settings.amqp_listeners and not settings.tls_listeners:
-        raise ConfigurationError("Set listeners.tcp.default or listeners.ssl.default: there is no listener.")

@@ -25,6 +25,7 @@ class Address(NamedTuple):
 
 
 MANAGEMENT_DEFAULT = Address("localhost", 15672)
+MANAGEMENT_TLS_DEFAULT = Address("localhost", 15671)
 CLUSTER_PORT = 25672
 """RabbitMQ's port between nodes."""
 CLUSTER_DEFAULT = Address("localhost", CLUSTER_PORT)
@@ -67,6 +68,20 @@ class LinkTlsOptions:
     @property
     def wanted(self) -> bool:
         return self.certfile is not None or self.keyfile is not None or self.cacertfile is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorsOptions:
+    """`management.cors.*`: other sites whose pages may use the HTTP API."""
+
+    allow_origins: tuple[str, ...] = ()
+    """Origins such as `https://monitor.example`, or `*` for any."""
+    max_age_s: int | None = 1800
+    """How long a browser may remember that; None: as it likes."""
+
+    def allows(self, origin: str) -> bool:
+        """May pages of this origin use the API?"""
+        return origin in self.allow_origins or ("*" in self.allow_origins and origin not in ("", "null"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +153,11 @@ class Settings:
     ssl_cert_login_san_index: int = 0
     ssl_handshake_timeout_s: float = 5.0
     management_listener: Address | None = MANAGEMENT_DEFAULT
+    management_tls_listener: Address | None = None
+    management_tls: TlsOptions = TlsOptions()
+    management_legacy_tls: bool = False
+    """`management.listener.ssl`: what is said of the plain listener is meant for the one with TLS."""
+    cors: CorsOptions = CorsOptions()
     cluster_listener: Address | None = CLUSTER_DEFAULT
     cluster_advertised: Address | None = None
     """Where other nodes reach this one; None: at the host in its name and the port it listens on."""

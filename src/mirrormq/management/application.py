@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from mirrormq.control.protocol import ControlError
-from mirrormq.management import access, ranges
+from mirrormq.management import access, cors, ranges
 from mirrormq.management.answers import (
     METHOD_NOT_ALLOWED,
     Refusal,
@@ -31,6 +31,7 @@ from mirrormq.management.call import Call, Done, Listing, Raw, Stream
 from mirrormq.management.listing import chunks, only_columns
 from mirrormq.management.live import Live
 from mirrormq.management.metrics import CONTENT_TYPE, render
+from mirrormq.management.openapi import Guide
 from mirrormq.management.pages import Pages
 from mirrormq.management.resources import ROUTES
 from mirrormq.management.routing import Route, Router
@@ -44,6 +45,7 @@ CONTENT_BYTES_MAX = 32 * 1024 * 1024
 POLICY = {"content-security-policy": "script-src 'self'; object-src 'self'", "vary": "origin"}
 JSON = {**POLICY, "content-type": "application/json", "x-content-type-options": "nosniff"}
 NOBODY = User("")
+API = "/api/"
 
 
 class Application:
@@ -53,7 +55,9 @@ class Application:
         self._node = node
         self._statistics = statistics
         self.live = Live(node, statistics)
-        self._router = Router([*ROUTES, *self.live.routes])
+        routes = [*ROUTES, *self.live.routes]
+        self.routes = [*routes, *Guide(routes).routes]
+        self._router = Router(self.routes)
         self._pages = Pages()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,6 +70,10 @@ class Application:
             refusal = error if isinstance(error, Refusal) else self._fault(request, error)
             headers = JSON if refusal.body else POLICY
             response = Response(refusal.body, refusal.status, {**headers, **refusal.headers})
+        if scope["path"].startswith(API):
+            allow = response.headers.get("allow", "")
+            options = self._node.settings.cors
+            response.headers.update(cors.headers(options, request.method, request.headers, allow))
         await response(scope, receive, send)
 
     def _fault(self, request: Request, error: Exception) -> Refusal:
@@ -79,15 +87,15 @@ class Application:
         if raw_path == "/metrics" and request.method in ("GET", "HEAD"):
             text = render(self._node, self._statistics)
             return Response(text, headers={**POLICY, "content-type": CONTENT_TYPE})
-        if not raw_path.startswith("/api/"):
+        if not raw_path.startswith(API):
             return self._pages.answer(request, raw_path)
-        found = self._router.find(raw_path[len("/api/") :])
+        found = self._router.find(raw_path[len(API) :])
         if found is None:
             raise not_found()
         route, parts = found
         if request.method == "OPTIONS":
             return Response(b"", headers={**POLICY, "allow": route.allow})
-        access.own_site(request.method, request.headers)
+        access.own_site(request.method, request.headers, self._node.settings.cors)
         method = "GET" if request.method == "HEAD" else request.method
         if method not in route.handlers:
             refusal = Silent(METHOD_NOT_ALLOWED)

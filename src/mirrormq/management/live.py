@@ -152,6 +152,7 @@ class Live:
 
     def close(self) -> None:
         """No more events; streams end."""
+        self._node.metadata.listeners.remove(self._count)
         self._closed = True
         self._spread()
 

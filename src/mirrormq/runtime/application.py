@@ -113,8 +113,7 @@ class Application:
         self._share_alarms()
         for address in settings.tls_listeners:
             self._servers += await listen(self, address, tls=True)
-        if settings.management_listener is not None:
-            await self._management.start(settings.management_listener)
+        await self._management.start()
         for address in settings.amqp_listeners:
             self._servers += await listen(self, address, tls=False)
         self.later(limits.HOUSEKEEPING_INTERVAL_S, self._housekeeping)

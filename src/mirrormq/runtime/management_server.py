@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -21,7 +22,6 @@ from mirrormq.control.node import LiveObjects
 from mirrormq.errors import ConfigurationError
 from mirrormq.management import machine
 from mirrormq.management.application import Application
-from mirrormq.management.live import Live
 from mirrormq.management.seam import DirectChannel
 from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
@@ -29,8 +29,11 @@ from mirrormq.metadata.store import MetadataStore
 from mirrormq.runtime.direct_channel import SocketlessChannel
 from mirrormq.runtime.settling import settled
 from mirrormq.runtime.status import status
+from mirrormq.runtime.tls import server_context
 
 if TYPE_CHECKING:
+    import ssl
+
     from mirrormq.connections.connection import Connection
     from mirrormq.runtime.application import Application as NodeApplication
 
@@ -88,26 +91,25 @@ class _Managed:
 
 
 class ManagementServer:
-    """The API's listener."""
+    """The API, and its listeners if there are any: other nodes ask for its answers too."""
 
     def __init__(self, node: NodeApplication) -> None:
         self._node = node
+        managed = _Managed(node)
+        interval_s = node.settings.collect_statistics_interval_ms / 1000
+        self.statistics = Statistics(node.broker, interval_s, lambda: machine.numbers(managed))
+        self.application = Application(managed, self.statistics)
         self._servers: list[asyncio.Server] = []
         self._sampling: asyncio.Task[None] | None = None
         self._uvicorn: uvicorn.Server | None = None
-        self._live: Live | None = None
 
-    async def start(self, address: Address) -> None:
-        """Listen; uvicorn's own start-up is done here piece by piece, without its signals."""
-        interval_s = self._node.settings.collect_statistics_interval_ms / 1000
-        managed = _Managed(self._node)
-        statistics = Statistics(self._node.broker, interval_s, lambda: machine.numbers(managed))
-        application = Application(managed, statistics)
-        self._live = application.live
+    async def start(self) -> None:
+        """Take samples, and listen; uvicorn's own start-up is done here piece by piece, without its
+        signals."""
+        settings = self._node.settings
         config = uvicorn.Config(
-            application, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False,
-            proxy_headers=False,
-            limit_concurrency=CONNECTIONS_MAX,
+            self.application, log_config=None, access_log=False, lifespan="off", ws="none",
+            server_header=False, proxy_headers=False, limit_concurrency=CONNECTIONS_MAX,
         )  # fmt: skip
         config.load()
         self._uvicorn = server = uvicorn.Server(config)
@@ -119,22 +121,35 @@ class ManagementServer:
                 config=config, server_state=server.server_state, app_state={}, _loop=loop
             )
 
+        if settings.management_tls_listener is not None:
+            context = server_context(settings.management_tls)
+            await self._listen(protocol, settings.management_tls_listener, context)
+        if settings.management_listener is not None:
+            await self._listen(protocol, settings.management_listener, None)
+        self._sampling = loop.create_task(self._sample())
+
+    async def _listen(
+        self, protocol: Callable[[], asyncio.Protocol], address: Address, context: ssl.SSLContext | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        opened = False
         hosts = ["127.0.0.1", "::1"] if address.host == "localhost" else [address.host or None]
         for host in hosts:
             try:
-                self._servers.append(await loop.create_server(protocol, host, address.port))
+                self._servers.append(await loop.create_server(protocol, host, address.port, ssl=context))
             except OSError as error:
-                if self._servers and host == "::1":
+                if opened and host == "::1":
                     continue
                 raise ConfigurationError(
                     f"Cannot listen on {host}:{address.port} for management: {error.strerror}."
                 ) from error
-        self._sampling = loop.create_task(self._sample(statistics, application.live))
+            opened = True
 
-    async def _sample(self, statistics: Statistics, live: Live) -> None:
+    async def _sample(self) -> None:
         """Samples, what viewers are told, and uvicorn's clock for the Date header."""
         assert self._uvicorn is not None
-        tasks = [asyncio.create_task(statistics.run()), asyncio.create_task(live.run())]
+        live = self.application.live
+        tasks = [asyncio.create_task(self.statistics.run()), asyncio.create_task(live.run())]
         try:
             while True:
                 await asyncio.sleep(1.0)
@@ -147,8 +162,8 @@ class ManagementServer:
         """No more requests; those under way get a moment."""
         for server in self._servers:
             server.close()
-        if self._live is not None:
-            self._live.close()
+        self.application.live.close()
+        self.statistics.retire()
         if self._sampling is not None:
             self._sampling.cancel()
             with contextlib.suppress(asyncio.CancelledError):

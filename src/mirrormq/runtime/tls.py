@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Sequence
 from typing import Any
 
-from mirrormq.config.settings import Settings
+from mirrormq.config.settings import Settings, TlsOptions
 from mirrormq.errors import ConfigurationError
 
 _VERSIONS = {
@@ -50,11 +50,10 @@ _ALTERNATIVE_KINDS = {
 """`ssl_cert_login_san_type` in the words of Python's ssl module."""
 
 
-def server_context(settings: Settings) -> ssl.SSLContext:
-    """The context of the TLS listeners; says what is missing if it cannot be made."""
-    options = settings.tls
+def server_context(options: TlsOptions) -> ssl.SSLContext:
+    """The context of TLS listeners; says what is missing if it cannot be made."""
     if options.certfile is None:
-        raise ConfigurationError("A TLS listener needs ssl_options.certfile and ssl_options.keyfile.")
+        raise ConfigurationError("A TLS listener needs a certfile and a keyfile.")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     chosen = [_VERSIONS[version] for version in options.versions]
     context.minimum_version, context.maximum_version = min(chosen), max(chosen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from mirrormq.config.settings import Address
 from mirrormq.management import access, machine
 from mirrormq.management.answers import Silent, not_found
 from mirrormq.management.call import Call, Listing
@@ -31,8 +32,8 @@ def listeners(call: Call) -> list[dict[str, Any]]:
     settings = call.node.settings
     opened = [("amqp", address) for address in settings.amqp_listeners]
     opened += [("amqp/ssl", address) for address in settings.tls_listeners]
-    if settings.management_listener is not None:
-        opened.append(("http", settings.management_listener))
+    opened += [("http", address) for address in _given(settings.management_listener)]
+    opened += [("https", address) for address in _given(settings.management_tls_listener)]
     return [
         {
             "node": settings.name,
@@ -46,11 +47,19 @@ def listeners(call: Call) -> list[dict[str, Any]]:
 
 
 def contexts(call: Call) -> list[dict[str, Any]]:
-    address = call.node.settings.management_listener
-    if address is None:
-        return []
+    settings = call.node.settings
     description = "RabbitMQ Management"
-    return [{"description": description, "path": "/", "ip": address.host, "port": str(address.port)}]
+    opened: list[tuple[Address, dict[str, str]]] = []
+    opened += [(address, {}) for address in _given(settings.management_listener)]
+    opened += [(address, {"ssl": "true"}) for address in _given(settings.management_tls_listener)]
+    return [
+        {"description": description, "path": "/", "ip": address.host, "port": str(address.port), **more}
+        for address, more in opened
+    ]
+
+
+def _given(address: Address | None) -> list[Address]:
+    return [] if address is None else [address]
 
 
 def row(call: Call) -> dict[str, Any]:

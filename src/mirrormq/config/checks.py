@@ -1,0 +1,41 @@
+"""Faults that lie between settings rather than in one of them."""
+
+from __future__ import annotations
+
+from mirrormq.config.settings import Settings, TlsOptions
+from mirrormq.errors import ConfigurationError
+
+
+def check(settings: Settings) -> None:
+    """Raise for the first of them."""
+    _check_tls(settings.tls, "ssl_options", "listeners.ssl" if settings.tls_listeners else None)
+    over_tls = settings.management_tls_listener is not None
+    _check_tls(settings.management_tls, "management.ssl", "management.ssl.port" if over_tls else None)
+    links = settings.link_tls
+    if links.wanted and None in (links.certfile, links.keyfile, links.cacertfile):
+        raise ConfigurationError(
+            "TLS between nodes needs cluster.ssl_options.certfile, cluster.ssl_options.keyfile "
+            "and cluster.ssl_options.cacertfile."
+        )
+    if settings.cluster_partition_handling == "pause_if_all_down" and not settings.pause_if_all_down_nodes:
+        raise ConfigurationError(
+            "cluster_partition_handling = pause_if_all_down needs "
+            "cluster_partition_handling.pause_if_all_down.nodes.1 = NAME@HOST."
+        )
+    if 0 < settings.frame_max < settings.initial_frame_max:
+        raise ConfigurationError(
+            f"frame_max must be 0 or at least initial_frame_max ({settings.initial_frame_max}), "
+            f"not {settings.frame_max}."
+        )
+    if not settings.amqp_listeners and not settings.tls_listeners:
+        raise ConfigurationError("Set listeners.tcp.default or listeners.ssl.default: there is no listener.")
+
+
+def _check_tls(options: TlsOptions, place: str, listener: str | None) -> None:
+    """Options of a listener; None: there is none."""
+    if listener is not None and (options.certfile is None or options.keyfile is None):
+        raise ConfigurationError(f"{listener} needs {place}.certfile and {place}.keyfile.")
+    if options.fail_if_no_peer_cert and options.verify != "verify_peer":
+        raise ConfigurationError(f"{place}.fail_if_no_peer_cert needs {place}.verify = verify_peer.")
+    if options.verify == "verify_peer" and listener is not None and options.cacertfile is None:
+        raise ConfigurationError(f"{place}.verify = verify_peer needs {place}.cacertfile.")

@@ -1,0 +1,160 @@
+"""The API described: an OpenAPI document for tools, and a page for people. Both are made from the routes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+from mirrormq import __version__
+from mirrormq.management.access import Check
+from mirrormq.management.answers import encode
+from mirrormq.management.call import Call, Raw
+from mirrormq.management.descriptions import BODIES, HERE, SENTENCES
+from mirrormq.management.pages import HEADERS as PAGE_HEADERS
+from mirrormq.management.routing import Handler, Route
+
+METHODS = ("GET", "PUT", "POST", "DELETE")
+VARIABLE = re.compile(r"{(\w+)}")
+LIST_PARAMETERS = {
+    "page": "The number of a page, from 1; without it the whole list is answered.",
+    "page_size": "Rows of a page, 100 if not said and 500 at most.",
+    "name": "Only what has this in its name, where pages are asked for.",
+    "use_regex": "`true`: the name is a regular expression.",
+    "sort": "The column to sort by, `message_stats.publish` for one inside another.",
+    "sort_reverse": "`true`: the largest first.",
+    "columns": "The columns to show, with commas between them.",
+}
+RANGE_PARAMETERS = {
+    "msg_rates_age": "How many seconds of rates to show.",
+    "msg_rates_incr": "How many seconds between two samples of rates.",
+    "lengths_age": "How many seconds of queue lengths to show.",
+    "lengths_incr": "How many seconds between two samples of lengths.",
+}
+WITH_HISTORY = ("channels", "connections", "exchanges", "nodes", "overview", "queues", "vhosts")
+
+
+def nobody_is_asked(call: Call) -> None:
+    """What the API is, is no secret."""
+
+
+class Guide:
+    """Both descriptions, made once when they are first asked for."""
+
+    def __init__(self, routes: list[Route]) -> None:
+        self._routes = routes
+        self._document: bytes | None = None
+        self._page: bytes | None = None
+        check: Check = nobody_is_asked
+        self.routes = [
+            Route("openapi.json", check, {"GET": self._show_document}, is_open=True),
+            Route(HERE, check, {"GET": self._show_page}, is_open=True),
+        ]
+
+    def _operations(self) -> Iterator[tuple[Route, str, Handler]]:
+        for route in sorted([*self._routes, *self.routes], key=lambda route: route.path):
+            for method in METHODS:
+                if method in route.handlers:
+                    yield route, method, route.handlers[method]
+
+    def _show_document(self, call: Call) -> Raw:
+        if self._document is None:
+            self._document = encode(self.document())
+        return Raw(self._document)
+
+    def document(self) -> dict[str, Any]:
+        """OpenAPI 3.0."""
+        paths: dict[str, dict[str, Any]] = {}
+        for route, method, handler in self._operations():
+            paths.setdefault(f"/{route.path}", {})[method.lower()] = _operation(route, method, handler)
+        return {
+            "openapi": "3.0.3",
+            "info": {
+                "title": "MirrorMQ HTTP API",
+                "version": __version__,
+                "description": "RabbitMQ 3.10's management API, and what is MirrorMQ's own under /mirrormq/.",
+            },
+            "servers": [{"url": "/api"}],
+            "security": [{"login": []}],
+            "paths": paths,
+            "components": {
+                "securitySchemes": {"login": {"type": "http", "scheme": "basic"}},
+                "schemas": {
+                    "Refusal": {
+                        "type": "object",
+                        "properties": {"error": {"type": "string"}, "reason": {}},
+                    }
+                },
+            },
+        }
+
+    def _show_page(self, call: Call) -> Raw:
+        if self._page is None:
+            self._page = self._made_page().encode()
+        return Raw(self._page, headers={**PAGE_HEADERS, "content-type": "text/html; charset=utf-8"})
+
+    def _made_page(self) -> str:
+        rows = "".join(
+            f"<tr><td>{method}</td><td><code>/api/{escape(route.path)}</code></td>"
+            f"<td>{escape(SENTENCES[method, route.path])}</td></tr>\n"
+            for route, method, _ in self._operations()
+        )
+        return (
+            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>MirrorMQ HTTP API</title>'
+            "</head><body>\n<h1>The HTTP API</h1>\n"
+            "<p>RabbitMQ 3.10's management API; what is MirrorMQ's own is under <code>/api/mirrormq/</code>. "
+            "Log in with HTTP basic authentication. Names in paths are percent-encoded: the virtual host "
+            '<code>/</code> is <code>%2F</code>. For tools: <a href="openapi.json">openapi.json</a>.</p>\n'
+            "<table>\n<thead><tr><th>Method</th><th>Path</th><th>What it does</th></tr></thead>\n"
+            f"<tbody>\n{rows}</tbody>\n</table>\n</body></html>\n"
+        )
+
+
+def _operation(route: Route, method: str, handler: Handler) -> dict[str, Any]:
+    answers = "Listing" in str(getattr(handler, "__annotations__", {}).get("return", ""))
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in VARIABLE.findall(route.path)
+    ]
+    asked = {**LIST_PARAMETERS} if answers else {}
+    if method == "GET" and route.path.split("/")[0] in WITH_HISTORY:
+        asked |= RANGE_PARAMETERS
+    parameters += [
+        {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
+        for name, text in asked.items()
+    ]
+    shown: dict[str, Any] = {
+        "summary": SENTENCES[method, route.path],
+        "operationId": "_".join([method.lower(), *re.findall(r"\w+", route.path)]),
+        "tags": [route.path.split("/")[0] or "api"],
+        "parameters": parameters,
+        "responses": _responses(method),
+    }
+    if route.is_open:
+        shown["security"] = []
+    if method in ("PUT", "POST"):
+        names = BODIES.get((method, route.path), [])
+        schema = {"type": "object", "properties": {name: {} for name in names}}
+        shown["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+    return shown
+
+
+def _responses(method: str) -> dict[str, Any]:
+    refusal = {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}
+    done = {
+        "GET": {"200": {"description": "What was asked for."}},
+        "PUT": {"201": {"description": "It is made."}, "204": {"description": "It is as asked."}},
+        "POST": {
+            "200": {"description": "What came of it."},
+            "201": {"description": "It is made."},
+            "204": {"description": "It is done."},
+        },
+        "DELETE": {"204": {"description": "It is gone."}},
+    }[method]
+    return {
+        **done,
+        "400": {"description": "The request cannot be used.", "content": refusal},
+        "401": {"description": "Not without a login, or not with these rights.", "content": refusal},
+        "404": {"description": "There is no such thing.", "content": refusal},
+    }
