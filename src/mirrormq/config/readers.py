@@ -97,6 +97,16 @@ def optional_timeout_ms(value: str) -> int | None:
         raise ValueError("a number of milliseconds, or undefined for no timeout") from None
 
 
+def optional_age(value: str) -> int | None:
+    """Seconds, or `undefined` for none."""
+    if value == "undefined":
+        return None
+    try:
+        return integer(0)(value)
+    except ValueError:
+        raise ValueError("a number of seconds, or undefined") from None
+
+
 def optional_limit(value: str) -> int | None:
     """A count, or `infinity`."""
     return None if value == "infinity" else integer(1)(value)
