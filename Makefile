@@ -10,6 +10,8 @@ DATA ?= var
 AMQP_PORT ?= 5672
 MANAGEMENT_PORT ?= 15672
 ARGS ?=
+SEEDS ?= 100
+FIRST ?= 1
 
 # The distribution's own interpreter first: Debian builds it with PGO, 25-45 % faster than a plain build.
 CANDIDATES := /usr/bin/python3 python3 python3.13 python3.12 python3.11
@@ -18,7 +20,7 @@ PYTHON ?= $(shell for candidate in $(CANDIDATES); do \
 	if $$candidate -c '$(USABLE)' 2>/dev/null; then echo $$candidate; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check format bench clean
+.PHONY: help setup up test check format sim bench clean
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(ROOT)/Makefile | while IFS="$$(printf '\t')" read -r verb text; do \
@@ -51,8 +53,12 @@ check: $(STAMP) ## format, lint and types, changing nothing
 format: $(STAMP) ## let ruff format the code and mend what it safely can
 	cd $(ROOT) && $(RUN) -m ruff format . && $(RUN) -m ruff check --fix .
 
-bench: $(STAMP) ## measure beside RabbitMQ and write benchmarks/RESULTS.md (ARGS="--quick --only publish")
+sim: $(STAMP) ## simulate SEEDS clusters with faults, from seed FIRST on (SEEDS=1000 FIRST=1)
+	cd $(ROOT) && $(RUN) -m mirrormq.simulator --seeds $(SEEDS) --first $(FIRST) $(ARGS)
+
+bench: $(STAMP) ## measure beside RabbitMQ, write benchmarks/RESULTS.md and CLUSTER.md (ARGS="--only publish": one node's)
 	cd $(ROOT) && $(RUN) -m benchmarks.run $(ARGS)
+	@if [ -z "$(ARGS)" ]; then cd $(ROOT) && $(RUN) -m benchmarks.cluster_run; fi
 
 clean: ## remove .venv and what tests and builds left behind (never var/)
 	cd $(ROOT) && rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis
