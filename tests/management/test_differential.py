@@ -67,9 +67,13 @@ def seen(node: MirrorMQ) -> dict[str, Any]:
     return found
 
 
+OUR_OWN = frozenset({"mirrormq"})
+"""What RabbitMQ does not have."""
+
+
 def ignored(name: str) -> bool:
     plain = name.removesuffix("_details")
-    return plain in ERLANG or plain in NOT_MEASURED or name in DETAILS_NOT_MEASURED
+    return name in OUR_OWN or plain in ERLANG or plain in NOT_MEASURED or name in DETAILS_NOT_MEASURED
 
 
 def comparable(path: str, shape: Any) -> Any:

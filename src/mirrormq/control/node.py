@@ -156,3 +156,6 @@ class Shell(Node, Protocol):
 
     async def settled(self) -> None:
         """Returns when the metadata that was written has been agreed on."""
+
+    async def manage(self, kind: str, question: dict[str, Any]) -> str:
+        """What another node's HTTP API wants to know, as JSON."""

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from mirrormq.control.protocol import ControlError
 from mirrormq.management import access, cors, ranges
+from mirrormq.management.answering import Answering
 from mirrormq.management.answers import (
     METHOD_NOT_ALLOWED,
     Refusal,
@@ -55,6 +56,7 @@ class Application:
         self._node = node
         self._statistics = statistics
         self.live = Live(node, statistics)
+        self.answering = Answering(node, statistics)
         routes = [*ROUTES, *self.live.routes]
         self.routes = [*routes, *Guide(routes).routes]
         self._router = Router(self.routes)

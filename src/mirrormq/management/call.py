@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 
 from mirrormq.errors import AmqpError
 from mirrormq.management.answers import Refusal, bad_request, keys_missing, missing, not_authorised
+from mirrormq.management.elsewhere import Elsewhere
 from mirrormq.management.ranges import NONE, Ranges
 from mirrormq.management.seam import DirectChannel, ManagedNode
 from mirrormq.management.statistics import Statistics
@@ -36,6 +37,8 @@ class Listing:
     row: Callable[[Any], dict[str, Any]]
     name: Callable[[Any], str] | None = None
     """Given if the listing can be paged and filtered by name."""
+    prepare: Callable[[Sequence[Any]], Awaitable[None]] | None = None
+    """Called with the next things before their rows are built: other nodes may have to be asked."""
 
 
 @dataclass(slots=True)
@@ -94,6 +97,21 @@ class Call:
     def chosen_vhosts(self) -> list[str]:
         """The one of the path, or all of the user's."""
         return [self.vhost] if "vhost" in self.parts else self.vhosts()
+
+    @property
+    def me(self) -> str:
+        """This node's name."""
+        return self.node.settings.name
+
+    @property
+    def elsewhere(self) -> Elsewhere:
+        """The other nodes."""
+        return Elsewhere(self.node.cluster, self.me)
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """The part of the query that other nodes must know to build their rows."""
+        return {name: text for name, text in self.query.items() if name.endswith(("_age", "_incr"))}
 
     def flag(self, name: str) -> bool:
         return self.query.get(name) == "true"

@@ -121,6 +121,7 @@ GET healthchecks/node/{name} The same of another node.
 GET whoami The user who asks.
 GET auth How to log in.
 POST rebalance/queues Spread the masters of mirrored queues evenly over the nodes.
+POST mirrormq/queues/{vhost}/{name}/move Make the synchronised mirror on a node the master of a queue.
 GET mirrormq/live What changes, as a stream of events that does not end.
 GET mirrormq/matching/{vhost} Which queues and exchanges a policy's pattern would match.
 """
@@ -132,6 +133,7 @@ POST exchanges/{vhost}/{name}/publish properties routing_key payload payload_enc
 PUT queues/{vhost}/{name} durable auto_delete arguments node
 POST queues/{vhost}/{name}/get count ackmode encoding truncate
 POST queues/{vhost}/{name}/actions action
+POST mirrormq/queues/{vhost}/{name}/move node
 POST bindings/{vhost}/e/{source}/q/{destination} routing_key arguments
 POST bindings/{vhost}/e/{source}/e/{destination} routing_key arguments
 PUT vhosts/{vhost} description tags tracing

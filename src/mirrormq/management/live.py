@@ -25,6 +25,7 @@ from mirrormq.management import access
 from mirrormq.management.answers import Refusal, encode
 from mirrormq.management.call import Call, Listing, Stream
 from mirrormq.management.counted import LENGTHS
+from mirrormq.management.listing import rows_of
 from mirrormq.management.resources import nodes, overview, queues
 from mirrormq.management.routing import Route
 from mirrormq.management.seam import ManagedNode
@@ -250,7 +251,7 @@ async def _settled(answer: Any) -> Any:
     """What a resource's handler gives, as plain values."""
     if inspect.isawaitable(answer):
         answer = await answer
-    return [answer.row(item) for item in answer.items] if isinstance(answer, Listing) else answer
+    return await rows_of(answer) if isinstance(answer, Listing) else answer
 
 
 def _news(row: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mirrormq.control.node import Node
+from mirrormq.control.node import ClusterFace, Node
+from mirrormq.control.protocol import Request
 from mirrormq.metadata.records import User
 
 if TYPE_CHECKING:
@@ -64,6 +65,12 @@ class ManagedNode(Node, Protocol):
     @property
     def sockets_max(self) -> int:
         """Clients that it may have."""
+
+    @property
+    def cluster(self) -> ClusterFace: ...
+
+    async def carry_out(self, request: Request) -> Any:
+        """Do what `mirrormqctl` would do; raises ControlError."""
 
     def pending_bytes(self, connection: Connection) -> int:
         """Output that a client has not taken yet."""

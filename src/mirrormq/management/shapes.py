@@ -114,12 +114,19 @@ def channel(call: Call, found: Channel) -> dict[str, Any]:
     }
 
 
-def channels(call: Call, connections: list[Connection]) -> list[Channel]:
+def channels(connections: list[Connection]) -> list[Channel]:
     return [found for connection in connections for found in connection.channels.values()]
 
 
+def visible(call: Call, row: dict[str, Any]) -> bool:
+    """May the user see a connection or channel of another node? The same rule as for this one's."""
+    own = call.is_monitor or bool(row["user"] == call.user.name)
+    return own and bool(call.parts.get("vhost", row["vhost"]) == row["vhost"])
+
+
 def connections(call: Call) -> list[Connection]:
-    """Those that the user may see: all for who monitors, else their own; of the path's vhost, if any."""
+    """This node's that the user may see: all for who monitors, else their own; of the path's vhost, if
+    any."""
     vhost = call.parts.get("vhost")
     found = [
         connection

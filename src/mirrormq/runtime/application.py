@@ -104,7 +104,7 @@ class Application:
         self.resources = ResourceWatch(
             self.broker.alarms, settings.data_directory, memory_limit, settings.disk_limit_bytes(total)
         )
-        self._management = ManagementServer(self)
+        self.management = ManagementServer(self)
 
     async def start(self) -> None:
         """Begin to serve clients; the plain port opens last, when nothing can fail any more."""
@@ -113,7 +113,7 @@ class Application:
         self._share_alarms()
         for address in settings.tls_listeners:
             self._servers += await listen(self, address, tls=True)
-        await self._management.start()
+        await self.management.start()
         for address in settings.amqp_listeners:
             self._servers += await listen(self, address, tls=False)
         self.later(limits.HOUSEKEEPING_INTERVAL_S, self._housekeeping)
@@ -295,7 +295,7 @@ class Application:
         for server in self._servers:
             server.close()
         self._leaving = at_once
-        await self._management.stop()
+        await self.management.stop()
         if not self.node.exit_code:
             await self._say_goodbye()
         await self._drop_clients()

@@ -11,14 +11,16 @@ import asyncio
 import contextlib
 import resource
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from mirrormq.auth.sasl import PLAIN, Credentials
 from mirrormq.config.settings import Address, Settings
 from mirrormq.connections.peer import is_loopback
-from mirrormq.control.node import LiveObjects
+from mirrormq.control.dispatch import answer
+from mirrormq.control.node import ClusterFace, LiveObjects
+from mirrormq.control.protocol import ControlError, Request
 from mirrormq.errors import ConfigurationError
 from mirrormq.management import machine
 from mirrormq.management.application import Application
@@ -60,6 +62,7 @@ class _Managed:
         self.broker = node.broker
         self.started_at_s = node.started_at_s
         self.disk = node.disk.usage
+        self.cluster: ClusterFace = node.node.cluster
         self.handles_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.sockets_max = node.sockets.most
         self.serving = True
@@ -86,6 +89,12 @@ class _Managed:
         self._node.read_clock()
         self._node.end_turn_soon()
 
+    async def carry_out(self, request: Request) -> Any:
+        reply = await answer(self._node.node, request)
+        if not reply["ok"]:
+            raise ControlError(reply["error"], reply["exit_code"])
+        return reply["result"]
+
     async def settled(self) -> None:
         await settled(self.metadata)
 
@@ -102,6 +111,10 @@ class ManagementServer:
         self._servers: list[asyncio.Server] = []
         self._sampling: asyncio.Task[None] | None = None
         self._uvicorn: uvicorn.Server | None = None
+
+    async def answer(self, kind: str, question: dict[str, Any]) -> str:
+        """What another node's API asks."""
+        return await self.application.answering.answer(kind, question)
 
     async def start(self) -> None:
         """Take samples, and listen; uvicorn's own start-up is done here piece by piece, without its

@@ -172,6 +172,10 @@ class Node:
     def live(self) -> LiveObjects:
         return self.running.live
 
+    async def manage(self, kind: str, question: dict[str, Any]) -> str:
+        """What another node's HTTP API wants to know, as JSON."""
+        return await self.running.management.answer(kind, question)
+
     def status(self) -> dict[str, Any]:
         """The values of `mirrormqctl status`."""
         return status(self.running)

@@ -1,12 +1,13 @@
-"""Connections: looking at them, closing them."""
+"""Connections of all nodes: looking at them, closing them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.management import access, shapes
-from mirrormq.management.answers import Silent, not_authorised, not_found
+from mirrormq.management.answers import NOT_FOUND, Refusal, Silent, not_authorised, not_found
 from mirrormq.management.call import Call, Done, Listing
+from mirrormq.management.resources import channels as channel_rows
 from mirrormq.management.routing import Route
 from mirrormq.wire.fields import plain
 
@@ -54,58 +55,105 @@ def row(call: Call, connection: Connection, nothing: str | None = None) -> dict[
     }
 
 
-def list_connections(call: Call) -> Listing:
-    return Listing(shapes.connections(call), lambda found: row(call, found), lambda found: str(found.name))
+def _name(found: Connection | dict[str, Any]) -> str:
+    return str(found["name"]) if isinstance(found, dict) else str(found.name)
 
 
-def _one(call: Call) -> Connection:
-    for connection in call.node.broker.connections:
-        if connection.name == call.name:
-            if call.is_monitor or connection.user.name == call.user.name:
-                return connection
-            raise not_authorised("User not authorised to access object")
-    raise not_found()
+def _user(found: Connection | dict[str, Any]) -> str:
+    return str(found["user"]) if isinstance(found, dict) else found.user.name
 
 
-def show(call: Call) -> dict[str, Any]:
-    return row(call, _one(call), "")
+async def _visible(call: Call) -> list[Connection | dict[str, Any]]:
+    """Those of this node, and rows of the others'."""
+    rows = await call.elsewhere.rows("connections", query=call.asked)
+    visible = [row for row in rows if shapes.visible(call, row)]
+    return sorted([*shapes.connections(call), *visible], key=_name)
 
 
-def close(call: Call) -> Done:
-    """Whoever may see it and is an administrator, or its own user, may end it."""
-    connection = _one(call)
-    if access.ADMINISTRATOR not in call.user.tags and connection.user.name != call.user.name:
+async def list_connections(call: Call) -> Listing:
+    return Listing(
+        await _visible(call), lambda found: found if isinstance(found, dict) else row(call, found), _name
+    )
+
+
+async def _one(call: Call) -> Connection | dict[str, Any]:
+    """The connection of this node, or the row of another's."""
+    found: Connection | dict[str, Any] | None = next(
+        (each for each in call.node.broker.connections if each.name == call.name), None
+    )
+    if found is None:
+        answers = await call.elsewhere.ask_all("connection", name=call.name, query=call.asked)
+        found = next(iter(answers.values()), None)
+    if found is None:
+        raise not_found()
+    if not call.is_monitor and _user(found) != call.user.name:
         raise not_authorised("User not authorised to access object")
-    with call.node.metadata.acting_as(call.user.name):
-        connection.force_close(call.headers.get("x-reason", CLOSED_BY))
+    return found
+
+
+async def show(call: Call) -> dict[str, Any]:
+    found = await _one(call)
+    return found if isinstance(found, dict) else row(call, found, "")
+
+
+def close_all(call: Call, connections: list[Connection], actor: str, reason: str) -> None:
+    """End connections of this node."""
+    with call.node.metadata.acting_as(actor):
+        for connection in connections:
+            connection.force_close(reason)
+    call.node.changed()
+
+
+async def _close_elsewhere(call: Call, by: str, value: str) -> None:
+    reason = call.headers.get("x-reason", CLOSED_BY)
+    await call.elsewhere.ask_all("close", by=by, value=value, actor=call.user.name, reason=reason)
+
+
+async def close(call: Call) -> Done:
+    """Whoever may see it and is an administrator, or its own user, may end it."""
+    found = await _one(call)
+    if access.ADMINISTRATOR not in call.user.tags and _user(found) != call.user.name:
+        raise not_authorised("User not authorised to access object")
+    if isinstance(found, dict):
+        await _close_elsewhere(call, "name", call.name)
+    else:
+        close_all(call, [found], call.user.name, call.headers.get("x-reason", CLOSED_BY))
     return Done()
 
 
-def channels(call: Call) -> Listing:
+async def channels(call: Call) -> Listing:
     """RabbitMQ's handler crashes for a connection that is not there."""
-    if not any(found.name == call.name for found in call.node.broker.connections):
-        raise Silent
-    return Listing(shapes.channels(call, [_one(call)]), lambda found: shapes.channel(call, found))
+    try:
+        found = await _one(call)
+    except Refusal as refusal:
+        raise (Silent() if refusal.status == NOT_FOUND else refusal) from None
+    if not isinstance(found, dict):
+        return channel_rows.listing(call, shapes.channels([found]), [])
+    rows = await call.elsewhere.rows("channels", connection=call.name, query=call.asked)
+    return channel_rows.listing(call, [], rows)
 
 
-def _of_user(call: Call) -> list[Connection]:
+async def _of_user(call: Call) -> list[Connection | dict[str, Any]]:
     if access.ADMINISTRATOR not in call.user.tags and call.name != call.user.name:
         raise not_authorised("User not authorised to access object")
-    return [found for found in shapes.connections(call) if found.user.name == call.name]
+    return [found for found in await _visible(call) if _user(found) == call.name]
 
 
-def list_of_user(call: Call) -> Listing:
-    def short(found: Connection) -> dict[str, Any]:
-        node = call.node.settings.name
-        return {"name": found.name, "vhost": found.vhost_name, "user": found.user.name, "node": node}
+async def list_of_user(call: Call) -> Listing:
+    def short(found: Connection | dict[str, Any]) -> dict[str, Any]:
+        if isinstance(found, dict):
+            return {name: found[name] for name in ("name", "vhost", "user", "node")}
+        return {"name": found.name, "vhost": found.vhost_name, "user": found.user.name, "node": call.me}
 
-    return Listing(_of_user(call), short)
+    return Listing(await _of_user(call), short)
 
 
-def close_of_user(call: Call) -> Done:
-    with call.node.metadata.acting_as(call.user.name):
-        for connection in _of_user(call):
-            connection.force_close(call.headers.get("x-reason", CLOSED_BY))
+async def close_of_user(call: Call) -> Done:
+    found = await _of_user(call)
+    local = [each for each in found if not isinstance(each, dict)]
+    close_all(call, local, call.user.name, call.headers.get("x-reason", CLOSED_BY))
+    if len(local) < len(found):
+        await _close_elsewhere(call, "user", call.name)
     return Done()
 
 

@@ -1,23 +1,37 @@
-"""Consumers."""
+"""Consumers, of all nodes' queues."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from mirrormq.management import access, shapes
 from mirrormq.management.call import Call, Listing
 from mirrormq.management.routing import Route
 
+if TYPE_CHECKING:
+    from mirrormq.queues.consumers import QueueConsumer
+    from mirrormq.queues.queue import Queue
 
-def list_consumers(call: Call) -> Listing:
+
+def here(call: Call, vhosts: list[str]) -> list[tuple[Queue, QueueConsumer]]:
     """The consumers of this node's queues, wherever their clients are connected."""
-    vhosts = call.node.broker.vhosts
-    found = [
+    live = call.node.broker.vhosts
+    return [
         (queue, consumer)
-        for name in call.chosen_vhosts()
-        for queue in vhosts[name].local_queues()
+        for name in vhosts
+        if name in live
+        for queue in live[name].local_queues()
         for consumer in queue.consumers.all
         if call.is_monitor or consumer.describe().user == call.user.name
     ]
-    return Listing(found, lambda each: shapes.consumer(*each))
+
+
+async def list_consumers(call: Call) -> Listing:
+    vhosts = call.chosen_vhosts()
+    rows = await call.elsewhere.rows("consumers", vhosts=vhosts)
+    theirs = [row for row in rows if call.is_monitor or row["channel_details"]["user"] == call.user.name]
+    items: list[Any] = [*here(call, vhosts), *theirs]
+    return Listing(items, lambda each: each if isinstance(each, dict) else shapes.consumer(*each))
 
 
 ROUTES = [

@@ -12,6 +12,7 @@ from mirrormq.errors import AmqpError
 from mirrormq.management import access, shapes
 from mirrormq.management.answers import bad_request, not_found
 from mirrormq.management.call import CREATED, Call, Done, Listing, boolean, declared, spoken, table
+from mirrormq.management.elsewhere import merged
 from mirrormq.management.routing import Route
 from mirrormq.metadata import records
 from mirrormq.metadata.store import INTERNAL_USER
@@ -28,7 +29,24 @@ def _name(call: Call) -> str:
     return "" if call.name == DEFAULT_NAME else call.name
 
 
-def row(call: Call, record: records.Exchange) -> dict[str, Any]:
+def counted_here(call: Call, record: records.Exchange) -> dict[str, Any]:
+    """What this node's clients have published to it."""
+    return call.statistics.exchange(record.vhost, record.name, call.ranges)
+
+
+Counted = dict[tuple[str, str], list[dict[str, Any]]]
+
+
+async def _counted_elsewhere(call: Call, vhosts: list[str]) -> Counted:
+    """The same of other nodes' clients."""
+    found: Counted = {}
+    rows: list[Any] = await call.elsewhere.rows("exchanges", vhosts=vhosts, query=call.asked)
+    for vhost, name, numbers in rows:
+        found.setdefault((vhost, name), []).append(numbers)
+    return found
+
+
+def row(call: Call, record: records.Exchange, elsewhere: Counted) -> dict[str, Any]:
     policy = call.node.broker.policies.effective(record.vhost, record.name, "exchanges").policy
     return {
         "arguments": plain_arguments(record.arguments),
@@ -39,18 +57,16 @@ def row(call: Call, record: records.Exchange) -> dict[str, Any]:
         "type": record.kind,
         "user_who_performed_action": call.statistics.makers.get(record.key, INTERNAL_USER),
         "vhost": record.vhost,
-        **call.statistics.exchange(record.vhost, record.name, call.ranges),
+        **merged([counted_here(call, record), *elsewhere.get(record.key, [])]),
         **({} if policy is None else {"policy": policy}),
     }
 
 
-def list_exchanges(call: Call) -> Listing:
-    found = [
-        record
-        for vhost in call.chosen_vhosts()
-        for _, record in sorted(call.state.exchanges_of(vhost).items())
-    ]
-    return Listing(found, lambda record: row(call, record), lambda record: str(record.name))
+async def list_exchanges(call: Call) -> Listing:
+    vhosts = call.chosen_vhosts()
+    found = [record for vhost in vhosts for _, record in sorted(call.state.exchanges_of(vhost).items())]
+    elsewhere = await _counted_elsewhere(call, vhosts)
+    return Listing(found, lambda record: row(call, record, elsewhere), lambda record: str(record.name))
 
 
 def _record(call: Call) -> records.Exchange:
@@ -60,8 +76,10 @@ def _record(call: Call) -> records.Exchange:
     return record
 
 
-def show(call: Call) -> dict[str, Any]:
-    return {**row(call, _record(call)), "incoming": [], "outgoing": []}
+async def show(call: Call) -> dict[str, Any]:
+    record = _record(call)
+    elsewhere = await _counted_elsewhere(call, [call.vhost])
+    return {**row(call, record, elsewhere), "incoming": [], "outgoing": []}
 
 
 async def declare(call: Call) -> Done:

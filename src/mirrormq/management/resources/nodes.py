@@ -1,4 +1,4 @@
-"""The node: what it is, what it uses, where it listens."""
+"""The nodes: what they are, what they use, where they listen."""
 
 from __future__ import annotations
 
@@ -62,14 +62,15 @@ def _given(address: Address | None) -> list[Address]:
     return [] if address is None else [address]
 
 
-def row(call: Call) -> dict[str, Any]:
+def own_row(call: Call) -> dict[str, Any]:
+    """This node."""
     settings, status, broker = call.node.settings, call.node.status(), call.node.broker
     return {
         "name": settings.name,
         "type": "disc",
         "running": True,
-        "partitions": [],
-        "cluster_links": [],
+        "partitions": call.node.cluster.partitions.get(settings.name, []),
+        "cluster_links": _links(call),
         "os_pid": str(status["pid"]),
         "uptime": status["uptime"] * 1000,
         "processors": os.cpu_count(),
@@ -96,21 +97,60 @@ def row(call: Call) -> dict[str, Any]:
     }
 
 
-def list_nodes(call: Call) -> Listing:
-    return Listing([call.node], lambda _: row(call))
+def _links(call: Call) -> list[dict[str, Any]]:
+    """The nodes to which there is a link, and where they are."""
+    found = []
+    for name in call.elsewhere.peers:
+        record = call.state.nodes.get(name)
+        host, _, port = (record.address if record is not None else "").rpartition(":")
+        found.append({"name": name, "peer_addr": host, "peer_port": int(port) if port.isdigit() else 0})
+    return found
 
 
-def show(call: Call) -> dict[str, Any]:
+def silent_row(call: Call, name: str) -> dict[str, Any]:
+    """A member that has not answered: what the cluster knows of it."""
+    record = call.state.nodes.get(name)
+    runs = record is not None and record.running
+    return {
+        "name": name,
+        "type": "disc",
+        "running": runs and name in call.elsewhere.peers,
+        "partitions": [],
+        "cluster_links": [],
+    }
+
+
+async def list_nodes(call: Call) -> Listing:
+    """Every member, running or not."""
+    told = await call.elsewhere.ask_all("node", query=call.asked)
+    names = sorted({call.me, *call.node.cluster.members})
+    return Listing(names, lambda name: _row(call, name, told))
+
+
+def _row(call: Call, name: str, told: dict[str, Any]) -> dict[str, Any]:
+    if name == call.me:
+        return own_row(call)
+    found: dict[str, Any] = told.get(name) or silent_row(call, name)
+    return found
+
+
+async def show(call: Call) -> dict[str, Any]:
     """RabbitMQ's handler crashes for a node that nobody knows."""
-    if call.name != call.node.settings.name:
+    if call.name not in (call.me, *call.node.cluster.members):
         raise Silent
-    return row(call)
+    return _row(call, call.name, await _told_by(call))
 
 
-def memory(call: Call) -> dict[str, Any]:
-    if call.name != call.node.settings.name:
+async def _told_by(call: Call) -> dict[str, Any]:
+    if call.name not in call.elsewhere.peers:
+        return {}
+    return {call.name: await call.elsewhere.ask(call.name, "node", query=call.asked)}
+
+
+async def memory(call: Call) -> dict[str, Any]:
+    if call.name != call.me and call.name not in call.elsewhere.peers:
         raise not_found()
-    used = call.node.status()["memory"]["total"]
+    used = _row(call, call.name, await _told_by(call)).get("mem_used", 0)
     return {"memory": {"strategy": "rss", "total": {"rss": used}}}
 
 

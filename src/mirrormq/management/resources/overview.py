@@ -1,4 +1,4 @@
-"""The overview: totals, rates, and what this node is. Who does not monitor sees their own share."""
+"""The overview: totals and rates of all nodes. Who does not monitor sees their own share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from mirrormq.management import access, shapes
 from mirrormq.management.call import Call, Done
+from mirrormq.management.elsewhere import merged
 from mirrormq.management.resources.nodes import contexts, exchange_types, listeners
 from mirrormq.management.routing import Route
 from mirrormq.metadata import commands, records
@@ -19,15 +20,36 @@ def cluster_name(call: Call) -> str:
     return str(kept.value) if kept is not None else call.node.settings.cluster_name or call.node.settings.name
 
 
-def overview(call: Call) -> dict[str, Any]:
+def own_part(call: Call, vhosts: list[str], user: str | None) -> dict[str, Any]:
+    """What this node contributes to the totals: of all users, or of one."""
+    found = [
+        connection
+        for connection in call.node.broker.connections
+        if user is None or connection.user.name == user
+    ]
+    channels = shapes.channels(found)
+    return {
+        "counted": call.statistics.vhosts(vhosts, call.ranges),
+        "disk": call.statistics.disk(call.ranges) if call.statistics.disk_used else {},
+        "churn": call.statistics.churn(),
+        "objects": {
+            "channels": len(channels),
+            "connections": len(found),
+            "consumers": sum(len(channel.consumers) for channel in channels),
+        },
+        "listeners": listeners(call),
+        "contexts": [{**each, "node": call.me, "ssl_opts": []} for each in contexts(call)],
+    }
+
+
+async def overview(call: Call) -> dict[str, Any]:
     settings = call.node.settings
     vhosts = list(call.state.vhosts) if call.is_monitor else call.vhosts()
-    totals = call.statistics.vhosts(vhosts, call.ranges)
-    counted = totals.get("message_stats", {})
-    if counted or call.statistics.disk_used:
-        counted |= call.statistics.disk(call.ranges)
-    connections = shapes.connections(call)
-    channels = shapes.channels(call, connections)
+    user = None if call.is_monitor else call.user.name
+    told = await call.elsewhere.ask_all("overview", vhosts=vhosts, user=user, query=call.asked)
+    parts = [own_part(call, vhosts, user), *told.values()]
+    counted = merged([part["counted"] for part in parts])
+    messages, disk = counted.get("message_stats", {}), merged([part["disk"] for part in parts])
     version = settings.product_version
     shown = {
         "management_version": version,
@@ -39,12 +61,10 @@ def overview(call: Call) -> dict[str, Any]:
         "cluster_name": cluster_name(call),
         "disable_stats": False,
         "enable_queue_totals": False,
-        "message_stats": counted,
-        "queue_totals": {name: value for name, value in totals.items() if name.startswith("messages")},
+        "message_stats": messages | disk if messages else disk,
+        "queue_totals": {name: value for name, value in counted.items() if name.startswith("messages")},
         "object_totals": {
-            "channels": len(channels),
-            "connections": len(connections),
-            "consumers": sum(len(channel.consumers) for channel in channels),
+            **merged([part["objects"] for part in parts]),
             "exchanges": sum(len(call.state.exchanges_of(vhost)) for vhost in vhosts),
             "queues": sum(len(call.state.queues_of(vhost)) for vhost in vhosts),
         },
@@ -52,10 +72,10 @@ def overview(call: Call) -> dict[str, Any]:
     if call.is_monitor:
         shown |= {
             "node": settings.name,
-            "listeners": listeners(call),
-            "contexts": [{**each, "node": settings.name, "ssl_opts": []} for each in contexts(call)],
+            "listeners": [each for part in parts for each in part["listeners"]],
+            "contexts": [each for part in parts for each in part["contexts"]],
             "statistics_db_event_queue": 0,
-            "churn_rates": call.statistics.churn(),
+            "churn_rates": merged([part["churn"] for part in parts]),
         }
     return shown
 

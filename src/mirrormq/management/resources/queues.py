@@ -1,14 +1,17 @@
-"""Queues: what is in them, declaring, emptying, deleting, looking at their messages."""
+"""Queues of all nodes: what is in them, their rings, declaring, emptying, deleting, getting messages."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from mirrormq.broker.ring_facts import is_mirrored, ring_facts, synchronising
+from mirrormq.control.protocol import ControlError, Request
 from mirrormq.control.tables import plain_arguments
 from mirrormq.errors import AmqpError
 from mirrormq.management import access, shapes
-from mirrormq.management.answers import Silent, bad_request, not_found
+from mirrormq.management.answers import Refusal, Silent, bad_request, not_found
 from mirrormq.management.call import CREATED, Call, Done, Listing, boolean, declared, integer, spoken, table
 from mirrormq.management.routing import Route
 from mirrormq.metadata import records
@@ -24,14 +27,15 @@ if TYPE_CHECKING:
 GET_BYTES_MAX = 64 * 1024 * 1024
 """Bodies in one answer to a get; what is beyond stays in the queue."""
 
+ACTIONS = {"sync": "sync_queue", "cancel_sync": "cancel_sync_queue"}
+NOT_MIRRORED = "not_mirrored"
 ACK_MODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
 
 
 def row(call: Call, record: records.Queue) -> dict[str, Any]:
-    """A queue in a list."""
+    """A queue in a list, as this node knows it."""
     effective = call.node.broker.policies.effective(record.vhost, record.name, "queues")
-    vhost = call.node.broker.vhosts.get(record.vhost)
-    queue = vhost.local_queue(record.name) if vhost is not None else None
+    queue = _local(call, record)
     return {
         "arguments": plain_arguments(record.arguments),
         "auto_delete": record.auto_delete,
@@ -39,13 +43,51 @@ def row(call: Call, record: records.Queue) -> dict[str, Any]:
         "effective_policy_definition": effective.definition,
         "exclusive": record.exclusive,
         "name": record.name,
-        "node": record.node,
+        "node": record.ring.master,
         "operator_policy": effective.operator_policy,
         "policy": effective.policy,
         "type": "classic",
         "vhost": record.vhost,
-        **({"state": "down"} if queue is None else _state(call, queue)),
+        **_mirrors(call, record),
+        **({"state": _state_elsewhere(call, record)} if queue is None else _state(call, queue)),
+        **({} if queue is None else _progress(call, record)),
+        "mirrormq": ring_facts(call.node.broker, record),
     }
+
+
+def is_here(call: Call, record: records.Queue) -> bool:
+    """Is this node its master?"""
+    return _local(call, record) is not None
+
+
+def _local(call: Call, record: records.Queue) -> Queue | None:
+    vhost = call.node.broker.vhosts.get(record.vhost)
+    return vhost.local_queue(record.name) if vhost is not None else None
+
+
+def _mirrors(call: Call, record: records.Queue) -> dict[str, Any]:
+    """RabbitMQ shows nothing for a queue that no policy mirrors, and lists for any other."""
+    if not is_mirrored(call.node.broker, record):
+        return {"recoverable_slaves": None}
+    view = record.ring
+    mirrors = list(view.members[1:])
+    gone = [name for name in record.waits_for if name not in view.members]
+    return {
+        "slave_nodes": mirrors,
+        "synchronised_slave_nodes": [name for name in mirrors if name in view.in_sync],
+        "recoverable_slaves": mirrors + gone,
+    }
+
+
+def _state_elsewhere(call: Call, record: records.Queue) -> str:
+    """What can be said without its master."""
+    runs = not record.waits_for and record.ring.master in call.node.cluster.running
+    return "running" if runs and record.ring.master != call.me else "down"
+
+
+def _progress(call: Call, record: records.Queue) -> dict[str, Any]:
+    synchronised = synchronising(call.node.broker, record)
+    return {} if synchronised is None else {"state": "syncing", "sync_messages": synchronised}
 
 
 def _state(call: Call, queue: Queue) -> dict[str, Any]:
@@ -58,33 +100,60 @@ def _state(call: Call, queue: Queue) -> dict[str, Any]:
         "message_bytes": backing.ready_bytes + backing.unacked_bytes,
         "message_bytes_ready": backing.ready_bytes,
         "message_bytes_unacknowledged": backing.unacked_bytes,
-        "recoverable_slaves": None,
         "single_active_consumer_tag": None if active is None else active.describe().tag,
         "state": "running",
         **call.statistics.queue(queue, call.ranges),
     }
 
 
-def short_row(call: Call, record: records.Queue) -> dict[str, Any]:
+def short_row(call: Call, whole: dict[str, Any]) -> dict[str, Any]:
     """A queue in a list without statistics."""
     names = ["arguments", "auto_delete", "durable", "exclusive", "name", "node", "type", "vhost"]
     if call.flag("enable_queue_totals"):
         names += ["messages", "messages_ready", "messages_unacknowledged", "state"]
-    whole = row(call, record)
     policy = {"policy": whole["policy"]} if whole["policy"] is not None else {}
     return {name: whole[name] for name in names if name in whole} | policy
 
 
 def list_queues(call: Call) -> Listing:
-    state = call.state
-    shown = short_row if call.flag("disable_stats") else row
+    """Each queue as its master shows it."""
+    state, short = call.state, call.flag("disable_stats")
+    told: dict[records.QueueKey, dict[str, Any]] = {}
+
+    async def prepare(some: Sequence[records.Queue]) -> None:
+        told.clear()
+        for found in await _ask_masters(call, some):
+            told[found["vhost"], found["name"]] = found
+
+    def shown(record: records.Queue) -> dict[str, Any]:
+        whole = told.get(record.key) or row(call, record)
+        return short_row(call, whole) if short else whole
+
     found = [record for vhost in call.chosen_vhosts() for _, record in sorted(state.queues_of(vhost).items())]
-    return Listing(found, lambda record: shown(call, record), lambda record: str(record.name))
+    needed = not short or call.flag("enable_queue_totals")
+    return Listing(found, shown, lambda record: str(record.name), prepare if needed else None)
 
 
-def show(call: Call) -> dict[str, Any]:
+async def _ask_masters(call: Call, some: Sequence[records.Queue], **question: Any) -> list[dict[str, Any]]:
+    """The rows of those queues that other nodes are master of."""
+    wanted: dict[str, list[Any]] = {}
+    for record in some:
+        if record.ring.master != call.me and not record.waits_for:
+            wanted.setdefault(record.ring.master, []).append(record.key)
+    return await call.elsewhere.by_owner("queues", wanted, query=call.asked, **question) if wanted else []
+
+
+async def show(call: Call) -> dict[str, Any]:
     record = _record(call)
-    queue = call.node.broker.vhosts[call.vhost].local_queue(call.name)
+    if not is_here(call, record):
+        for found in await _ask_masters(call, [record], details=True):
+            return found
+    return details(call, record)
+
+
+def details(call: Call, record: records.Queue) -> dict[str, Any]:
+    """One queue, as this node knows it."""
+    queue = _local(call, record)
     owner: Connection | None = None if queue is None else queue.owner  # type: ignore[assignment]
     return {
         "consumer_details": [] if queue is None else shapes.consumers_of(queue),
@@ -103,19 +172,31 @@ def _record(call: Call) -> records.Queue:
 
 
 async def declare(call: Call) -> Done:
+    """Here, or on the node that the body names."""
     body = call.body()
-    node = body.get("node")
-    if node is not None and node != call.node.settings.name:
-        raise bad_request(f"Node {node} could not be contacted")
+    node = body.get("node", call.me)
     existed = (call.vhost, call.name) in call.state.queues
     durable, auto_delete = boolean(body, "durable"), boolean(body, "auto_delete")
+    wanted: dict[str, Any] = {"durable": durable, "auto_delete": auto_delete, "arguments": table(body)}
+    if node != call.me:
+        await _declare_elsewhere(call, str(node), wanted)
+        return Done() if existed else Done(CREATED)
     try:
-        await call.direct().declare_queue(
-            call.name, durable=durable, auto_delete=auto_delete, arguments=table(body)
-        )
+        await call.direct().declare_queue(call.name, **wanted)
     except AmqpError as error:
         raise declared(error) from None
     return Done() if existed else Done(CREATED)
+
+
+async def _declare_elsewhere(call: Call, node: str, wanted: dict[str, Any]) -> None:
+    refusal = None
+    if node in call.elsewhere.peers:
+        whose = {"user": call.user.name, "vhost": call.vhost, "name": call.name}
+        refusal = await call.elsewhere.ask(node, "declare_queue", **whose, **wanted)
+    if refusal is None:
+        raise bad_request(f"Node {node} could not be contacted")
+    if refusal:
+        raise Refusal(*refusal)
 
 
 async def delete(call: Call) -> Done:
@@ -145,13 +226,27 @@ def bindings(call: Call) -> Listing:
     return Listing(items, shapes.binding)
 
 
-def act(call: Call) -> Done:
-    """A queue without mirrors is in step with all of them."""
+async def act(call: Call) -> Done:
+    """Of a queue without mirrors all are in step: there is nothing to do, and that is no mistake."""
     body = call.body("action")
     if (call.vhost, call.name) not in call.state.queues:
         raise Silent
-    if body["action"] not in ("sync", "cancel_sync"):
+    verb = ACTIONS.get(body["action"]) if isinstance(body["action"], str) else None
+    if verb is None:
         raise bad_request(["unknown", body["action"]])
+    try:
+        await call.node.carry_out(Request(verb, [call.name], {"vhost": call.vhost}))
+    except ControlError as error:
+        if error.text != NOT_MIRRORED:
+            raise
+    return Done()
+
+
+async def move(call: Call) -> Done:
+    """Make the synchronised mirror on a node the master."""
+    node = call.body("node")["node"]
+    _record(call)
+    await call.node.carry_out(Request("move_master", [call.name, str(node)], {"vhost": call.vhost}))
     return Done()
 
 
@@ -207,4 +302,5 @@ ROUTES = [
     Route("queues/{vhost}/{name}/contents", access.vhost, {"DELETE": purge}),
     Route("queues/{vhost}/{name}/get", access.vhost, {"POST": get}),
     Route("queues/{vhost}/{name}/actions", access.administrator, {"POST": act}),
+    Route("mirrormq/queues/{vhost}/{name}/move", access.administrator, {"POST": move}),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mirrormq.control import features
+from mirrormq.control.protocol import Request
 from mirrormq.management import access
 from mirrormq.management.call import Call, Done
 from mirrormq.management.routing import Route
@@ -26,8 +27,9 @@ def feature_flags(call: Call) -> list[dict[str, Any]]:
     return features.feature_flags()
 
 
-def rebalance(call: Call) -> Done:
-    """One node has all the masters there are."""
+async def rebalance(call: Call) -> Done:
+    """Spread the masters of mirrored queues evenly."""
+    await call.node.carry_out(Request("rebalance", ["all"]))
     return Done()
 
 

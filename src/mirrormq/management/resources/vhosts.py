@@ -7,12 +7,22 @@ from typing import Any
 from mirrormq.management import access
 from mirrormq.management.answers import Silent, not_found
 from mirrormq.management.call import CREATED, Call, Done, Listing, boolean
+from mirrormq.management.elsewhere import merged
 from mirrormq.management.resources import permissions, topic_permissions
 from mirrormq.management.routing import Route
 from mirrormq.metadata import commands, records
 
 
-def row(call: Call, record: records.Vhost) -> dict[str, Any]:
+def counted_here(call: Call, name: str) -> dict[str, Any]:
+    """What this node has counted in a vhost."""
+    return call.statistics.vhosts([name], call.ranges)
+
+
+async def _counted_elsewhere(call: Call, names: list[str]) -> list[dict[str, Any]]:
+    return list((await call.elsewhere.ask_all("vhosts", vhosts=names, query=call.asked)).values())
+
+
+def row(call: Call, record: records.Vhost, elsewhere: list[dict[str, Any]]) -> dict[str, Any]:
     about = {"description": record.description, "tags": record.tags}
     return {
         "name": record.name,
@@ -20,14 +30,16 @@ def row(call: Call, record: records.Vhost) -> dict[str, Any]:
         "default_queue_type": "undefined",
         "metadata": about,
         "tracing": record.tracing,
-        "cluster_state": {call.node.settings.name: "running"},
-        **call.statistics.vhosts([record.name], call.ranges),
+        "cluster_state": dict.fromkeys([call.me, *call.elsewhere.peers], "running"),
+        **merged([counted_here(call, record.name), *(part.get(record.name, {}) for part in elsewhere)]),
     }
 
 
-def list_vhosts(call: Call) -> Listing:
+async def list_vhosts(call: Call) -> Listing:
     names = sorted(call.state.vhosts) if call.is_monitor else call.vhosts()
-    return Listing([call.state.vhosts[name] for name in names], lambda record: row(call, record))
+    found = [call.state.vhosts[name] for name in names]
+    elsewhere = await _counted_elsewhere(call, names)
+    return Listing(found, lambda record: row(call, record, elsewhere))
 
 
 def _record(call: Call) -> records.Vhost:
@@ -37,8 +49,9 @@ def _record(call: Call) -> records.Vhost:
     return record
 
 
-def show(call: Call) -> dict[str, Any]:
-    return row(call, _record(call))
+async def show(call: Call) -> dict[str, Any]:
+    record = _record(call)
+    return row(call, record, await _counted_elsewhere(call, [record.name]))
 
 
 def tag_list(given: Any) -> list[str]:
@@ -74,7 +87,7 @@ def delete(call: Call) -> Done:
 def start(call: Call) -> Done:
     """Ours never stop by themselves, so there is nothing to start."""
     _record(call)
-    if call.name != call.node.settings.name:
+    if call.name not in (call.me, *call.elsewhere.peers):
         raise not_found()
     return Done()
 

@@ -1,0 +1,154 @@
+"""The other end of `elsewhere`: what this node tells another one's API, built in slices as lists are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from mirrormq.control.protocol import EXIT_USAGE, ControlError
+from mirrormq.errors import AmqpError
+from mirrormq.management import access, ranges, shapes
+from mirrormq.management.answers import Refusal, encode
+from mirrormq.management.call import Call, declared
+from mirrormq.management.elsewhere import ROWS_PER_QUESTION
+from mirrormq.management.listing import SLICE_ROWS
+from mirrormq.management.resources import channels, connections, consumers, exchanges, nodes, overview, queues
+from mirrormq.management.resources import vhosts as vhost_rows
+from mirrormq.management.seam import ManagedNode
+from mirrormq.management.statistics import Statistics
+from mirrormq.metadata.records import User
+
+ASKER = User("", tags=[access.MONITORING])
+"""Another node sees everything; it shows its user what that one may see."""
+
+Question = dict[str, Any]
+
+
+class Answering:
+    """Answers of one node."""
+
+    def __init__(self, node: ManagedNode, statistics: Statistics) -> None:
+        self._node = node
+        self._statistics = statistics
+
+    async def answer(self, kind: str, question: Question) -> str:
+        """JSON in a text."""
+        handler = KINDS.get(kind)
+        if handler is None:
+            raise ControlError(f"This node's API has no answer to '{kind}'.", EXIT_USAGE)
+        query = question.get("query", {})
+        call = Call(self._node, self._statistics, ASKER, "GET", {}, query, {}, b"", ranges.read(query))
+        return (await handler(call, question)).decode()
+
+
+async def _rows(items: Sequence[Any], row: Callable[[Any], Any], first: int = 0) -> bytes:
+    """So many rows as one answer has, from a place on."""
+    pieces: list[bytes] = []
+    some = items[first : first + ROWS_PER_QUESTION]
+    for start in range(0, len(some), SLICE_ROWS):
+        pieces.append(encode([row(item) for item in some[start : start + SLICE_ROWS]])[1:-1])
+        await asyncio.sleep(0)
+    return b"[" + b",".join(pieces) + b"]"
+
+
+async def _queues(call: Call, question: Question) -> bytes:
+    show = queues.details if question.get("details") else queues.row
+    keys = [(vhost, name) for vhost, name in question["items"]]
+    found = [record for key in keys if (record := call.state.queues.get(key)) is not None]
+    return await _rows([record for record in found if queues.is_here(call, record)], lambda r: show(call, r))
+
+
+async def _connections(call: Call, question: Question) -> bytes:
+    return await _rows(
+        shapes.connections(call), lambda each: connections.row(call, each), question.get("first", 0)
+    )
+
+
+async def _channels(call: Call, question: Question) -> bytes:
+    of, wanted = shapes.connections(call), question.get("connection")
+    found = [connection for connection in of if wanted is None or connection.name == wanted]
+    return await _rows(
+        shapes.channels(found), lambda each: shapes.channel(call, each), question.get("first", 0)
+    )
+
+
+async def _consumers(call: Call, question: Question) -> bytes:
+    found = consumers.here(call, question["vhosts"])
+    return await _rows(found, lambda each: shapes.consumer(*each), question.get("first", 0))
+
+
+async def _exchanges(call: Call, question: Question) -> bytes:
+    """Only those in which something has happened."""
+    records = [
+        record for vhost in question["vhosts"] for _, record in sorted(call.state.exchanges_of(vhost).items())
+    ]
+    busy = [record for record in records if exchanges.counted_here(call, record)]
+    return await _rows(
+        busy,
+        lambda record: [record.vhost, record.name, exchanges.counted_here(call, record)],
+        question.get("first", 0),
+    )
+
+
+async def _connection(call: Call, question: Question) -> bytes:
+    for connection in call.node.broker.connections:
+        if connection.name == question["name"]:
+            return encode(connections.row(call, connection, ""))
+    return encode(None)
+
+
+async def _channel(call: Call, question: Question) -> bytes:
+    return encode(channels.here(call, question["name"]))
+
+
+async def _close(call: Call, question: Question) -> bytes:
+    """Says how many connections there were to close."""
+    wanted = [
+        connection
+        for connection in call.node.broker.connections
+        if question["value"] == (connection.name if question["by"] == "name" else connection.user.name)
+    ]
+    connections.close_all(call, wanted, question["actor"], question["reason"])
+    return encode(len(wanted))
+
+
+async def _declare_queue(call: Call, question: Question) -> bytes:
+    user = call.state.users.get(question["user"], ASKER)
+    wanted = {name: question[name] for name in ("durable", "auto_delete", "arguments")}
+    try:
+        await call.node.direct(user, question["vhost"]).declare_queue(question["name"], **wanted)
+    except AmqpError as error:
+        refusal: Refusal = declared(error)
+        return encode([refusal.status, refusal.error, refusal.reason])
+    finally:
+        call.node.changed()
+    return encode([])
+
+
+async def _node(call: Call, question: Question) -> bytes:
+    return encode(nodes.own_row(call))
+
+
+async def _overview(call: Call, question: Question) -> bytes:
+    return encode(overview.own_part(call, question["vhosts"], question["user"]))
+
+
+async def _vhosts(call: Call, question: Question) -> bytes:
+    return encode({name: vhost_rows.counted_here(call, name) for name in question["vhosts"]})
+
+
+KINDS: dict[str, Callable[[Call, Question], Awaitable[bytes]]] = {
+    "queues": _queues,
+    "connections": _connections,
+    "connection": _connection,
+    "channels": _channels,
+    "channel": _channel,
+    "consumers": _consumers,
+    "exchanges": _exchanges,
+    "close": _close,
+    "declare_queue": _declare_queue,
+    "node": _node,
+    "overview": _overview,
+    "vhosts": _vhosts,
+}

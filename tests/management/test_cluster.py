@@ -1,0 +1,262 @@
+"""A cluster through the HTTP API: whichever node is asked, the answer is the cluster's."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pika
+import pytest
+
+from mirrormq.testing import Cluster
+from tests.management.http import Client, part
+
+DEADLINE_S = 30.0
+NODES = 3
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """What the condition gives, once it gives something."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.1)
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=NODES, conf="collect_statistics_interval = 1000\n") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def clients(cluster: Cluster) -> list[Client]:
+    return [Client(cluster.management_port(index)) for index in range(NODES)]
+
+
+@pytest.fixture(scope="module")
+def work(cluster: Cluster, clients: list[Client]) -> Iterator[list[pika.BlockingConnection]]:
+    """A queue of each node's own, a mirrored one, messages and consumers."""
+    assert clients[0].put("policies/%2F/mirrored", {"pattern": "^m", "definition": MIRRORED}).status == 201
+    connections = []
+    for index in range(NODES):
+        parameters = pika.URLParameters(cluster.uri(index))
+        parameters.client_properties = {"connection_name": f"client {index}"}
+        connections.append(pika.BlockingConnection(parameters))
+        channel = connections[-1].channel()
+        channel.confirm_delivery()
+        channel.queue_declare(f"own{index}", durable=True)
+        for _ in range(index + 1):
+            channel.basic_publish("", f"own{index}", b"x", pika.BasicProperties(delivery_mode=2))
+    first = connections[0].channel()
+    first.queue_declare("mirrored", durable=True)
+    first.basic_publish("", "mirrored", b"x")
+    last = connections[-1].channel()
+    last.basic_qos(prefetch_count=1)
+    last.basic_consume("own0", lambda *_: None, consumer_tag="far")
+    until(lambda: clients[0].get("queues/%2F/mirrored")["mirrormq"]["in_sync"].__len__() == NODES)
+    yield connections
+    for connection in connections:
+        with contextlib.suppress(pika.exceptions.AMQPError, OSError):
+            connection.close()
+
+
+MIRRORED = {"ha-mode": "all", "ha-sync-mode": "automatic"}
+Work = list[pika.BlockingConnection]
+
+
+def test_every_node_lists_all_queues_with_their_messages(
+    cluster: Cluster, clients: list[Client], work: Work
+) -> None:
+    for client in clients:
+        rows = until(lambda client=client: _complete(client))
+        seen = {row["name"]: (row["node"], row["messages"], row["state"]) for row in rows}
+        assert seen == {
+            "mirrored": (cluster.name(0), 1, "running"),
+            **{f"own{index}": (cluster.name(index), index + 1, "running") for index in range(NODES)},
+        }
+
+
+def _complete(client: Client) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = client.get("queues")
+    return rows if all("messages" in row for row in rows) else []
+
+
+def test_a_page_and_a_sorted_list_are_the_clusters_too(clients: list[Client], work: Work) -> None:
+    page = clients[1].get("queues?page=1&page_size=2&sort=messages&sort_reverse=true&columns=name,messages")
+    assert page["items"] == [{"name": "own2", "messages": 3}, {"name": "own1", "messages": 2}]
+
+
+def test_a_queue_of_another_node_is_shown_as_its_master_shows_it(clients: list[Client], work: Work) -> None:
+    shown = [client.get("queues/%2F/own0") for client in clients]
+    assert all(row["consumer_details"][0]["consumer_tag"] == "far" for row in shown)
+    assert len({row["messages_unacknowledged"] for row in shown}) == 1
+
+
+def test_a_mirrored_queue_tells_its_ring(cluster: Cluster, clients: list[Client], work: Work) -> None:
+    names = [cluster.name(index) for index in range(NODES)]
+    for client in clients:
+        row = client.get("queues/%2F/mirrored")
+        assert row["node"] == names[0]
+        assert sorted(row["slave_nodes"]) == sorted(row["synchronised_slave_nodes"]) == names[1:]
+        assert sorted(row["recoverable_slaves"]) == names[1:]
+        ring = row["mirrormq"]
+        assert ring["epoch"] >= 1 and sorted(ring["members"]) == sorted(ring["in_sync"]) == names
+        assert ring["waits_for"] == ring["joining"] == [] and sorted(ring["lag"]) == names[1:]
+    assert "slave_nodes" not in clients[0].get("queues/%2F/own1")
+
+
+@pytest.mark.parametrize("kind", ["connections", "channels", "consumers"])
+def test_clients_of_all_nodes_are_listed(
+    cluster: Cluster, clients: list[Client], work: Work, kind: str
+) -> None:
+    expected = {"connections": 3, "channels": 5, "consumers": 1}[kind]
+    lists = [client.get(kind) for client in clients]
+    assert [len(rows) for rows in lists] == [expected] * NODES
+    if kind != "consumers":
+        names = {cluster.name(index) for index in range(NODES)}
+        assert all({row["node"] for row in rows} == names for rows in lists)
+        assert len({tuple(row["name"] for row in rows) for rows in lists}) == 1
+
+
+def test_one_connection_is_found_from_any_node(clients: list[Client], work: Work) -> None:
+    name = clients[0].get("connections")[0]["name"]
+    for client in clients:
+        assert client.get(f"connections/{part(name)}")["name"] == name
+        channels = client.get(f"connections/{part(name)}/channels")
+        assert channels and client.get(f"channels/{part(channels[0]['name'])}")["number"]
+    assert clients[1].request("GET", "connections/nobody").status == 404
+    assert clients[1].request("GET", "channels/nobody").status == 404
+
+
+def test_totals_are_the_clusters(cluster: Cluster, clients: list[Client], work: Work) -> None:
+    for client in clients:
+        shown = until(lambda client=client: _counted(client))
+        assert shown["queue_totals"]["messages"] == 7
+        assert shown["object_totals"]["connections"] == 3 and shown["object_totals"]["consumers"] == 1
+        assert shown["churn_rates"]["queue_created"] == 4
+        assert {each["node"] for each in shown["listeners"]} == {cluster.name(n) for n in range(NODES)}
+        (vhost,) = client.get("vhosts")
+        assert vhost["message_stats"]["publish"] == 7
+        assert set(vhost["cluster_state"]) == {cluster.name(n) for n in range(NODES)}
+        assert client.get("exchanges/%2F/amq.default")["message_stats"]["publish_in"] == 7
+
+
+def _counted(client: Client) -> dict[str, Any]:
+    shown: dict[str, Any] = client.get("overview")
+    done = shown["message_stats"].get("publish") == 7 and shown["queue_totals"].get("messages") == 7
+    return shown if done else {}
+
+
+def test_a_history_is_the_sum_of_all_nodes(clients: list[Client], work: Work) -> None:
+    def newest() -> bool:
+        shown = clients[2].get("overview?msg_rates_age=60&msg_rates_incr=10")["message_stats"]
+        return bool(shown["publish_details"]["samples"][0]["sample"] == 7)
+
+    until(newest)
+
+
+def test_every_member_is_a_node(cluster: Cluster, clients: list[Client], work: Work) -> None:
+    names = [cluster.name(index) for index in range(NODES)]
+    for index, client in enumerate(clients):
+        rows = client.get("nodes")
+        assert [row["name"] for row in rows] == names
+        assert all(row["running"] and row["mem_used"] > 0 and row["partitions"] == [] for row in rows)
+        links = {row["name"]: sorted(link["name"] for link in row["cluster_links"]) for row in rows}
+        assert links[names[index]] == [name for name in names if name != names[index]]
+        assert client.get(f"nodes/{names[(index + 1) % NODES]}")["os_pid"] != rows[index]["os_pid"]
+    assert clients[0].request("GET", "nodes/nobody@nowhere").status == 500
+
+
+def test_a_queue_is_declared_on_the_node_that_is_named(cluster: Cluster, clients: list[Client]) -> None:
+    body = {"durable": True, "node": cluster.name(2)}
+    assert clients[0].put("queues/%2F/placed", body).status == 201
+    assert clients[1].get("queues/%2F/placed")["node"] == cluster.name(2)
+    again = clients[0].put("queues/%2F/placed", {**body, "durable": False})
+    assert (again.status, again.json["error"]) == (400, "bad_request")
+    assert clients[1].delete("queues/%2F/placed").status == 204
+
+
+def test_another_users_connections_are_not_shown_to_everybody(clients: list[Client], work: Work) -> None:
+    assert clients[0].put("users/narrow", {"password": "x", "tags": "management"}).status in (201, 204)
+    rights = {"configure": "", "write": "", "read": ""}
+    assert clients[0].put("permissions/%2F/narrow", rights).status in (201, 204)
+    narrow = [Client(client._port, "narrow", "x") for client in clients]
+    name = clients[0].get("connections")[0]["name"]
+    for client in narrow:
+        assert client.get("connections") == client.get("channels") == client.get("consumers") == []
+        assert client.request("GET", f"connections/{part(name)}").status == 401
+        assert client.get("overview")["object_totals"]["connections"] == 0
+
+
+def test_a_connection_is_closed_from_another_node(
+    cluster: Cluster, clients: list[Client], work: Work
+) -> None:
+    parameters = pika.URLParameters(cluster.uri(1))
+    parameters.client_properties = {"connection_name": "to be closed"}
+    connection = pika.BlockingConnection(parameters)
+
+    def found() -> list[str]:
+        rows = clients[2].get("connections")
+        return [row["name"] for row in rows if row.get("user_provided_name") == "to be closed"]
+
+    (name,) = until(found)
+    assert clients[0].request("DELETE", f"connections/{part(name)}").status == 204
+    with pytest.raises(pika.exceptions.AMQPError):
+        while True:
+            connection.process_data_events(1)
+    until(lambda: not found())
+
+
+def test_masters_move_and_spread(cluster: Cluster, clients: list[Client], work: Work) -> None:
+    def master() -> str:
+        return str(clients[0].get("queues/%2F/mirrored")["node"])
+
+    moved = clients[2].post("mirrormq/queues/%2F/mirrored/move", {"node": cluster.name(1)})
+    assert moved.status == 204
+    until(lambda: master() == cluster.name(1))
+    refused = clients[2].post("mirrormq/queues/%2F/own0/move", {"node": cluster.name(1)})
+    assert refused.status == 400 and "no synchronised mirror" in refused.json["reason"]
+    assert clients[2].post("mirrormq/queues/%2F/none/move", {"node": cluster.name(1)}).status == 404
+    assert clients[2].post("rebalance/queues", {}).status == 204
+    for action in ("sync", "cancel_sync"):
+        assert clients[0].post("queues/%2F/mirrored/actions", {"action": action}).status == 204
+        assert clients[0].post("queues/%2F/own0/actions", {"action": action}).status == 204
+
+
+def test_a_node_that_is_frozen_holds_nobody_up_for_long(
+    cluster: Cluster, clients: list[Client], work: Work
+) -> None:
+    cluster.freeze(2)
+    try:
+        began = time.monotonic()
+        rows = {row["name"]: row for row in clients[0].get("queues")}
+        assert time.monotonic() - began < 10
+        assert rows["own0"]["messages"] == 1 and rows["own2"]["node"] == cluster.name(2)
+        assert "messages" not in rows["own2"]
+    finally:
+        cluster.thaw(2)
+    until(lambda: all(row["running"] for row in clients[0].get("nodes")))
+
+
+def test_a_dead_nodes_queues_are_shown_as_declared(
+    cluster: Cluster, clients: list[Client], work: Work
+) -> None:
+    cluster.kill(2)
+    dead = cluster.name(2)
+
+    def gone() -> bool:
+        return not clients[0].get(f"nodes/{dead}")["running"]
+
+    until(gone)
+    for client in clients[:2]:
+        row = client.get("queues/%2F/own2")
+        assert (row["state"], row["node"], row["durable"]) == ("down", dead, True)
+        assert "messages" not in row
+        assert [node["running"] for node in client.get("nodes")] == [True, True, False]
+        assert until(lambda client=client: client.get("queues/%2F/mirrored")["state"] == "running")
+    cluster.start(2)
+    until(lambda: clients[0].get("queues/%2F/own2").get("messages") == 3)
