@@ -29,6 +29,7 @@ from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change
 from mirrormq.metadata.policies import Policies
 from mirrormq.metadata.store import MetadataStore
+from mirrormq.metadata.view import View
 from mirrormq.queues.queue import Queue
 from mirrormq.remote.messages import RemoteMessage
 from mirrormq.replication.messages import RingMail
@@ -293,6 +294,11 @@ class Cluster:
         else:
             view = view._replace(version=view.version + 1, **fields)
         self.write(c.ChangeViews([c.ViewChange(record.queue_id, view)]))
+
+    def propose_view(self, name: str, view: View) -> None:
+        """Somebody wants this view; it counts if it is still the next one when its turn comes."""
+        change = c.ViewChange(self.record(name).queue_id, view)
+        self.line.append((c.ChangeViews([change]), None, None))
 
     def check_equal(self, name: str) -> None:
         """Every mirror that is synchronised holds what the master holds."""

@@ -15,13 +15,14 @@ what nobody asks for (late mirrors, logs to be cut, proposals that went astray).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import TYPE_CHECKING
 
 from mirrormq.broker.queue_factory import make_keeper, queue_settings
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.view import View
 from mirrormq.queues.backing import BackingQueue
-from mirrormq.queues.producers import Origin, Producers
+from mirrormq.queues.producers import Producers
 from mirrormq.queues.queue import Queue
 from mirrormq.replication.messages import ReplicaMessage, RingMail
 from mirrormq.replication.replica import Replica, ReplicaOptions, ReplicaWork
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 TICK_MS = 500
 """How often what nobody asks for is looked after: a tenth of what a mirror may be late."""
+
+ATTEMPTS_PER_LIFE = 1 << 32
+"""Attempts to be synchronised are numbered from here on in each life of the node."""
 
 PROPOSE_AGAIN_MS = 2_000
 """A proposal that has changed nothing for so long is made once more: the leader may have changed, and the
@@ -47,7 +51,8 @@ class Rings:
     ) -> None:  # fmt: skip
         self._broker = broker
         self._me = broker.settings.name
-        self._life = life
+        self._attempts = count(life * ATTEMPTS_PER_LIFE + 1)
+        """Numbers of attempts to be synchronised, over all queues: none comes twice."""
         self._send = send
         self._congested = congested
         self.replicas: dict[int, Replica] = {}
@@ -111,7 +116,8 @@ class Rings:
         queue_id = replica.queue_id
         replica.service.producers = queue.producers
         replica.backing.heard = lambda: self.touch(queue_id)
-        queue.mirror(replica.backing, lambda count: self._number(queue_id, count))
+        remote = self._broker.remote
+        queue.mirror(replica.backing, remote.producer, lambda count: remote.number_publishes(queue_id, count))
         self._queues[queue_id] = queue
 
     def _unmirror(self, replica: Replica, queue: Queue) -> None:
@@ -120,10 +126,6 @@ class Rings:
         self._last_operations[replica.queue_id] = replica.ring.received
         queue.unmirror(replica.backing.inner)
         self._forget(replica.queue_id)
-
-    def _number(self, queue_id: int, count: int) -> Origin:
-        remote = self._broker.remote
-        return Origin(remote.producer, remote.number_publishes(queue_id, count))
 
     def mirror(self, record: records.Queue) -> None:
         """This node is a mirror; if it was master, the queue in front has been told that it is over."""
@@ -187,7 +189,7 @@ class Rings:
 
     def _options(self, record: records.Queue) -> ReplicaOptions:
         options = ReplicaOptions(durable=record.durable)
-        options.life = self._life
+        options.attempts = self._attempts
         options.paused = self._paused
         options.congested = self._congested
         self._set(options, record)

@@ -213,13 +213,18 @@ def _local(consumers: list[QueueConsumer]) -> list[Subscriber]:
 def unsettled_batches(unsettled: list[Unsettled], waiting: list[Waiting], producer: str) -> list[Batch]:
     """What must be published again: under its numbers, for the publishers that wait for it, if any do. Who
     waits for something that is not among it need not wait any more: every disk has it."""
+    mine = [one for one in waiting if one.origin.producer == producer]
     waits = {
         number: (one.publisher, one.first + number - one.origin.first_number)
-        for one in waiting
-        if one.origin.producer == producer
+        for one in mine
+        if not one.messages
         for number in range(one.origin.first_number, one.origin.first_number + one.last - one.first + 1)
     }
-    batches: list[Batch] = []
+    batches = [
+        Batch(one.origin.first_number, list(one.messages), one.publisher, one.first)
+        for one in mine
+        if one.messages
+    ]
     for one in unsettled:
         run: list[Message] = []
         last: tuple[Publisher | None, int] = (None, 0)
@@ -236,7 +241,7 @@ def unsettled_batches(unsettled: list[Unsettled], waiting: list[Waiting], produc
             batches.append(Batch(one.append.first_number + len(one.append.contents) - len(run), run, *last))
     for publisher, at_publisher in waits.values():
         publisher.confirmed(at_publisher, at_publisher)
-    return batches
+    return sorted(batches, key=lambda batch: batch.first)
 
 
 def _messages(append: Append) -> list[Message]:

@@ -19,7 +19,7 @@ from mirrormq.queues.face import Publisher, QueueFace
 from mirrormq.queues.lifetimes import Lifetimes
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.producers import Origin, Producers
-from mirrormq.queues.safety import Safety, Waiting
+from mirrormq.queues.safety import NOBODY, Safety, Waiting
 from mirrormq.queues.settings import QueueSettings
 from mirrormq.queues.surroundings import QueueCounters, Surroundings
 
@@ -52,8 +52,9 @@ class Queue(LocalAnswers):
         """The keeper, if it tells mirrors what it does."""
         self.heir: QueueFace | None = None
         """Who has this queue's name, if this one is retired."""
-        self.number: Callable[[int], Origin] | None = None
-        """Numbers so many publishes of this node's own; set while the queue is mirrored."""
+        self._producer = ""
+        self._number: Callable[[int], int] = lambda count: 0
+        """Numbers so many publishes of this node's own, as `_producer`; set while the queue is mirrored."""
         self._surroundings = surroundings
         self._clock = surroundings.clock
         self._safety = Safety(lambda: surroundings.awaits_flush(self))
@@ -76,9 +77,7 @@ class Queue(LocalAnswers):
         if origin is not None:
             seen = self.producers.seen(origin, len(messages))
             if seen:
-                self._settle_again(
-                    publisher, first, first + seen - 1, messages[0].envelope.persistent, origin
-                )
+                self._settle_again(publisher, first, messages[:seen], origin)
                 messages, first = messages[seen:], first + seen
                 origin = Origin(origin.producer, origin.first_number + seen)
                 if not messages:
@@ -102,15 +101,18 @@ class Queue(LocalAnswers):
             publisher.confirmed(first, first + len(messages) - 1)
 
     def _settle_again(
-        self, publisher: Publisher | None, first: int, last: int, persistent: bool, origin: Origin
+        self, publisher: Publisher | None, first: int, messages: list[Message], origin: Origin
     ) -> None:
         """The last master had these. It may have refused them, if that is what full queues do here, and
         that is not known any more: a publisher is told so that it had better ask again."""
+        last = first + len(messages) - 1
         if publisher is not None and self.settings.rejects_publishes and self.settings.limited:
             for number in range(first, last + 1):
                 publisher.refused(number)
-        else:
-            self._confirm_later(publisher, first, last, persistent, origin)
+            return
+        kept = messages if origin.producer == self._producer else []
+        persistent = messages[0].envelope.persistent
+        self._confirm_later(publisher or (NOBODY if kept else None), first, last, persistent, origin, kept)
 
     def forget_producers(self, gone: Callable[[str], bool]) -> None:
         """Nodes' lives are over: nothing more comes from them."""
@@ -166,22 +168,22 @@ class Queue(LocalAnswers):
         self, mirrored: MirroredBacking, messages: list[Message], origin: Origin | None
     ) -> Origin:
         if origin is None:
-            assert self.number is not None
-            origin = self.number(len(messages))
+            origin = Origin(self._producer, self._number(len(messages)))
             self.producers[origin.producer] = origin.first_number + len(messages) - 1
         mirrored.publish_from(messages, origin.producer, origin.first_number)
         return origin
 
     def _confirm_later(
-        self, publisher: Publisher | None, first: int, last: int, persistent: bool, origin: Origin | None
-    ) -> None:
+        self, publisher: Publisher | None, first: int, last: int, persistent: bool, origin: Origin | None,
+        messages: Sequence[Message] = (),
+    ) -> None:  # fmt: skip
         """Confirm when everything appended up to now is as safe as such messages are to be."""
         if publisher is None:
             return
         durable = self.settings.durable and persistent
         if self.mirrored is not None:
             assert origin is not None
-            waiting = Waiting(self.mirrored.last_number, publisher, first, last, origin)
+            waiting = Waiting(self.mirrored.last_number, publisher, first, last, origin, messages)
             self._safety.after_lap(waiting, durable=durable)
         elif durable:
             self._safety.after_flush(publisher, first, last)
@@ -376,14 +378,14 @@ class Queue(LocalAnswers):
 
     # -- mirrors ----------------------------------------------------------------------------------
 
-    def mirror(self, backing: MirroredBacking, number: Callable[[int], Origin]) -> None:
+    def mirror(self, backing: MirroredBacking, producer: str, number: Callable[[int], int]) -> None:
         """The queue is mirrored from now on."""
         self.backing = self.mirrored = backing
-        self.number = number
+        self._producer, self._number = producer, number
 
     def unmirror(self, backing: BackingQueue) -> None:
         """The last mirror is gone."""
-        self.backing, self.mirrored, self.number = backing, None, None
+        self.backing, self.mirrored = backing, None
         self._safety.alone()
 
     def retire(self) -> tuple[list[QueueConsumer], list[Waiting]]:

@@ -13,10 +13,11 @@ either has come true. Both grow, so those who wait stand in line.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from mirrormq.queues.face import Publisher
+from mirrormq.queues.message import Message
 from mirrormq.queues.producers import Origin
 
 
@@ -31,6 +32,22 @@ class Waiting(NamedTuple):
     last: int
     origin: Origin
     """… and the one that its node gave it."""
+    messages: Sequence[Message] = ()
+    """What is waited for, if it was published by this node's clients to an earlier master and had arrived:
+    where it is in the ring's history, if at all, cannot be told."""
+
+
+class Nobody:
+    """A publisher that does not want to know."""
+
+    def confirmed(self, first: int, last: int) -> None:
+        """So it is safe."""
+
+    def refused(self, number: int) -> None:
+        """So it is not."""
+
+
+NOBODY = Nobody()
 
 
 class Safety:

@@ -70,6 +70,7 @@ class SyncBatch(msgspec.Struct, frozen=True, array_like=True, tag="sync"):
     attempt: int
     messages: list[Append]
     drop: PackedNumbers | None = None
+    """Only in the first batch, with what follows."""
     delivered_up_to: int = 0
     producers: dict[str, int] = {}
     """The highest publish number of each producer, as known when the mirror joined."""

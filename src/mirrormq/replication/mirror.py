@@ -13,7 +13,7 @@ message may come (again) after it has gone. So what is removed meanwhile is reme
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
+from itertools import count, repeat
 
 from mirrormq import limits
 from mirrormq.queues.backing import QueueStore
@@ -42,7 +42,14 @@ class MirrorCopy:
         """Keep as little as possible in memory."""
         self.delivered_up_to = 0
         self.producers: dict[str, int] = {}
-        """The highest publish number of each producer."""
+        """The highest publish number of each producer …"""
+        self._brought: dict[str, int] = {}
+        """… and what the ring has brought of that since this member began."""
+        self._introduced: Mapping[str, int] = {}
+        """What a master knew of producers; true of this copy when it has everything."""
+        self._doubtful: dict[tuple[str, int], int] = {}
+        """Producer and number → sequence of messages that it has from an earlier beginning, and that the
+        master may have under another sequence. Until it has told the master what it has."""
         self._removed_meanwhile: RangeSet | None = None
         for message in in_memory:
             head = (message.envelope.publish, message.expires_at)
@@ -63,15 +70,19 @@ class MirrorCopy:
             elif isinstance(operation, Forget):
                 for producer in operation.producers:
                     self.producers.pop(producer, None)
+                    self._brought.pop(producer, None)
 
     def _append(self, append: Append) -> None:
-        count = len(append.contents)
+        size = len(append.contents)
         if self._removed_meanwhile is not None and self._memory:
-            self._forget([(append.first_sequence, count)])
+            self._forget([(append.first_sequence, size)])
         self._keep(append)
         if append.producer:
-            last = append.first_number + count - 1
-            self.producers[append.producer] = max(self.producers.get(append.producer, 0), last)
+            if self._doubtful:
+                self._replace_doubtful(append)
+            last = {append.producer: append.first_number + size - 1}
+            _raise(self.producers, last)
+            _raise(self._brought, last)
 
     def _keep(self, append: Append) -> None:
         if self._durable and append.persistent:
@@ -83,11 +94,10 @@ class MirrorCopy:
 
     def _remember(self, first: int, head: Head, contents: Sequence[bytes]) -> None:
         """Keep messages in memory, or write all of them out if they are too many."""
-        count = len(contents)
-        self._memory.update(zip(range(first, first + count), zip(repeat(head), contents), strict=False))
+        self._memory.update(zip(count(first), zip(repeat(head), contents), strict=False))
         size_bytes = sum(map(len, contents))
         self._memory_bytes += size_bytes
-        self._budget.used_bytes += size_bytes + count * limits.MESSAGE_OVERHEAD_BYTES
+        self._budget.used_bytes += size_bytes + len(contents) * limits.MESSAGE_OVERHEAD_BYTES
         if (
             len(self._memory) > (limits.LAZY_HEAD_MESSAGES if self.lazy else limits.MIRROR_MEMORY_MESSAGES)
             or self._memory_bytes > limits.MIRROR_MEMORY_BYTES
@@ -133,14 +143,40 @@ class MirrorCopy:
                 if found is not None:
                     gone_bytes += len(found[1])
         self._memory_bytes -= gone_bytes
-        count = before - len(self._memory)
-        self._budget.used_bytes -= gone_bytes + count * limits.MESSAGE_OVERHEAD_BYTES
+        gone = before - len(self._memory)
+        self._budget.used_bytes -= gone_bytes + gone * limits.MESSAGE_OVERHEAD_BYTES
 
     def deliver(self, sequence: int) -> None:
         """Everything up to `sequence` has been with a consumer."""
         self.delivered_up_to = max(self.delivered_up_to, sequence)
         if self._durable:
             self._store.delivered(sequence)
+
+    def begin_again(self, operations: Sequence[bytes], *, doubtful: bool) -> None:
+        """The ring begins again, and these operations have never happened: what they brought goes, and may
+        come again. What they took away is for synchronisation to bring back. If it is doubtful whether
+        they have happened, what they brought stays until it comes again."""
+        self._brought = {}
+        for data in operations:
+            operation = decode(data)
+            if not isinstance(operation, Append):
+                continue
+            if doubtful:
+                for offset in range(len(operation.contents)):
+                    key = (operation.producer, operation.first_number + offset)
+                    self._doubtful[key] = operation.first_sequence + offset
+                continue
+            self._remove([(operation.first_sequence, len(operation.contents))])
+            if operation.producer in self.producers:
+                known = self.producers[operation.producer]
+                self.producers[operation.producer] = min(known, operation.first_number - 1)
+
+    def _replace_doubtful(self, append: Append) -> None:
+        """Messages that are here under another sequence have happened after all."""
+        for offset in range(len(append.contents)):
+            sequence = self._doubtful.pop((append.producer, append.first_number + offset), 0)
+            if sequence and sequence != append.first_sequence + offset:
+                self._remove([(sequence, 1)])
 
     # -- synchronisation ------------------------------------------------------------------------
 
@@ -161,15 +197,20 @@ class MirrorCopy:
         return [found[number] if number in found else self._memory[number][1] for number in numbers]
 
     def begin_synchronisation(self) -> RangeSet:
-        """Says what it has already."""
+        """Says what it has already; from now on the master knows what is to be kept."""
         self._removed_meanwhile = RangeSet()
+        self._doubtful = {}
         return self.held()
 
     def introduce(self, delivered_up_to: int, producers: Mapping[str, int]) -> None:
-        """What the master knew when the mirror joined, beside the messages."""
+        """What the master knew when the mirror joined, beside the messages. Until they are here as well, no
+        publish counts as known that only one of the two has had."""
         self.deliver(delivered_up_to)
-        for producer, number in producers.items():
-            self.producers[producer] = max(self.producers.get(producer, 0), number)
+        self._introduced = producers
+        self.producers = {
+            name: min(number, producers[name]) for name, number in self.producers.items() if name in producers
+        }
+        _raise(self.producers, self._brought)
 
     def synchronise(self, batch: Iterable[Append]) -> None:
         """Older messages from the master; the ring may have brought some of them, or news of their end."""
@@ -196,10 +237,17 @@ class MirrorCopy:
     def end_synchronisation(self) -> None:
         """It has everything; removals come in order from now on."""
         self._removed_meanwhile = None
+        _raise(self.producers, self._introduced)
+        self._introduced = {}
 
     def drop(self, ranges: list[Range]) -> None:
         """Messages that the master does not have (any more)."""
         self._remove(ranges)
+
+
+def _raise(highest: dict[str, int], numbers: Mapping[str, int]) -> None:
+    for producer, number in numbers.items():
+        highest[producer] = max(highest.get(producer, 0), number)
 
 
 def _follows(one: tuple[int, tuple[Head, bytes]], other: tuple[int, tuple[Head, bytes]]) -> bool:

@@ -11,13 +11,15 @@ say what they have, and the master sees what is complete.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import NamedTuple
 
 from mirrormq.metadata.view import View
 from mirrormq.queues.backing import BackingQueue, QueueStore
 from mirrormq.queues.message import Message
 from mirrormq.queues.paged import HotBudget
+from mirrormq.replication.history import NOT_AT_ALL
 from mirrormq.replication.master import MirroredMaster
 from mirrormq.replication.messages import Again, Join, Lap, ReplicaMessage, Report, SyncBatch, SyncTaken
 from mirrormq.replication.mirror import MirrorCopy
@@ -26,9 +28,6 @@ from mirrormq.replication.ranges import unpack
 from mirrormq.replication.ring import Completed, Ring
 from mirrormq.replication.service import Service
 from mirrormq.replication.sync import SyncPace, first_sequence
-
-ATTEMPTS_PER_LIFE = 1 << 20
-"""Attempts are numbered from here on in each life of a node, so that none is taken for another's."""
 
 
 class ReplicaOptions:
@@ -41,8 +40,8 @@ class ReplicaOptions:
         self.pace = pace or SyncPace()
         self.paused = False
         """Memory is short: nobody is synchronised."""
-        self.life = 0
-        """Which of its lives the node is in."""
+        self.attempts: Iterator[int] = count(1)
+        """Numbers for attempts to be synchronised; the node gives none twice, not even in another life."""
         self.congested: Callable[[str], bool] = lambda peer: False
         """Does so much wait for a peer that nothing should be added?"""
 
@@ -87,7 +86,6 @@ class Replica:
         self._make_backing = make_backing
         """Gives the keeper of everything that is in the store; takes what had been delivered."""
         self._sends: list[tuple[str, ReplicaMessage]] = []
-        self._attempts = options.life * ATTEMPTS_PER_LIFE
         self._asked = 0
         """The attempt that it has asked the master to be synchronised by, while that is not over."""
         self._unflushed: list[tuple[str, ReplicaMessage]] = []
@@ -128,7 +126,9 @@ class Replica:
         service.backing = self.backing
         return self.backing
 
-    def _become_master(self) -> None:
+    def _become_master(self, *, complete: bool) -> None:
+        """A copy that is not complete may lack what its producers have published before the last that it
+        knows of; then it had better know nothing, and take something twice."""
         copy = self.copy
         assert copy is not None
         copy.page_out()
@@ -137,7 +137,7 @@ class Replica:
         mirrored = self.wrap(backing, [])
         mirrored.delivered_up_to = copy.delivered_up_to
         assert self.service is not None
-        self.service.producers = copy.producers
+        self.service.producers = copy.producers if complete else {}
         self.copy = None
 
     def _become_mirror(self) -> None:
@@ -147,7 +147,8 @@ class Replica:
         in_memory = backing.in_memory()
         backing.forget_all()
         self.copy = MirrorCopy(self._store, self._budget, durable=self.options.durable, in_memory=in_memory)
-        self.copy.introduce(backing.delivered_up_to, self.service.producers)
+        self.copy.deliver(backing.delivered_up_to)
+        self.copy.producers = dict(self.service.producers)
         self.backing = self.service = None
 
     def unsettled(self, producer: str) -> list[Unsettled]:
@@ -177,7 +178,7 @@ class Replica:
         if was_master and not self.ring.is_master:
             self._become_mirror()
         elif self.ring.is_master and not was_master:
-            self._become_master()
+            self._become_master(complete=self.me in before.in_sync)
         if self.service is not None:
             self.service.changed(before)
         if view.epoch > before.epoch or self._stands():
@@ -267,9 +268,13 @@ class Replica:
     # -- the mirror's side ----------------------------------------------------------------------
 
     def _start_afresh(self) -> None:
-        """It has heard what the master has not: begin again, and let numbers tell what is to be kept."""
-        self._attempts += 1
-        self.ring = Ring(self.queue_id, self.me, self.view, attempt=self._attempts)
+        """It has heard what the master has not: begin again. What never happened goes at once, as far as
+        that is known; for the rest numbers tell what is to be kept."""
+        assert self.copy is not None
+        ring = self.ring
+        since = ring.log.after(max(ring.agreed_up_to, ring.stable))
+        self.copy.begin_again(since, doubtful=ring.agreed_up_to == NOT_AT_ALL)
+        self.ring = Ring(self.queue_id, self.me, self.view, attempt=next(self.options.attempts))
         self.ring.congested = self.options.congested
         self._applied = 0
         self._asked = 0
@@ -279,8 +284,7 @@ class Replica:
             return
         assert self.copy is not None
         view = self.view
-        self._attempts += 1
-        self._asked = self.ring.attempt = self._attempts
+        self._asked = self.ring.attempt = next(self.options.attempts)
         have = self.copy.begin_synchronisation().pack()
         join = Join(self.queue_id, view.epoch, view.version, self._asked, self._applied, have)
         self._sends.append((view.master, join))
@@ -288,8 +292,8 @@ class Replica:
     def _synchronise(self, sender: str, batch: SyncBatch) -> None:
         if sender != self.view.master or self.copy is None or batch.attempt != self._asked:
             return
-        self.copy.introduce(batch.delivered_up_to, batch.producers)
         if batch.drop is not None:
+            self.copy.introduce(batch.delivered_up_to, batch.producers)
             self.copy.drop(unpack(batch.drop).ranges())
         self.copy.synchronise(batch.messages)
         self._unflushed.append((sender, SyncTaken(self.queue_id, batch.epoch, batch.attempt)))

@@ -43,6 +43,9 @@ do not tell whether two members have the same operations. Each keeps a short *hi
 has followed and their bases, and laps carry the master's: up to the first difference both are the same
 (`agreed`). A member that has more than that begins again.
 
+A new master that had itself begun again, and has not been synchronised since, has a queue that its operations
+do not account for. Its history begins with it, so that everybody else begins again too.
+
 # Invariants
 
 1.  An operation is only ever sent by its epoch's master or passed on by a member that received it.
@@ -68,6 +71,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mirrormq.metadata.view import View
+from mirrormq.replication.history import HISTORY_MAX, NOT_AT_ALL, History, agreed
 from mirrormq.replication.log import OperationLog
 from mirrormq.replication.messages import Lap, Report
 
@@ -79,12 +83,6 @@ LAP_BYTES_MAX = 4 * 1024 * 1024
 """What a lap carries, unless a single operation is larger: after a long cut a whole log is sent, and the
 link has other things to carry as well."""
 
-
-HISTORY_MAX = 64
-"""Epochs that a history tells of. Who has heard of none of them begins again."""
-
-History = list[tuple[int, int]]
-"""(epoch, the last operation before it), oldest first."""
 
 NO_STANDING = -1
 """The attempt of a member whose copy rests on nothing yet."""
@@ -118,15 +116,6 @@ def order(view: View) -> tuple[str, ...]:
     return (*filter(view.counts, members), *(name for name in members if not view.counts(name)))
 
 
-def agreed(mine: History, theirs: History) -> int | None:
-    """The operation up to which two histories are the same; None: as far as both go."""
-    common = [entry for entry in mine if entry in theirs]
-    if not common:
-        return 0
-    after = [history[history.index(common[-1]) + 1 :] for history in (mine, theirs)]
-    return min((entries[0][1] for entries in after if entries), default=None)
-
-
 class Ring:
     """One node's membership in one queue's ring."""
 
@@ -134,11 +123,11 @@ class Ring:
         self.queue_id = queue_id
         self.me = me
         self.log = OperationLog(received)
-        self.durable = received
-        """The last operation that is on this node's disk."""
+        self.durable = received - 1
+        """The last operation that is on this node's disk. What was there before the first one may not be."""
         self.history: History = [(view.epoch, received)]
         """The epochs that this member has followed."""
-        self.completed = Completed(received, received)
+        self.completed = Completed(received - 1, received - 1)
         """Master only."""
         self.reports: dict[str, Report] = {}
         """Master only: what each member said last."""
@@ -162,6 +151,8 @@ class Ring:
         self._early_bytes = 0
         self._early_reports: dict[str, Report] = {}
         self._inbox: list[bytes] = []
+        self.agreed_up_to = NOT_AT_ALL
+        """When it has diverged: what came behind this operation never happened."""
         self._diverged = False
         self._asked_at: tuple[int, int] | None = None
         """Version and last operation when it asked its neighbour for what it lacks: once is enough."""
@@ -243,7 +234,9 @@ class Ring:
         elif lap.epoch > self.history[-1][0]:
             limit = agreed(self.history, lap.history)
             self._diverged = limit is not None and self.received > limit
-        self.history = lap.history
+            self.agreed_up_to = limit if limit is not None else self.received
+        if not self._diverged:
+            self.history = lap.history
         return not self._diverged
 
     def _begin(self, lap: Lap) -> None:
@@ -258,6 +251,7 @@ class Ring:
         if known < 0:
             self._diverged = lap.first == lap.stable + 1
             self._lacking = not self._diverged
+            self.agreed_up_to = self.received
             return
         fresh = lap.operations[known:]
         self.log.extend(fresh)
@@ -283,11 +277,15 @@ class Ring:
         self.reports = {name: kept[name] for name in kept if joined.get(name) == self._joined.get(name)}
         self._told_right = self._told_home = None
         self._passed = self.stable
+        self._diverged = self._diverged and not new_epoch
         if not self.is_member:
             return
         if new_epoch and self.is_master:
-            self.history = [*self.history[1 - HISTORY_MAX :], (view.epoch, self.received)]
-            self.completed = Completed(self.stable, self.stable)
+            stands = not self.fresh and view.standing(self.me) == self.attempt
+            before = self.history[1 - HISTORY_MAX :] if stands else []
+            self.history = [*before, (view.epoch, self.received)]
+            known = self.stable if stands else NOT_AT_ALL
+            self.completed = Completed(known, known)
             self.fresh = False
         early, lost = self._early, self._early_bytes > EARLY_BYTES_MAX
         self._early, self._early_bytes = [], 0
@@ -346,7 +344,7 @@ class Ring:
             if name not in self.excused:
                 everyone = min(everyone, self.stable if said is None else said.received)
             if counts and (said is None or said.attempt != standing):
-                received = durable = 0
+                received = durable = NOT_AT_ALL
             elif counts and said is not None:
                 received, durable = min(received, said.received), min(durable, said.durable)
         before = self.completed
