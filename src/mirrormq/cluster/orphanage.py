@@ -61,13 +61,19 @@ class Orphanage:
     def __init__(self, me: str, disk: Disk, directory: str, journal: Journal) -> None:
         self._me = me
         self._journal = journal
-        self.apart = Apart(EntryLog(disk, f"{directory}/apart"))
-        self.orphans = Orphans(journal, EntryLog(disk, f"{directory}/orphans"))
+        self._logs = EntryLog(disk, f"{directory}/apart"), EntryLog(disk, f"{directory}/orphans")
+        self.apart = Apart(self._logs[0])
+        self.orphans = Orphans(journal, self._logs[1])
 
     def open(self) -> None:
         """Read what there is; the journal is open."""
         self.apart.open()
         self.orphans.open()
+
+    def close(self) -> None:
+        """Give the files back."""
+        for log in self._logs:
+            log.close()
 
     def part(self, holdings: Holdings, state: State) -> None:
         """Somebody is missing who may go on without this node."""

@@ -307,6 +307,7 @@ class Application:
         if not self.node.exit_code:
             try:
                 last()
+                self.orphanage.close()
                 self.journal.close()
             except JournalFailed as failure:
                 self.node.die(failure)

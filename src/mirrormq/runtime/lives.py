@@ -129,6 +129,7 @@ class Lives:
         orphanage = open_orphanage(settings, journal)
         kept = orphanage.set_aside(OnDisk(), loss)
         orphanage.let_go(loss)
+        orphanage.close()
         journal.close()
         return kept
 
