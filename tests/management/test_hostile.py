@@ -102,10 +102,12 @@ def test_odd_queries_are_answered(query: str, client: Client) -> None:
 )
 def test_bytes_that_are_no_request_cost_one_connection(data: bytes, node: MirrorMQ) -> None:
     with socket.create_connection(("127.0.0.1", node.management_port), timeout=30) as link:
-        link.sendall(data)
-        link.shutdown(socket.SHUT_WR)
         try:
+            link.sendall(data)
+            link.shutdown(socket.SHUT_WR)
             while link.recv(65_536):
                 pass
-        except ConnectionResetError:
-            return
+        except TimeoutError:
+            raise
+        except OSError:
+            return  # the node would not even hear the end of it
