@@ -24,12 +24,13 @@ LEAVES = {"errors", "limits", "clock"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "wire": set(),
+    "ranges": {"wire"},
     "auth": {"wire", "metadata"},
-    "metadata": {"wire", "auth"},
+    "metadata": {"wire", "auth", "ranges"},
     "exchanges": {"wire"},
-    "queues": {"wire"},
-    "replication": {"wire", "queues", "metadata"},
-    "remote": {"wire", "queues"},
+    "queues": {"wire", "ranges"},
+    "replication": {"wire", "queues", "metadata", "ranges"},
+    "remote": {"wire", "queues", "ranges"},
     "consensus": set(),
     "interlink": set(),
     "cluster": {"consensus", "metadata", "queues", "replication", "storage", "wire"},
@@ -38,15 +39,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "storage": {"wire", "queues", "consensus"},
     "broker": {
         "wire", "auth", "metadata", "exchanges", "queues", "storage", "config", "replication", "remote",
-        "cluster",
+        "cluster", "ranges",
     },
-    "channels": {"wire", "auth", "metadata", "exchanges", "queues", "broker"},
+    "channels": {"wire", "auth", "metadata", "exchanges", "queues", "broker", "ranges"},
     "connections": {"wire", "auth", "metadata", "queues", "channels", "broker", "config"},
     "control": {
         "wire", "auth", "metadata", "exchanges", "queues", "broker", "channels", "connections", "config",
-        "cluster",
+        "cluster", "ranges",
     },
-    "management": {"wire", "auth", "metadata", "queues", "broker", "control", "config"},
+    "management": {"wire", "auth", "metadata", "queues", "broker", "control", "config", "ranges"},
     "runtime": {
         "wire", "auth", "metadata", "exchanges", "queues", "storage", "broker", "channels", "connections",
         "control", "management", "config", "interlink", "consensus", "cluster", "remote", "replication",
@@ -60,13 +61,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wire", "metadata", "queues", "storage", "replication", "consensus", "cluster", "remote", "broker",
         "channels", "connections", "config",
     },
-    "spark": {"wire", "perf", "history"},
+    "spark": {"wire", "perf", "history", "ranges"},
 }  # fmt: skip
 """Package → the packages it may import when it runs. Imports for type checkers only are free."""
 
 PURE = (
     "wire", "connections", "channels", "exchanges", "queues", "replication", "remote", "consensus",
-    "interlink", "cluster", "metadata", "auth", "broker",
+    "interlink", "cluster", "metadata", "auth", "broker", "ranges",
 )  # fmt: skip
 OUTSIDE = {
     "aiohttp", "asyncio", "concurrent", "logging", "multiprocessing", "os", "pathlib",

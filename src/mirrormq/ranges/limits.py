@@ -1,0 +1,47 @@
+"""The sizes of what range reads and leases may cost."""
+
+from __future__ import annotations
+
+READ_BYTES_MAX = 2 * 1024 * 1024
+READ_ROWS_MAX = 16 * 1024
+"""What one answer holds at most, unless it is a single message. Putting together so much takes the node's
+loop some 3 ms at the end of a read; a reader keeps several questions under way, so that larger
+answers would bring nothing."""
+
+READ_BYTES_PASSED_ON_MAX = 1024 * 1024
+"""The same for an answer that another node has to pass on: the stream between two nodes holds 16 MiB, and
+publishes and deliveries travel by it too."""
+
+SLICE_ROWS = 1024
+SLICE_BYTES = 512 * 1024
+"""What is read in one turn of the loop: one to two milliseconds of work."""
+
+READS_IN_FLIGHT_MAX = 4
+"""Reads of one connection that are worked on at once; with `READ_BYTES_MAX` no more than half of the output
+that may wait for a client before direct replies to it are dropped."""
+
+READS_WAITING_MAX = 64
+"""Reads of one connection that may wait for that; whoever asks for more is refused."""
+
+STRETCHES_PER_TAKE = 4096
+"""A take of messages that lie scattered ends here: 64 KiB to agree on."""
+
+LEASE_STRETCHES_MAX = 65536
+"""A lease that holds as many scattered stretches takes no more before some are settled: 1 MiB of metadata."""
+
+TAKES_PER_LEASE_MAX = 256
+"""Takes that are not settled, of one lease. A streaming query has two."""
+
+LEASES_PER_QUEUE_MAX = 64
+"""Each is a consumer group of its own."""
+
+LEASE_NAME_BYTES_MAX = 255
+"""As for every other name."""
+
+TAKE_MESSAGES_MAX = 4_000_000
+"""What one take gives at most: at 40 bytes a number and a microsecond each that is still small, and a client
+that wants more asks again."""
+
+IDLE_MS_DEFAULT = 7 * 86_400_000
+"""A lease that nobody has used for a week is given up, unless it was taken with another limit: longer than a
+weekend during which a job was down, shorter than a disk takes to fill."""

@@ -1,0 +1,236 @@
+"""What a client may ask about ranges and leases, and how it is answered. See docs/ranges.md.
+
+A question is a message to the default exchange with the routing key `amq.mirrormq.ranges`, with `reply_to`
+set to `amq.rabbitmq.reply-to` and a correlation id; its headers are the question. The answer comes to the
+reply-to consumer under the same correlation id; its `type` is "ok" or "error", an error's headers are
+`code` and `text`.
+
+    ask       headers                                      answer's headers and body
+    extent    queue                                        first next ready ready_bytes durable id master
+                                                           synchronised
+    read      queue from to limit_bytes; body: stretches   from next to; body: a batch (`ranges.batch`)
+    take      queue lease number messages bytes idle_ms    number from to count bytes; body: stretches
+    settle    queue lease number | to                      count
+    renew     queue lease                                  –
+    release   queue lease                                  count
+    leases    queue                                        body: JSON, a list
+
+Stretches are packed (first, count) pairs (`ranges.stretches`). In a `read` they are optional: only messages
+in one of them are given.
+
+A take's `number` is given by the client and grows: the same number gives the same answer again, however
+often it is asked, until it is settled. `settle` with a number is done with all takes up to that one; with
+`to` it is done with all leased messages whose sequence is lower, and that is only safe for a client that has
+dealt with all of them: messages that came back to the queue are taken later, with lower sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mirrormq.wire.fields import Field, Table, plain, table_of
+
+ROUTING_KEY = "amq.mirrormq.ranges"
+"""Where questions are published, through the default exchange. No queue can have such a name."""
+
+REPLY_QUEUE = "amq.rabbitmq.reply-to"
+
+OK = "ok"
+ERROR = "error"
+
+EXTENT = "extent"
+READ = "read"
+TAKE = "take"
+SETTLE = "settle"
+RENEW = "renew"
+RELEASE = "release"
+LEASES = "leases"
+ASKS = (EXTENT, READ, TAKE, SETTLE, RENEW, RELEASE, LEASES)
+
+
+class Extent(NamedTuple):
+    """What a queue holds."""
+
+    first: int
+    """The lowest sequence in the queue, ready or not; `next` if it is empty."""
+    next: int
+    """The sequence that the next message will get."""
+    ready: int
+    ready_bytes: int
+    durable: bool
+    id: int
+    """Another number once the queue has been deleted and declared again."""
+    master: str
+    synchronised: tuple[str, ...]
+    """The nodes that have everything, the master first."""
+
+
+class Part(NamedTuple):
+    """Which part of a range an answer to `read` has."""
+
+    from_: int
+    next: int
+    """Where to go on; `to` when there is no more."""
+    to: int
+
+
+class Taken(NamedTuple):
+    """What a take has brought; the stretches themselves are the answer's body."""
+
+    number: int
+    from_: int
+    """The lowest sequence of it …"""
+    to: int
+    """… and one more than the highest. Both 0 if nothing was ready."""
+    messages: int
+    size_bytes: int
+
+
+class LeaseTake(msgspec.Struct, frozen=True):
+    """A take that is not settled, as `leases` lists it."""
+
+    number: int
+    from_: int = msgspec.field(name="from")
+    to: int
+    count: int
+    bytes: int
+
+
+class LeaseEntry(msgspec.Struct, frozen=True):
+    """A lease, as `leases` lists it."""
+
+    vhost: str
+    queue: str
+    name: str
+    number: int
+    """The highest take there has been, settled or not."""
+    from_: int = msgspec.field(name="from")
+    to: int
+    count: int
+    bytes: int
+    idle_ms: int
+    idle_since: int | None
+    """When it was last used, in milliseconds since the Unix epoch; only the master's node knows."""
+    user: str
+    takes: list[LeaseTake]
+
+
+def extent(queue: str) -> Table:
+    """What does the queue hold?"""
+    return table_of({"ask": EXTENT, "queue": queue})
+
+
+def read(queue: str, from_: int, to: int, limit_bytes: int) -> Table:
+    """Messages [from, to), as many as the limit allows. Stretches may go with it, as the body."""
+    return table_of({"ask": READ, "queue": queue, "from": from_, "to": to, "limit_bytes": limit_bytes})
+
+
+def take(
+    queue: str, lease: str, number: int, messages: int, bytes_: int = 0, idle_ms: int | None = None
+) -> Table:
+    """Take so many of what is ready under the lease's name; 0 bytes: any."""
+    question: dict[str, object] = {
+        "ask": TAKE, "queue": queue, "lease": lease, "number": number, "messages": messages, "bytes": bytes_,
+    }  # fmt: skip
+    if idle_ms is not None:
+        question["idle_ms"] = idle_ms
+    return table_of(question)
+
+
+def settle(queue: str, lease: str, *, number: int | None = None, to: int | None = None) -> Table:
+    """The lease is done with its takes up to `number`, or with what is lower than `to`."""
+    question: dict[str, object] = {"ask": SETTLE, "queue": queue, "lease": lease}
+    if number is not None:
+        question["number"] = number
+    if to is not None:
+        question["to"] = to
+    return table_of(question)
+
+
+def renew(queue: str, lease: str) -> Table:
+    """The lease is in use."""
+    return table_of({"ask": RENEW, "queue": queue, "lease": lease})
+
+
+def release(queue: str, lease: str) -> Table:
+    """Give everything back."""
+    return table_of({"ask": RELEASE, "queue": queue, "lease": lease})
+
+
+def leases(queue: str | None = None) -> Table:
+    """Which leases are there?"""
+    return table_of({"ask": LEASES} if queue is None else {"ask": LEASES, "queue": queue})
+
+
+# -- answers ----------------------------------------------------------------------------------------
+
+
+def extent_answer(found: Extent) -> Table:
+    """As headers."""
+    return _long({**found._asdict(), "synchronised": list(found.synchronised)})
+
+
+def read_extent(headers: Mapping[str, Any]) -> Extent:
+    """Of an answer's headers, as a table or as native values."""
+    values = _native(headers)
+    values["synchronised"] = tuple(values["synchronised"])
+    return Extent(**{name: values[name] for name in Extent._fields})
+
+
+def part_answer(part: Part) -> Table:
+    """As headers."""
+    return _long({"from": part.from_, "next": part.next, "to": part.to})
+
+
+def read_part(headers: Mapping[str, Any]) -> Part:
+    """Of an answer's headers."""
+    values = _native(headers)
+    return Part(values["from"], values["next"], values["to"])
+
+
+def taken_answer(taken: Taken) -> Table:
+    """As headers."""
+    number, from_, to, messages, size_bytes = taken
+    return _long({"number": number, "from": from_, "to": to, "count": messages, "bytes": size_bytes})
+
+
+def read_taken(headers: Mapping[str, Any]) -> Taken:
+    """Of an answer's headers."""
+    values = _native(headers)
+    return Taken(values["number"], values["from"], values["to"], values["count"], values["bytes"])
+
+
+def counted_answer(count: int) -> Table:
+    """So many messages were settled or given back."""
+    return _long({"count": count})
+
+
+def leases_answer(entries: list[LeaseEntry]) -> bytes:
+    """As a body."""
+    return msgspec.json.encode(entries)
+
+
+def read_leases(body: bytes) -> list[LeaseEntry]:
+    """Of an answer's body."""
+    return msgspec.json.decode(body, type=list[LeaseEntry])
+
+
+def _native(headers: Mapping[str, Any]) -> dict[str, Any]:
+    """Headers as a client may have them: a table of fields, or native values."""
+    if any(isinstance(value, Field) for value in headers.values()):
+        return plain(dict(headers))
+    return dict(headers)
+
+
+def _long(values: Mapping[str, object]) -> Table:
+    """Numbers are 64 bits wide, however small they are."""
+    table = table_of({name: value for name, value in values.items() if not _is_number(value)})
+    numbers = {name: Field("l", value) for name, value in values.items() if _is_number(value)}
+    return table | numbers
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

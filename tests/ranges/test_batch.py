@@ -1,0 +1,81 @@
+"""A batch says the same to plain Python, to numpy and to Arrow, and nonsense is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrormq.ranges.batch import HEAD, Batch, BatchError, Envelope, Row, encode
+
+ENVELOPES = [Envelope(b"", b"orders", b"\x10\x00\x02"), Envelope(b"logs", b"a.b", b"\x00\x00")]
+
+
+def batch_of(rows: list[Row]) -> bytes:
+    envelopes = list(dict.fromkeys(row.envelope for row in rows))
+    return encode(
+        envelopes,
+        [row.sequence for row in rows],
+        [envelopes.index(row.envelope) for row in rows],
+        bytes([row.redelivered for row in rows]),
+        [row.body for row in rows],
+    )
+
+
+rows_of_any_kind = st.lists(
+    st.builds(
+        Row,
+        st.integers(0, 2**64 - 1),
+        st.builds(Envelope, st.binary(max_size=9), st.binary(max_size=9), st.binary(max_size=20)),
+        st.booleans(),
+        st.binary(max_size=40),
+    ),
+    max_size=20,
+)
+
+
+@given(rows_of_any_kind)
+def test_what_was_put_in_comes_out(rows: list[Row]) -> None:
+    batch = Batch(batch_of(rows))
+    assert len(batch) == len(rows)
+    assert list(batch) == rows
+
+
+@given(rows_of_any_kind)
+def test_every_column_begins_at_a_multiple_of_eight(rows: list[Row]) -> None:
+    data = batch_of(rows)
+    at = HEAD.size
+    for length in HEAD.unpack_from(data)[4:]:
+        assert at % 8 == 0
+        at += length + -length % 8
+    assert at == len(data)
+
+
+def test_numpy_and_arrow_read_the_columns_as_they_are() -> None:
+    rows = [Row(7 + n, ENVELOPES[n % 2], n == 3, b"body %d" % n) for n in range(5)]
+    batch = Batch(batch_of(rows))
+    assert np.frombuffer(batch.sequences, "<u8").tolist() == [7, 8, 9, 10, 11]
+    assert np.frombuffer(batch.envelope_indexes, "<u4").tolist() == [0, 1, 0, 1, 0]
+    assert np.frombuffer(batch.redelivered, "u1").tolist() == [0, 0, 0, 1, 0]
+    bodies = [None, pa.py_buffer(batch.body_offsets), pa.py_buffer(batch.bodies)]
+    array = pa.Array.from_buffers(pa.binary(), batch.rows, bodies)
+    array.validate(full=True)
+    assert array.to_pylist() == [row.body for row in rows]
+
+
+@pytest.mark.parametrize("cut", [0, 1, HEAD.size - 1, HEAD.size, -1])
+def test_a_batch_that_ends_early_is_refused(cut: int) -> None:
+    data = batch_of([Row(1, ENVELOPES[0], False, b"12345678")])
+    with pytest.raises(BatchError):
+        Batch(data[:cut])
+
+
+def test_other_bytes_are_refused() -> None:
+    with pytest.raises(BatchError, match="not a batch"):
+        Batch(bytes(HEAD.size))
+    data = bytearray(batch_of([Row(1, ENVELOPES[0], False, b"x")]))
+    data[8] = 2  # one more row than there are columns for
+    with pytest.raises(BatchError, match="rows"):
+        Batch(bytes(data))
