@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mirrormq.cli import pipeline_queues
+from mirrormq.cli.pipeline_common import EXIT_INTERRUPTED, EXIT_UNUSABLE, spark_settings
+
 if TYPE_CHECKING:
     from mirrormq.spark.audit.findings import Findings
-
-EXIT_UNUSABLE = 2
-"""The job could not run: a wrong option, no history, no Spark. 1 is the answer of a failed audit."""
-
-EXIT_INTERRUPTED = 130
-"""What a shell makes of Ctrl-C."""
 
 app = typer.Typer(
     help="Jobs on Spark over what flows through the queues.",
@@ -28,6 +25,9 @@ app = typer.Typer(
 @app.callback()
 def _jobs() -> None:
     """Jobs on Spark over what flows through the queues."""
+
+
+app.command()(pipeline_queues.archive)
 
 
 @app.command()
@@ -54,7 +54,7 @@ def audit(
     from mirrormq.spark.jobs.audit import FAILED, PASSED, Options, run
 
     try:
-        found = run(Options(history, report, master, _settings(conf or [])))
+        found = run(Options(history, report, master, spark_settings(conf or [])))
     except PipelineError as error:
         print(f"mirrormq pipeline audit: {error}", file=sys.stderr)
         raise typer.Exit(EXIT_UNUSABLE) from None
@@ -66,18 +66,6 @@ def audit(
     else:
         print("\n".join(_lines(found, report)))
     raise typer.Exit(PASSED if found.passed else FAILED)
-
-
-def _settings(pairs: list[str]) -> dict[str, str]:
-    from mirrormq.spark.errors import PipelineError
-
-    settings = {}
-    for pair in pairs:
-        key, separator, value = pair.partition("=")
-        if not separator or not key.startswith("spark."):
-            raise PipelineError(f"--conf {pair} is not of the form spark.KEY=VALUE")
-        settings[key] = value
-    return settings
 
 
 def _lines(found: Findings, report: Path | None) -> list[str]:

@@ -1,0 +1,73 @@
+"""`mirrormq pipeline archive` and `replay`: queues into files, files into exchanges."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from mirrormq.cli.pipeline_common import EXIT_INTERRUPTED, EXIT_UNUSABLE, pairs, spark_settings
+
+Uri = Annotated[str, typer.Option(help="AMQP URIs of the cluster's nodes, with commas between them.")]
+Master = Annotated[str, typer.Option(help="Spark master, or sc://HOST:PORT of a Connect server.")]
+Conf = Annotated[list[str] | None, typer.Option(help="KEY=VALUE for Spark; may be repeated.")]
+
+DEFAULT_URI = "amqp://guest:guest@127.0.0.1:5672/%2F"
+
+
+def archive(
+    queues: Annotated[str, typer.Option(help="Regular expression of the names of queues to archive.")],
+    to: Annotated[str, typer.Option(help="Directory of the archive, on any file system Spark knows.")],
+    uri: Uri = DEFAULT_URI,
+    file_format: Annotated[str, typer.Option("--format", help="parquet.")] = "parquet",
+    partition_by: Annotated[str, typer.Option(help="date, queue, or both.")] = "date,queue",
+    once: Annotated[bool, typer.Option("--once", help="Archive what is there now, then end.")] = False,
+    trigger: Annotated[str, typer.Option(help="How often to look for messages.")] = "10s",
+    compact: Annotated[bool, typer.Option("--compact", help="Put small files together at the end.")] = False,
+    option: Annotated[
+        list[str] | None, typer.Option(help="KEY=VALUE for the source, as maxMessagesPerTrigger=10000.")
+    ] = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+) -> None:
+    """Move the messages of queues into Parquet files, each of them once.
+
+    Whatever dies meanwhile, run the command again: it goes on where it was. Ctrl-C stops after the batch
+    that is being written.
+
+    \b
+    Example:
+      mirrormq pipeline archive --queues "orders.*" --to var/archive --once
+    """
+    from mirrormq.spark.errors import PipelineError
+    from mirrormq.spark.jobs.archive import Options, run
+
+    with told("archive"):
+        if file_format != "parquet":
+            raise PipelineError(f"--format {file_format} cannot be written: there is parquet")
+        columns = tuple(name.strip() for name in partition_by.split(",") if name.strip())
+        count = run(
+            Options(
+                uri, queues, to, columns, once, trigger, compact,
+                pairs("--option", option or []), master, spark_settings(conf or []),
+            )
+        )  # fmt: skip
+        print(f"{count:,} messages archived in {to}")
+
+
+@contextmanager
+def told(job: str) -> Iterator[None]:
+    """What goes wrong becomes one sentence and an exit code."""
+    from mirrormq.spark.errors import PipelineError
+
+    try:
+        yield
+    except PipelineError as error:
+        print(f"mirrormq pipeline {job}: {error}", file=sys.stderr)
+        raise typer.Exit(EXIT_UNUSABLE) from None
+    except KeyboardInterrupt:
+        print(f"mirrormq pipeline {job}: stopped; run it again to go on", file=sys.stderr)
+        raise typer.Exit(EXIT_INTERRUPTED) from None

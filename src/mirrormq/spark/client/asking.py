@@ -1,0 +1,177 @@
+"""Questions to the broker: published to a well-known name, answered by direct reply-to.
+
+A question can be asked again without harm (`mirrormq.ranges` says why), so a connection that breaks while
+an answer is awaited costs a reconnection, to another node if need be, and nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from mirrormq.ranges.questions import OK, REPLY_QUEUE, ROUTING_KEY
+from mirrormq.spark.client.connection import CHANNEL, Connection
+from mirrormq.spark.client.errors import Lost, Refused
+from mirrormq.spark.client.nodes import PAUSE_S, Nodes
+from mirrormq.wire import methods
+from mirrormq.wire.content import build_frames, method_frame
+from mirrormq.wire.fields import Table, plain
+from mirrormq.wire.properties import BasicProperties, decode_properties, encode_properties
+
+PUBLISH = method_frame(CHANNEL, methods.encode_basic_publish("", ROUTING_KEY, True))
+"""Mandatory: a broker that does not know the name returns the question instead of dropping it."""
+
+NO_ROUTE, INTERNAL_ERROR = 312, 541
+
+NOT_NOW = frozenset({506, 541})
+"""Codes of answers that may be others a moment later: too much to do, something broke."""
+
+NOT_NOW_WORDS = ("ask again", "down or inaccessible")
+"""The same for a queue that is going from one master to another: its code says that there is none."""
+
+
+class Answer(NamedTuple):
+    """What the broker answered."""
+
+    headers: dict[str, Any]
+    body: bytes | bytearray
+
+
+@dataclass(slots=True)
+class Question:
+    """One that has been sent, and can be sent again."""
+
+    headers: Table
+    body: bytes
+    number: int
+    sent_over: Connection | None = None
+    """None when it did not get out, or is to be sent again."""
+
+
+class Asker:
+    """Asks over one connection, made when the first question is asked."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._connection: Connection | None = None
+        self._number = 0
+        self._open_numbers: set[int] = set()
+        """Questions that were asked and whose answers were not fetched."""
+        self._arrived: dict[int, tuple[str | None, Answer]] = {}
+        """Answers that came before it was their turn."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up; asking again connects again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def ask(self, headers: Table, body: bytes = b"") -> Answer:
+        """Ask (`mirrormq.ranges.questions` has the headers) and wait for the answer.
+
+        Refused if it is an error, Lost if no node gives one.
+        """
+        return self.finish(self.begin(headers, body))
+
+    def begin(self, headers: Table, body: bytes = b"") -> Question:
+        """Ask; `finish` waits for the answer. Several questions may be under way."""
+        self._number += 1
+        self._open_numbers.add(self._number)
+        question = Question(headers, body, self._number)
+        try:
+            self._send(question, time.monotonic())
+        except Lost:
+            self._drop()
+        return question
+
+    def finish(self, question: Question) -> Answer:
+        """Wait for the answer; ask again, elsewhere, if the connection breaks meanwhile."""
+        deadline_s = time.monotonic() + self._nodes.patience_s
+        while True:
+            try:
+                if question.sent_over is None or question.sent_over is not self._connection:
+                    self._send(question, deadline_s)
+                kind, answer = self._wait(question)
+            except Lost:
+                self._drop()
+                if time.monotonic() >= deadline_s:
+                    raise
+                continue
+            except Refused:  # the channel or the connection was closed with it
+                self._drop()
+                raise
+            if kind == OK:
+                self._open_numbers.discard(question.number)
+                return answer
+            refused = _refusal(answer.headers)
+            if not _may_change(refused) or time.monotonic() >= deadline_s:
+                raise refused
+            time.sleep(PAUSE_S)
+            question.sent_over = None
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.drop()
+            self._connection = None
+            self._nodes.next_one()
+        self._arrived.clear()
+
+    def _send(self, question: Question, deadline_s: float) -> None:
+        question.sent_over = None
+        if self._connection is None:
+            self._connection = self._open(deadline_s)
+        properties = encode_properties(
+            BasicProperties(
+                headers=question.headers, correlation_id=str(question.number), reply_to=REPLY_QUEUE
+            )
+        )
+        content = build_frames(CHANNEL, properties, question.body, self._connection.frame_max)
+        self._connection.send(PUBLISH + content)
+        question.sent_over = self._connection
+
+    def _open(self, deadline_s: float) -> Connection:
+        connection = self._nodes.connect(deadline_s)
+        try:
+            consume = methods.encode_basic_consume(REPLY_QUEUE, no_ack=True)
+            connection.call(consume, methods.BASIC_CONSUME_OK)
+        except BaseException:
+            connection.drop()
+            raise
+        return connection
+
+    def _wait(self, question: Question) -> tuple[str | None, Answer]:
+        connection = self._connection
+        assert connection is not None
+        while question.number not in self._arrived:
+            received = connection.receive()
+            if received.method == methods.BASIC_RETURN:
+                where = connection.address.where
+                raise Refused(NO_ROUTE, f"{where} knows no range reads: is it a MirrorMQ of this version?")
+            if received.method != methods.BASIC_DELIVER:
+                continue
+            properties = decode_properties(received.properties, 0)
+            number = int(properties.correlation_id or 0)
+            if number in self._open_numbers:
+                answer = Answer(plain(properties.headers or {}), received.body)
+                self._arrived[number] = (properties.type_, answer)
+        return self._arrived.pop(question.number)
+
+
+def _may_change(refused: Refused) -> bool:
+    """Whether the same question may get another answer in a moment."""
+    return refused.code in NOT_NOW or any(words in refused.text for words in NOT_NOW_WORDS)
+
+
+def _refusal(headers: dict[str, Any]) -> Refused:
+    code = headers.get("code")
+    return Refused(code if isinstance(code, int) else INTERNAL_ERROR, str(headers.get("text", "")))

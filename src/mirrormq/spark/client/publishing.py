@@ -1,0 +1,173 @@
+"""Publishing with confirms, many messages under way at once.
+
+Messages are handed over as the bytes that go to the socket and are kept until their confirm is there. If
+the connection breaks before, they are sent again over another one. A MirrorMQ that has them already knows
+them by their producer and number and only confirms them; any other broker gets some of them twice.
+"""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Self
+
+from mirrormq.spark.client.connection import Connection, Received
+from mirrormq.spark.client.errors import BrokerError, Lost, Refused
+from mirrormq.spark.client.nodes import Nodes
+from mirrormq.wire import methods
+
+RUN_BYTES = 256 * 1024
+"""How much is put together before it is sent."""
+
+WINDOW_MESSAGES = 10_000
+"""How many messages may wait for their confirms: a mirrored durable queue answers some ms later, during
+which the broker should not be idle."""
+
+WINDOW_BYTES = 32 * 1024 * 1024
+"""The same in bytes; at least one message may always be under way."""
+
+
+class NotRouted(BrokerError):
+    """A mandatory message reached no queue."""
+
+
+class Publisher:
+    """Publishes over one connection at a time; `flush` or leaving the `with` block waits for all confirms."""
+
+    def __init__(
+        self, nodes: Nodes, window_messages: int = WINDOW_MESSAGES, window_bytes: int = WINDOW_BYTES
+    ) -> None:
+        self.confirmed = 0
+        self._nodes = nodes
+        self._window_messages = window_messages
+        self._window_bytes = window_bytes
+        self._connection: Connection | None = None
+        self._run: list[bytes] = []
+        """Collected and not yet sent."""
+        self._run_bytes = 0
+        self._waiting: dict[int, bytes] = {}
+        """Sent and not confirmed, by delivery tag, in order."""
+        self._waiting_bytes = 0
+        self._tag = 0
+        self._returned: str | None = None
+        """Where the first message went that no queue was bound for."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.flush()
+        if self._connection is not None:
+            if error is None:
+                self._connection.close()
+            else:
+                self._connection.drop()
+
+    def publish(self, message: bytes) -> None:
+        """Take a message (method, header and body frames); waits while too many are unconfirmed."""
+        self._run.append(message)
+        self._run_bytes += len(message)
+        if self._run_bytes >= RUN_BYTES:
+            self._send_run()
+            self._settle(self._window_messages, self._window_bytes)
+
+    def flush(self) -> None:
+        """Send what is left and wait until everything is confirmed."""
+        if self._run:
+            self._send_run()
+        self._settle(0, 0)
+
+    # --- sending ---------------------------------------------------------------------------------
+
+    def _send_run(self) -> None:
+        run = self._run
+        self._run, self._run_bytes = [], 0
+        self._waiting.update(enumerate(run, self._tag + 1))
+        self._tag += len(run)
+        self._waiting_bytes += sum(map(len, run))
+        try:
+            if self._connection is None:
+                self._connection = self._open(None)
+            self._connection.send(b"".join(run))
+        except Lost:
+            self._again(time.monotonic() + self._nodes.patience_s)
+
+    def _open(self, deadline_s: float | None) -> Connection:
+        connection = self._nodes.connect(deadline_s)
+        try:
+            connection.call(methods.encode_confirm_select(), methods.CONFIRM_SELECT_OK)
+        except BaseException:
+            connection.drop()
+            raise
+        return connection
+
+    def _again(self, deadline_s: float) -> None:
+        """Over a new connection: everything that is not confirmed, in the same order."""
+        while True:
+            if self._connection is not None:
+                self._connection.drop()
+                self._connection = None
+                self._nodes.next_one()
+            messages = list(self._waiting.values())
+            try:
+                self._connection = self._open(deadline_s)
+                self._waiting = dict(enumerate(messages, 1))
+                self._tag = len(messages)
+                self._connection.send(b"".join(messages))
+                return
+            except Lost:
+                if time.monotonic() >= deadline_s:
+                    raise
+
+    # --- confirms --------------------------------------------------------------------------------
+
+    def _settle(self, messages_max: int, bytes_max: int) -> None:
+        """Take the confirms that are there; wait for more while more than this is unconfirmed."""
+        deadline_s = time.monotonic() + self._nodes.patience_s
+        while self._waiting:
+            try:
+                connection = self._connection
+                assert connection is not None
+                full = len(self._waiting) > messages_max or self._waiting_bytes > bytes_max > 0
+                if not full and not connection.comes_within(0.0):
+                    break
+                before = self.confirmed
+                self._take(connection.receive())
+                if self.confirmed > before:
+                    deadline_s = time.monotonic() + self._nodes.patience_s
+            except Lost:
+                if time.monotonic() >= deadline_s:
+                    raise
+                self._again(deadline_s)
+        if self._returned is not None:
+            raise NotRouted(self._returned)
+
+    def _take(self, received: Received) -> None:
+        if received.method == methods.BASIC_ACK:
+            ack = methods.decode_basic_ack(received.payload)
+            self._confirm(ack.delivery_tag, ack.multiple)
+        elif received.method == methods.BASIC_NACK:
+            raise Refused(0, "a queue did not take a message (basic.nack)")
+        elif received.method == methods.BASIC_RETURN and self._returned is None:
+            returned = methods.decode_basic_return(received.payload)
+            self._returned = (
+                f"a mandatory message reached no queue: nothing at exchange {returned.exchange!r} is bound"
+                f" for routing key {returned.routing_key!r} ({returned.reply_text})"
+            )
+
+    def _confirm(self, tag: int, multiple: bool) -> None:
+        waiting = self._waiting
+        if not multiple:
+            tags = [tag] if tag in waiting else []
+        else:
+            tags = []
+            for each in waiting:
+                if each > tag:
+                    break
+                tags.append(each)
+        for each in tags:
+            self._waiting_bytes -= len(waiting.pop(each))
+        self.confirmed += len(tags)

@@ -1,0 +1,67 @@
+"""`format("mirrormq")`: what Spark sees."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
+from pyspark.sql.types import StructType
+
+from mirrormq.spark.options import BROWSE, RABBITMQ, sink_options, source_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class MirrorMQ(DataSource):
+    """Queues to read, exchanges to publish to."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "mirrormq"
+
+    def schema(self) -> StructType:
+        from mirrormq.spark.source.schema import columns
+
+        given = self.options.get("includeProperties", "true")
+        return columns(given.lower() != "false")
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from mirrormq.spark.source.browse import BatchReader
+
+        return BatchReader(source_options(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        options = source_options(self.options, streaming=True)
+        if options.broker == RABBITMQ:
+            from mirrormq.spark.source.rabbitmq import RabbitReader
+
+            return RabbitReader(options)
+        if options.mode == BROWSE:
+            from mirrormq.spark.source.browse import BrowseReader
+
+            return BrowseReader(options)
+        from mirrormq.spark.source.consume import ConsumeReader
+
+        return ConsumeReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from mirrormq.spark.sink.writers import Writer
+
+        return Writer(sink_options(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        from mirrormq.spark.sink.writers import StreamWriter
+
+        return StreamWriter(sink_options(self.options), schema, overwrite)
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("mirrormq")` known to a session."""
+    spark.dataSource.register(MirrorMQ)

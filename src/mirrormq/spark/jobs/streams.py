@@ -1,0 +1,114 @@
+"""Running a streaming query from a terminal: a line of progress, an end at a batch boundary, one sentence."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from mirrormq.spark.errors import PipelineError, sentence
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+POLL_S = 0.5
+"""How often the query is looked at."""
+
+STOP_PATIENCE_S = 60.0
+"""How long a batch may still take after Ctrl-C before it is given up; it is then done again next time."""
+
+
+class Follower:
+    """What was seen of a query's progress."""
+
+    def __init__(self, name: str) -> None:
+        self.rows = 0
+        self._name = name
+        self._batch = -1
+        self._shown = sys.stderr.isatty()
+
+    def see(self, progress: dict[str, Any] | None) -> None:
+        """Count a batch once, and draw the line."""
+        if progress is None or progress["batchId"] <= self._batch:
+            return
+        self._batch = progress["batchId"]
+        self.rows += progress["numInputRows"]
+        if self._shown:
+            rate = progress.get("processedRowsPerSecond") or 0
+            text = (
+                f"{self._name}: batch {self._batch}, {self.rows:,} messages, {rate:,.0f}/s{behind(progress)}"
+            )
+            sys.stderr.write(f"\r{text}\x1b[K")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def behind(progress: dict[str, Any]) -> str:
+    """How many messages wait, as the source's last offset says."""
+    try:
+        count = sum(json.loads(source["latestOffset"])["behind"] for source in progress["sources"])
+    except (KeyError, TypeError, ValueError):
+        return ""
+    return f", {count:,} behind"
+
+
+def follow(query: StreamingQuery, name: str) -> Follower:
+    """Until the query ends or Ctrl-C is pressed, which stops it after the batch that is being worked on."""
+    from pyspark.errors import PySparkException
+
+    follower = Follower(name)
+    try:
+        with _interrupts() as pressed:
+            while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]
+                for progress in query.recentProgress:
+                    follower.see(json.loads(progress.json))
+                if pressed.is_set() and not query.status["isTriggerActive"]:
+                    query.stop()
+                    break
+    except PySparkException as error:
+        raise PipelineError(f"the {name} stopped: {reason(error)}") from None
+    finally:
+        for progress in query.recentProgress:
+            follower.see(json.loads(progress.json))
+        follower.end()
+    return follower
+
+
+def reason(error: BaseException) -> str:
+    """The sentence at the bottom of an error of Spark: of a Python traceback in it, the last line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    starts = [at for at, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
+    if starts:
+        for line in lines[starts[-1] + 1 :]:
+            kind, colon, text = line.partition(": ")
+            if colon and " " not in kind and not line.startswith("File "):
+                return text
+    return sentence(error)
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Notes Ctrl-C instead of raising it; a second one is raised."""
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+
+    def note(number: int, frame: object) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,242 @@
+"""What the options of `format("mirrormq")` say, checked once. What is wrong with one is one sentence."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mirrormq.spark.client.address import Address, Tls, parse_uris
+
+
+class OptionError(ValueError):
+    """An option is wrong; the text says which one and what to write instead."""
+
+
+CONNECTION = (
+    "uri", "vhost", "user", "password", "broker",
+    "tlsCaFile", "tlsCertificateFile", "tlsKeyFile", "tlsVerify", "tlsServerName",
+)  # fmt: skip
+SOURCE = (
+    "queue", "queues", "queuePattern", "mode", "startingOffsets", "endingOffsets", "maxMessagesPerTrigger",
+    "maxBytesPerTrigger", "minPartitions", "preferReplica", "failOnDataLoss", "leaseName", "leaseIdleMs",
+    "includeProperties",
+)  # fmt: skip
+SINK = ("exchange", "routingKey", "mandatory", "persistent", "writeId")
+OF_SPARK = ("checkpointLocation", "queryName", "path")
+"""What Spark hands on beside the options meant for us."""
+
+MIRRORMQ, RABBITMQ = "mirrormq", "rabbitmq"
+CONSUME, BROWSE = "consume", "browse"
+MASTER, MIRROR, ANY = "master", "mirror", "any"
+EARLIEST, LATEST = "earliest", "latest"
+
+Offsets = str | Mapping[str, int]
+"""`earliest`, `latest`, or a sequence for each queue."""
+
+
+class Reader:
+    """Reads options by name, whatever their case."""
+
+    def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
+        self._values = {key.lower(): value for key, value in options.items()}
+        names = {name.lower(): name for name in (*known, *OF_SPARK)}
+        for key in self._values:
+            if key not in names:
+                close = difflib.get_close_matches(key, names, 1)
+                hint = f": did you mean {names[close[0]]}?" if close else ""
+                raise OptionError(f"there is no option {key}{hint}")
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        return self._values.get(name.lower(), default)
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = (self.text(name) or str(default)).lower()
+        if value not in ("true", "false"):
+            raise OptionError(f"option {name} is true or false, not {value!r}")
+        return value == "true"
+
+    def number(self, name: str) -> int | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        if not re.fullmatch(r"[1-9][0-9]{0,17}", value):
+            raise OptionError(f"option {name} is a whole number from 1 on, not {value!r}")
+        return int(value)
+
+    def one_of(self, name: str, choices: tuple[str, ...], default: str) -> str:
+        value = (self.text(name) or default).lower()
+        if value not in choices:
+            raise OptionError(f"option {name} is one of {', '.join(choices)}, not {value!r}")
+        return value
+
+    def offsets(self, name: str) -> Offsets | None:
+        value = self.text(name)
+        if value is None or value in (EARLIEST, LATEST):
+            return value
+        try:
+            found = json.loads(value)
+            if isinstance(found, dict) and all(type(v) is int and v >= 0 for v in found.values()):
+                return found
+        except ValueError:
+            pass
+        raise OptionError(
+            f"option {name} is earliest, latest, or JSON with a sequence for each queue"
+            f' such as {{"orders": 1000}}, not {value!r}'
+        )
+
+
+def read_addresses(reader: Reader) -> tuple[Address, ...]:
+    """The nodes, and who we are there."""
+    uri = reader.text("uri")
+    if not uri:
+        raise OptionError(
+            'option uri is missing: set it, for example to "amqp://guest:guest@127.0.0.1:5672/%2F"'
+        )
+    tls = Tls(
+        reader.text("tlsCaFile"), reader.text("tlsCertificateFile"), reader.text("tlsKeyFile"),
+        reader.flag("tlsVerify", True), reader.text("tlsServerName"),
+    )  # fmt: skip
+    try:
+        addresses = parse_uris(uri, reader.text("vhost"), tls)
+    except ValueError as error:
+        raise OptionError(f"option uri cannot be used: {error}") from None
+    user, password = reader.text("user"), reader.text("password")
+    return tuple(
+        Address(each.host, each.port, each.vhost, user or each.user, password or each.password, each.tls)
+        for each in addresses
+    )
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What to read, from where."""
+
+    addresses: tuple[Address, ...]
+    broker: str
+    queues: tuple[str, ...]
+    """By name; empty if a pattern was given."""
+    pattern: str | None
+    mode: str
+    starting: Offsets
+    ending: Offsets
+    messages_max: int | None
+    """Per trigger."""
+    bytes_max: int | None
+    """Per trigger."""
+    partitions_min: int
+    replica: str
+    fail_on_data_loss: bool
+    lease_name: str | None
+    lease_idle_ms: int | None
+    include_properties: bool
+
+
+def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """Of `spark.read` or `spark.readStream`."""
+    reader = Reader(options, CONNECTION + SOURCE)
+    queues, pattern = _queues(reader)
+    broker = reader.one_of("broker", (MIRRORMQ, RABBITMQ), MIRRORMQ)
+    found = SourceOptions(
+        addresses=read_addresses(reader),
+        broker=broker,
+        queues=queues,
+        pattern=pattern,
+        mode=reader.one_of("mode", (CONSUME, BROWSE), CONSUME if streaming else BROWSE),
+        starting=reader.offsets("startingOffsets") or EARLIEST,
+        ending=reader.offsets("endingOffsets") or LATEST,
+        messages_max=reader.number("maxMessagesPerTrigger"),
+        bytes_max=reader.number("maxBytesPerTrigger"),
+        partitions_min=reader.number("minPartitions") or 1,
+        replica=reader.one_of("preferReplica", (MASTER, MIRROR, ANY), ANY),
+        fail_on_data_loss=reader.flag("failOnDataLoss", True),
+        lease_name=reader.text("leaseName"),
+        lease_idle_ms=reader.number("leaseIdleMs"),
+        include_properties=reader.flag("includeProperties", True),
+    )
+    _check(found, reader, streaming)
+    return found
+
+
+def _queues(reader: Reader) -> tuple[tuple[str, ...], str | None]:
+    given = [name for name in ("queue", "queues", "queuePattern") if reader.text(name)]
+    if len(given) != 1:
+        said = "none of them is set" if not given else f"{' and '.join(given)} are set"
+        raise OptionError(f"set one of the options queue, queues (comma-separated) or queuePattern: {said}")
+    value = reader.text(given[0]) or ""
+    if given[0] == "queue":
+        return (value,), None
+    if given[0] == "queues":
+        names = dict.fromkeys(name.strip() for name in value.split(",") if name.strip())
+        if not names:
+            raise OptionError("option queues names no queue: write names with commas between them")
+        return tuple(names), None
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise OptionError(f"option queuePattern is no regular expression: {error}") from None
+    return (), value
+
+
+def _check(found: SourceOptions, reader: Reader, streaming: bool) -> None:
+    """What does not go together."""
+    if found.mode == CONSUME and not streaming:
+        raise OptionError(
+            "spark.read only looks at messages (mode browse): to consume them use"
+            " readStream, with trigger(availableNow=True) for a run that ends"
+        )
+    if streaming and reader.text("endingOffsets"):
+        raise OptionError("option endingOffsets is for spark.read: a stream has no end")
+    if found.mode == CONSUME and reader.text("startingOffsets"):
+        raise OptionError("option startingOffsets is for mode browse: consuming begins with what is ready")
+    if found.lease_name and found.mode != CONSUME:
+        raise OptionError("option leaseName is for mode consume: browsing takes nothing")
+    if found.lease_name and len(found.lease_name.encode()) > LEASE_NAME_BYTES_MAX:
+        raise OptionError(f"option leaseName has at most {LEASE_NAME_BYTES_MAX} bytes")
+    if found.broker == RABBITMQ:
+        _check_rabbitmq(found, streaming)
+
+
+def _check_rabbitmq(found: SourceOptions, streaming: bool) -> None:
+    if found.pattern is not None:
+        raise OptionError("option queuePattern needs MirrorMQ: with broker rabbitmq name the queues")
+    if not streaming or found.mode == BROWSE:
+        raise OptionError(
+            "broker rabbitmq can only be consumed, with readStream: a RabbitMQ queue cannot be read twice"
+        )
+    if found.lease_name:
+        raise OptionError("option leaseName needs MirrorMQ: RabbitMQ has no leases")
+
+
+LEASE_NAME_BYTES_MAX = 255
+"""As for every other name in AMQP."""
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Where to publish to, and how."""
+
+    addresses: tuple[Address, ...]
+    broker: str
+    exchange: str | None
+    """None: a column says it."""
+    routing_key: str | None
+    mandatory: bool
+    persistent: bool
+    write_id: str | None
+
+
+def sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """Of `df.write` or `df.writeStream`."""
+    reader = Reader(options, CONNECTION + SINK)
+    return SinkOptions(
+        addresses=read_addresses(reader),
+        broker=reader.one_of("broker", (MIRRORMQ, RABBITMQ), MIRRORMQ),
+        exchange=reader.text("exchange"),
+        routing_key=reader.text("routingKey"),
+        mandatory=reader.flag("mandatory", True),
+        persistent=reader.flag("persistent", True),
+        write_id=reader.text("writeId"),
+    )

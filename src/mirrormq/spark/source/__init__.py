@@ -1,0 +1,1 @@
+"""Queues as DataFrames. `stream.py` says why each message comes exactly once."""

@@ -1,0 +1,121 @@
+"""Batches of the broker's as Arrow record batches, column by column.
+
+What differs from row to row (sequence, flag, body) is taken over as it lies in the batch. What messages
+have in common is decoded once for each distinct envelope and spread over the rows by Arrow. No loop goes
+over the rows, unless every message has properties of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mirrormq.ranges.batch import Batch, Envelope
+from mirrormq.spark.source.schema import PROPERTIES
+from mirrormq.wire.fields import Field, plain_value
+from mirrormq.wire.properties import BasicProperties, decode_properties
+
+MICROSECONDS = 1_000_000
+
+TIMESTAMP_MAX_S = 253_402_300_799
+"""The end of the year 9999, Spark's last; a stamp that is later, of a client that counts in something else
+than seconds, is not shown as a time."""
+
+
+class Columns:
+    """Makes record batches of one Arrow schema, which has the names of `schema.COLUMNS` or fewer."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def record_batch(self, queue: str, batch: Batch) -> pa.RecordBatch:
+        rows = int(batch.rows)
+        envelopes = batch.envelopes()
+        indexes = pa.Array.from_buffers(pa.uint32(), rows, [None, pa.py_buffer(batch.envelope_indexes)])
+        spread = _Spread(envelopes, indexes)
+        made = {
+            "queue": lambda: pa.repeat(pa.scalar(queue, pa.string()), rows),
+            "sequence": lambda: pa.Array.from_buffers(
+                pa.int64(), rows, [None, pa.py_buffer(batch.sequences)]
+            ),
+            "redelivered": lambda: pa.array(np.frombuffer(batch.redelivered, np.uint8).view(np.bool_)),
+            "body": lambda: pa.Array.from_buffers(
+                pa.binary(), rows, [None, pa.py_buffer(batch.body_offsets), pa.py_buffer(batch.bodies)]
+            ),
+        }
+        arrays = [
+            made[field.name]() if field.name in made else spread.column(field.name, field.type)
+            for field in self._schema
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+class _Spread:
+    """What each envelope says, given to all rows that have it."""
+
+    def __init__(self, envelopes: Sequence[Envelope], indexes: pa.Array) -> None:
+        self._envelopes = envelopes
+        self._properties = [decode_properties(envelope.properties, 0) for envelope in envelopes]
+        self._indexes = indexes
+
+    def column(self, name: str, kind: pa.DataType) -> pa.Array:
+        make: Callable[[Envelope, BasicProperties], Any] = _MAKERS[name]
+        values = [make(*pair) for pair in zip(self._envelopes, self._properties, strict=True)]
+        if len(values) == 1 and not pa.types.is_nested(kind):
+            return pa.repeat(pa.scalar(values[0], kind), len(self._indexes))
+        return pa.array(values, kind).take(self._indexes)
+
+
+def _text(value: str | None) -> str | None:
+    """Text that is UTF-8 for sure: clients can send any bytes where AMQP has a string."""
+    if value is None or value.isascii():
+        return value
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _timestamp(seconds: int | None) -> int | None:
+    return None if seconds is None or seconds > TIMESTAMP_MAX_S else seconds * MICROSECONDS
+
+
+def header_text(field: Field) -> str | None:
+    """A header's value as text: strings as they are, all else as JSON."""
+    value = plain_value(field)
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return _text(value)
+    return _text(json.dumps(value, default=_plain_json, ensure_ascii=False))
+
+
+def _plain_json(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _headers(properties: BasicProperties) -> list[tuple[str | None, str | None]] | None:
+    if properties.headers is None:
+        return None
+    return [(_text(name), header_text(value)) for name, value in properties.headers.items()]
+
+
+def _others(properties: BasicProperties) -> dict[str, Any]:
+    named = properties._asdict()
+    named["type"] = named["type_"]
+    values = {name: named[name] for name in PROPERTIES.names}
+    return {name: _text(value) if isinstance(value, str) else value for name, value in values.items()}
+
+
+_MAKERS: dict[str, Callable[[Envelope, BasicProperties], Any]] = {
+    "exchange": lambda envelope, _: envelope.exchange.decode("utf-8", "replace"),
+    "routing_key": lambda envelope, _: envelope.routing_key.decode("utf-8", "replace"),
+    "timestamp": lambda _, properties: _timestamp(properties.timestamp),
+    "message_id": lambda _, properties: _text(properties.message_id),
+    "content_type": lambda _, properties: _text(properties.content_type),
+    "headers": lambda _, properties: _headers(properties),
+    "properties": lambda _, properties: _others(properties),
+}

@@ -1,0 +1,248 @@
+"""A stream that consumes: every message once, whatever dies.
+
+A queue has no offsets that a consumer could go back to: what is delivered and acknowledged is gone. What
+makes a stream exactly-once is the *lease*: a name under which messages are taken out of the ready set and
+kept by the broker, through lost connections and lost nodes, until whoever holds the name is done with them.
+
+A batch is a *take*. `latestOffset` takes the next messages under the number that follows the last batch's,
+and the offset it returns is that number. Then:
+
+- Spark writes the offset into its checkpoint, plans, and runs. Tasks read the messages of the take by range;
+  a task that is tried again reads the same ones.
+- A driver that dies after the take and before the checkpoint has it takes again under the same number after
+  its restart and is given the same messages. One that dies later finds the number in the checkpoint and asks
+  for it again, with the same result.
+- A batch is settled (its messages are acknowledged) when Spark asks for the next one: only then is it
+  surely in Spark's commit log. Spark's own `commit` says so too, but never for the last batch of
+  AvailableNow, whereas it always asks once more whether there is something left. Settling a number that is
+  settled does nothing.
+
+So at any moment a message is either ready, or in a take that is not settled, and that take belongs to
+exactly one batch of the checkpoint, or to the next one there will be.
+
+The lease's name must be in the checkpoint before anything is taken under it, or a driver that dies in between
+would leave messages behind under a name nobody knows. Unless the name is given as an option, the first batch
+of a query therefore has no messages: it only writes the name down.
+
+An offset is `{"lease": name, "queues": {queue: {"take": number, "next": sequence, "id": queue's id}}}`;
+`next` is for people who look at a query's progress.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from mirrormq.ranges import questions
+from mirrormq.ranges.limits import TAKE_MESSAGES_MAX
+from mirrormq.ranges.questions import Extent, LeaseEntry
+from mirrormq.ranges.stretches import unpack
+from mirrormq.spark.options import SourceOptions
+from mirrormq.spark.source.plan import Part, RangePartition, partitions, shares
+from mirrormq.spark.source.queues import Queues
+from mirrormq.spark.source.tasks import DataLoss, read_partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Offset = dict[str, Any]
+
+TAKES_PER_BATCH_MAX = 16
+"""A batch without a limit may need several takes: one gives so many messages at most, and only so many
+stretches of a queue whose messages are scattered."""
+
+
+class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Runs in one Python process beside the driver, but for `read`, which runs in executors."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._queues: Queues | None = None
+        self._settled: dict[str, int] = {}
+        self._parts: dict[tuple[str, int], Part] = {}
+        """Takes of this batch and the one before, so that they need not be asked for again."""
+        self._leases: dict[str, LeaseEntry | None] = {}
+        self._left: dict[str, int] | None = None
+        """With AvailableNow: how many messages of each queue are still to be taken."""
+
+    @property
+    def queues(self) -> Queues:
+        if self._queues is None:
+            self._queues = Queues(self._options)
+        return self._queues
+
+    # --- offsets ---------------------------------------------------------------------------------
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        return {"lease": self._options.lease_name or "", "queues": {}}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self._options.messages_max is not None:
+            return ReadMaxRows(self._options.messages_max)
+        if self._options.bytes_max is not None:
+            return ReadMaxBytes(self._options.bytes_max)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._left = {name: extent.ready for name, extent in self.queues.extents().items()}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """Everything before `start` is done with; take what comes after it."""
+        if not start["lease"]:
+            return {**start, "lease": f"spark-{uuid.uuid4().hex}"}
+        self._settle(start)
+        found = {name: dict(at) for name, at in start["queues"].items()}
+        for name, extent, messages, size in self._allowed(limit):
+            at = found.get(name)
+            if at is not None and at["id"] != extent.id:
+                self._replaced(name)
+                at = None
+            at = at or {"take": self._taken_before(start["lease"], name), "next": 0, "id": extent.id}
+            taken = self._take(start["lease"], name, at, messages, size)
+            if taken["take"]:
+                found[name] = taken
+        return {"lease": start["lease"], "queues": dict(sorted(found.items()))}
+
+    def _taken_before(self, lease: str, queue: str) -> int:
+        """The number after which a query goes on that finds a lease there was before it."""
+        entry = self._lease(lease, queue)
+        if entry is None:
+            return 0
+        return min((take.number for take in entry.takes), default=entry.number + 1) - 1
+
+    def _lease(self, lease: str, queue: str) -> LeaseEntry | None:
+        """The lease as it was when this process first asked."""
+        if queue not in self._leases:
+            body = self.queues.asker.ask(questions.leases(queue)).body
+            entries = questions.read_leases(bytes(body))
+            self._leases[queue] = next((entry for entry in entries if entry.name == lease), None)
+        return self._leases[queue]
+
+    def _allowed(self, limit: ReadLimit) -> list[tuple[str, Extent, int, int]]:
+        """Queues, and how many messages and bytes may be taken from each; 0 bytes: any."""
+        extents = self.queues.extents()
+        ready = [extent.ready for extent in extents.values()]
+        if self._left is not None:
+            ready = [min(self._left.get(name, 0), extent.ready) for name, extent in extents.items()]
+        unlimited = isinstance(limit, ReadAllAvailable)
+        messages_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        bytes_max = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+        if not unlimited and bytes_max is None:
+            bytes_max = self._options.bytes_max
+        counts = shares(ready, messages_max) if messages_max is not None else ready
+        sizes = [extent.ready_bytes for extent in extents.values()]
+        sizes = shares(sizes, bytes_max) if bytes_max is not None else [0] * len(sizes)
+        return [
+            (name, extent, count, size)
+            for (name, extent), count, size in zip(extents.items(), counts, sizes, strict=True)
+        ]
+
+    # --- takes -----------------------------------------------------------------------------------
+
+    def _take(self, lease: str, queue: str, at: Offset, messages: int, size: int) -> Offset:
+        """Take up to so much; takes that were made before the driver died are found again, whatever the
+        limits are now."""
+        at = dict(at)
+        before = self._lease(lease, queue)
+        highest = before.number if before is not None else 0
+        limited = size > 0
+        for _ in range(TAKES_PER_BATCH_MAX):
+            made = at["take"] < highest
+            if not made and (messages <= 0 or (limited and size <= 0)):
+                break
+            part = self._part(lease, queue, at["take"] + 1, messages, size)
+            if part is None:
+                break
+            at["take"] += 1
+            at["next"] = sum(part.stretches[-1])
+            messages -= part.messages
+            size -= part.bytes if limited else 0
+            if self._left is not None and not made:
+                self._left[queue] = self._left.get(queue, 0) - part.messages
+        return at
+
+    def _part(self, lease: str, queue: str, number: int, messages: int, size: int) -> Part | None:
+        """The messages of a take; None if there was nothing to take."""
+        known = self._parts.get((queue, number))
+        if known is not None:
+            return known
+        messages = max(1, min(messages, TAKE_MESSAGES_MAX))
+        question = questions.take(queue, lease, number, messages, max(0, size), self._options.lease_idle_ms)
+        answer = self.queues.asker.ask(question)
+        if not answer.headers["count"]:
+            return None
+        part = Part(queue, tuple(unpack(bytes(answer.body))), answer.headers["bytes"], True)
+        self._parts[queue, number] = part
+        return part
+
+    def _settle(self, done: Offset) -> None:
+        for name, at in done["queues"].items():
+            if self._settled.get(name, 0) < at["take"]:
+                self.queues.asker.ask(questions.settle(name, done["lease"], number=at["take"]))
+                self._settled[name] = at["take"]
+        self._parts = {
+            (name, number): part
+            for (name, number), part in self._parts.items()
+            if number > self._settled.get(name, 0)
+        }
+
+    def _replaced(self, queue: str) -> None:
+        self._settled.pop(queue, None)
+        self._leases.pop(queue, None)
+        self._parts = {key: part for key, part in self._parts.items() if key[0] != queue}
+        if self._options.fail_on_data_loss:
+            raise DataLoss(
+                f"queue '{queue}' was deleted and declared again: what was not processed of it is gone;"
+                " set failOnDataLoss to false to go on with the new one"
+            )
+
+    # --- what Spark asks for ---------------------------------------------------------------------
+
+    def reportLatestOffset(self) -> Offset:  # noqa: N802
+        """For `lastProgress`: where the queues end, and how many messages wait to be taken."""
+        extents = self.queues.extents()
+        return {
+            "queues": {
+                name: {"next": extent.next, "behind": extent.ready} for name, extent in extents.items()
+            },
+            "behind": sum(extent.ready for extent in extents.values()),
+        }
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        parts = []
+        for name, at in end["queues"].items():
+            before = start["queues"].get(name, {"take": 0, "id": at["id"]})
+            first = before["take"] if before["id"] == at["id"] else 0
+            for number in range(first + 1, at["take"] + 1):
+                part = self._part(end["lease"], name, number, TAKE_MESSAGES_MAX, 0)
+                if part is not None:
+                    parts.append(part)
+                elif self._options.fail_on_data_loss:
+                    raise DataLoss(
+                        f"the lease '{end['lease']}' no longer holds the messages of queue '{name}' that"
+                        " this batch is about: it was released or has expired; set failOnDataLoss to false"
+                        " to go on"
+                    )
+        return partitions(parts, self._options.partitions_min)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        return read_partition(self._options, partition)
+
+    def commit(self, end: Offset) -> None:
+        if end["lease"]:
+            self._settle(end)
+
+    def stop(self) -> None:
+        if self._queues is not None:
+            self._queues.close()

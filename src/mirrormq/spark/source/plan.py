@@ -1,0 +1,92 @@
+"""How a batch is cut into partitions, one task each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql.datasource import InputPartition
+
+from mirrormq.ranges.stretches import Stretch, count_of
+
+PARTITION_MESSAGES = 125_000
+"""A task has no more, so that a large batch gives every core work and no task's failure costs much. Small
+messages are read at some 500,000 a second, so the start of a task is not what costs."""
+
+PARTITION_BYTES = 256 * 1024 * 1024
+"""The same for large messages."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Messages of one queue that a batch reads."""
+
+    queue: str
+    stretches: tuple[Stretch, ...]
+    bytes: int
+    """As far as known."""
+    complete: bool
+    """Whether every one of them must be there."""
+
+    @property
+    def messages(self) -> int:
+        return count_of(self.stretches)
+
+
+class RangePartition(InputPartition):
+    """What one task reads. It has no credentials: it may be printed."""
+
+    def __init__(self, part: Part, index: int) -> None:
+        self.part = part
+        self.index = index
+        """Which of the batch's it is; spreads tasks over the nodes."""
+
+    def __repr__(self) -> str:
+        return f"RangePartition({self.part.queue!r}, {self.part.messages} messages)"
+
+
+def partitions(parts: Sequence[Part], at_least: int) -> list[InputPartition]:
+    """Cut so that no task has too much, and that there are at least so many tasks if there are messages."""
+    total = sum(part.messages for part in parts)
+    found: list[Part] = []
+    for part in parts:
+        if part.messages:
+            share = -(-at_least * part.messages // total)
+            by_messages = -(-part.messages // PARTITION_MESSAGES)
+            by_bytes = -(-part.bytes // PARTITION_BYTES)
+            found += cut(part, min(max(share, by_messages, by_bytes), part.messages))
+    return [RangePartition(part, index) for index, part in enumerate(found)]
+
+
+def cut(part: Part, pieces: int) -> list[Part]:
+    """As many pieces, as equal as can be."""
+    total = part.messages
+    ends = [total * (number + 1) // pieces for number in range(pieces)]
+    sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+    return [
+        Part(part.queue, stretches, part.bytes * count_of(stretches) // max(1, total), part.complete)
+        for stretches in _runs(part.stretches, sizes)
+    ]
+
+
+def _runs(stretches: Iterable[Stretch], sizes: Iterable[int]) -> Iterable[tuple[Stretch, ...]]:
+    """Stretches in runs of these sizes, which together are as many as they."""
+    left = list(reversed(list(stretches)))
+    for size in sizes:
+        run: list[Stretch] = []
+        while size:
+            first, count = left.pop()
+            taken = min(size, count)
+            run.append((first, taken))
+            if taken < count:
+                left.append((first + taken, count - taken))
+            size -= taken
+        yield tuple(run)
+
+
+def shares(wanted: Sequence[int], limit: int) -> list[int]:
+    """`limit` divided in proportion to what is wanted; nobody who wants something gets nothing."""
+    total = sum(wanted)
+    if total <= limit:
+        return list(wanted)
+    return [max(1, limit * each // total) if each else 0 for each in wanted]

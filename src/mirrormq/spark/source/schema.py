@@ -1,0 +1,56 @@
+"""The columns of a message."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+PROPERTIES = StructType(
+    [
+        StructField("content_encoding", StringType()),
+        StructField("delivery_mode", IntegerType()),
+        StructField("priority", IntegerType()),
+        StructField("correlation_id", StringType()),
+        StructField("reply_to", StringType()),
+        StructField("expiration", StringType()),
+        StructField("type", StringType()),
+        StructField("user_id", StringType()),
+        StructField("app_id", StringType()),
+        StructField("cluster_id", StringType()),
+    ]
+)
+"""What has no column of its own, under the names AMQP gives it."""
+
+ONLY_WITH_PROPERTIES = ("headers", "properties")
+
+COLUMNS = StructType(
+    [
+        StructField("queue", StringType()),
+        StructField("sequence", LongType()),
+        StructField("exchange", StringType()),
+        StructField("routing_key", StringType()),
+        StructField("redelivered", BooleanType()),
+        StructField("timestamp", TimestampType()),
+        StructField("message_id", StringType()),
+        StructField("content_type", StringType()),
+        StructField("headers", MapType(StringType(), StringType())),
+        StructField("properties", PROPERTIES),
+        StructField("body", BinaryType()),
+    ]
+)
+
+
+def columns(include_properties: bool) -> StructType:
+    """All of them, or all but the headers and the lesser properties."""
+    if include_properties:
+        return COLUMNS
+    return StructType([field for field in COLUMNS if field.name not in ONLY_WITH_PROPERTIES])

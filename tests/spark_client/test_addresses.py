@@ -1,0 +1,50 @@
+"""URIs are read as every AMQP client reads them, and nothing that is printed shows a password."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrormq.spark.client.address import Tls, parse_uri, parse_uris, preferring
+
+
+def test_what_a_uri_leaves_out() -> None:
+    address = parse_uri("amqp://")
+    assert (address.host, address.port, address.vhost) == ("127.0.0.1", 5672, "/")
+    assert (address.user, address.password, address.tls) == ("guest", "guest", None)
+
+
+def test_what_a_uri_says() -> None:
+    address = parse_uri("amqps://us%40er:p%2Fw@[::1]:1234/a%2Fb")
+    assert (address.host, address.port, address.vhost) == ("::1", 1234, "a/b")
+    assert (address.user, address.password, address.tls) == ("us@er", "p/w", Tls())
+    assert address.where == "[::1]:1234"
+
+
+def test_several_uris_and_a_vhost_for_all() -> None:
+    found = parse_uris("amqp://a/x, amqp://b:5673 ,", vhost="y")
+    assert [(address.host, address.port, address.vhost) for address in found] == [
+        ("a", 5672, "y"),
+        ("b", 5673, "y"),
+    ]
+    assert [address.host for address in preferring(found, 3)] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("http://u:secret@h", "must begin with amqp:// or amqps://"),
+        ("amqp://u:secret@h:x/", "port must be a number"),
+        ("amqp://u:secret@h:70000/", "port must be a number"),
+        (" , ", "at least one URI"),
+    ],
+)
+def test_what_is_wrong_with_a_uri_is_said_without_its_password(uri: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said) as caught:
+        parse_uris(uri)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_address_hides_its_credentials() -> None:
+    shown = repr(parse_uri("amqp://mallory:secret@h"))
+    assert "secret" not in shown
+    assert "mallory" not in shown

@@ -1,0 +1,118 @@
+"""Batches become Arrow without a loop over the rows, whatever clients put into properties."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from mirrormq.ranges.batch import Batch, Envelope, encode
+from mirrormq.ranges.stretches import count_of
+from mirrormq.spark.client.reading import pieces
+from mirrormq.spark.source.arrow import Columns
+from mirrormq.spark.source.plan import Part, partitions, shares
+from mirrormq.spark.source.schema import columns
+from mirrormq.wire.fields import Field, ScaledDecimal, table_of
+from mirrormq.wire.properties import BasicProperties, encode_properties
+
+
+def table(
+    envelopes: list[Envelope], indexes: list[int], include_properties: bool = True
+) -> list[dict[str, object]]:
+    rows = len(indexes)
+    bodies = [b"body %d" % row for row in range(rows)]
+    encoded = encode(
+        envelopes, range(100, 100 + rows), indexes, bytes(row % 2 for row in range(rows)), bodies
+    )
+    maker = Columns(to_arrow_schema(columns(include_properties), timezone="UTC"))
+    made = maker.record_batch("q", Batch(encoded))
+    made.validate(full=True)
+    return pa.Table.from_batches([made]).to_pylist(maps_as_pydicts="strict")
+
+
+def test_one_envelope_for_all() -> None:
+    properties = BasicProperties(
+        content_type="text/plain", headers=table_of({"a": "b"}), delivery_mode=2, timestamp=86_400,
+        message_id="m", type_="t",
+    )  # fmt: skip
+    rows = table([Envelope(b"x", b"k", encode_properties(properties))], [0, 0, 0])
+    assert [row["sequence"] for row in rows] == [100, 101, 102]
+    assert [row["body"] for row in rows] == [b"body 0", b"body 1", b"body 2"]
+    assert [row["redelivered"] for row in rows] == [False, True, False]
+    others = {
+        "queue": "q", "exchange": "x", "routing_key": "k", "message_id": "m", "content_type": "text/plain",
+        "timestamp": datetime.datetime(1970, 1, 2, tzinfo=datetime.UTC), "headers": {"a": "b"},
+        "properties": {
+            "content_encoding": None, "delivery_mode": 2, "priority": None, "correlation_id": None,
+            "reply_to": None, "expiration": None, "type": "t", "user_id": None, "app_id": None,
+            "cluster_id": None,
+        },
+    }  # fmt: skip
+    for row in rows:
+        assert {name: row[name] for name in others} == others
+
+
+def test_rows_have_their_own_envelopes() -> None:
+    plain = Envelope(b"", b"k1", b"\x00\x00")
+    other = Envelope(b"e", b"k2", encode_properties(BasicProperties(message_id="m", priority=0)))
+    rows = table([plain, other], [1, 0, 1])
+    assert [row["routing_key"] for row in rows] == ["k2", "k1", "k2"]
+    assert [row["message_id"] for row in rows] == ["m", None, "m"]
+    assert [row["headers"] for row in rows] == [None, None, None]
+    assert [row["properties"]["priority"] for row in rows] == [0, None, 0]  # type: ignore[index]
+    assert table([], []) == []
+    assert set(table([plain], [0], include_properties=False)[0]) == {
+        "queue", "sequence", "exchange", "routing_key", "redelivered", "timestamp", "message_id",
+        "content_type", "body",
+    }  # fmt: skip
+
+
+def test_headers_of_every_type_become_text() -> None:
+    headers = table_of(
+        {"text": "ü", "number": 7, "yes": True, "nothing": None, "half": 0.5, "list": [1, "a"]}
+    ) | {
+        "bytes": Field("x", b"\xff\x00"), "text too": Field("S", b"\xff"), "time": Field("T", 5),
+        "price": Field("D", ScaledDecimal(2, 150)), "in": Field("F", table_of({"b": 2})),
+    }  # fmt: skip
+    row = table([Envelope(b"\xff", b"\xc3\xa4", encode_properties(BasicProperties(headers=headers)))], [0])[0]
+    assert row["headers"] == {
+        "text": "ü", "number": "7", "yes": "true", "nothing": None, "half": "0.5", "list": '[1, "a"]',
+        "in": '{"b": 2}', "bytes": "\ufffd\x00", "text too": "\ufffd", "price": '"1.50"', "time": "5",
+    }  # fmt: skip
+    assert (row["exchange"], row["routing_key"]) == ("\ufffd", "ä")
+
+
+def test_a_time_stamp_that_is_no_time_is_left_out() -> None:
+    properties = encode_properties(BasicProperties(timestamp=(1 << 64) - 1))
+    assert table([Envelope(b"", b"", properties)], [0])[0]["timestamp"] is None
+
+
+def test_a_batch_is_cut_into_partitions() -> None:
+    part = Part("q", ((0, 10), (50, 5)), 1500, True)
+    assert [each.part for each in partitions([part], 1)] == [part]  # type: ignore[attr-defined]
+    cut = [each.part for each in partitions([part], 4)]  # type: ignore[attr-defined]
+    assert [each.stretches for each in cut] == [
+        ((0, 3),), ((3, 4),), ((7, 3), (50, 1)), ((51, 4),),
+    ]  # fmt: skip
+    assert sum(each.bytes for each in cut) == 1500
+    large = partitions([Part("q", ((0, 1_000_000),), 0, True), Part("r", (), 0, True)], 1)
+    assert [each.part.messages for each in large] == [125_000] * 8  # type: ignore[attr-defined]
+    assert len(partitions([Part("q", ((0, 2),), 0, True)], 10)) == 2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "limit", "given"),
+    [([5, 5], 10, [5, 5]), ([30, 10, 0], 20, [15, 5, 0]), ([1000, 1], 10, [9, 1]), ([], 5, [])],
+)
+def test_a_limit_is_divided(wanted: list[int], limit: int, given: list[int]) -> None:
+    assert shares(wanted, limit) == given
+
+
+def test_a_read_is_asked_for_in_pieces() -> None:
+    stretches = [(0, 5), (10, 1), (20, 4)]
+    cut = list(pieces(stretches, 4))
+    assert [(piece.from_, piece.to) for piece in cut] == [(0, 4), (4, 22), (22, 24)]
+    assert [bool(piece.stretches) for piece in cut] == [False, True, False]
+    assert count_of(stretches) == 10
