@@ -10,6 +10,7 @@ from mirrormq.queues.message import Message
 from mirrormq.queues.paged import HotBudget
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.settings import QueueSettings
+from mirrormq.ranges.inquiry import Answered, Inquiry, Refused
 from tests.queues.support import body, make_disk, make_message, open_journal
 
 ROOMY = 1 << 20
@@ -95,6 +96,11 @@ class LiveQueue:
 
     def unused(self, queue: Queue) -> None:
         self.unused_count += 1
+
+    def inquire(
+        self, queue: Queue, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object
+    ) -> None:
+        raise AssertionError("nobody here knows")
 
     # -- what tests do --------------------------------------------------------------------------
 

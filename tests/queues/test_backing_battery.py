@@ -30,6 +30,7 @@ from mirrormq.broker.queue_factory import make_keeper
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.paged import HotBudget
 from mirrormq.queues.settings import QueueSettings
+from mirrormq.ranges.stretches import Stretch, joined
 from tests.queues.support import body, make_disk, make_message, open_journal, tiny_limits
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "30"))
@@ -69,6 +70,11 @@ drafts = st.builds(
 )
 
 
+def numbers_of(stretches: list[Stretch]) -> set[int]:
+    """The numbers that stretches stand for."""
+    return {number for first, count in stretches for number in range(first, first + count)}
+
+
 class Battery(RuleBasedStateMachine):
     """One queue and its model; subclasses say of what kind."""
 
@@ -94,6 +100,7 @@ class Battery(RuleBasedStateMachine):
         self.queue_id += 1
         self.ready: list[Entry] = []
         self.unacked: dict[int, tuple[Entry, Message]] = {}
+        self.lent: dict[int, Entry] = {}
         self.highest = 0
         self.delivered_up_to = 0
         self.open_queue()
@@ -216,6 +223,54 @@ class Battery(RuleBasedStateMachine):
         pairs = [self.unacked.pop(sequence) for sequence in chosen]
         return [entry for entry, _ in pairs], [message for _, message in pairs]
 
+    @rule(limit=st.integers(1, 9), limit_bytes=st.sampled_from([1, 50, 200, 1 << 40]))
+    def lend(self, limit: int, limit_bytes: int) -> None:
+        expected = self.in_order()
+        numbers = numbers_of(self.queue.lend(limit, limit_bytes))
+        assert len(numbers) <= limit
+        assert bool(numbers) == bool(expected), "nothing is lent only if nothing is ready"
+        entries = expected[: len(numbers)]
+        assert len(entries) <= 1 or sum(len(entry.body) for entry in entries) <= limit_bytes
+        assert numbers == {entry.sequence for entry in entries}
+        self.ready = [entry for entry in self.ready if entry.sequence not in numbers]
+        self.lent |= {entry.sequence: entry for entry in entries}
+        loaded = self.journal.queue(self.queue_id).load(sorted(numbers))
+        assert [body(message) for message in loaded] == [self.lent[n].body for n in sorted(numbers)]
+
+    @precondition(lambda self: self.lent)
+    @rule(data=st.data())
+    def settle(self, data: st.DataObject) -> None:
+        gone = self.choose_lent(data)
+        assert self.queue.settle(joined([(entry.sequence, 1) for entry in gone])) == len(gone)
+
+    @precondition(lambda self: self.lent)
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        back = self.choose_lent(data)
+        assert self.queue.give_back(joined([(entry.sequence, 1) for entry in back])) == len(back)
+        self.ready += back
+        for entry in self.ready:
+            # After a restart also older ones that nobody had; that is allowed.
+            levels = [other.sequence for other in back if other.level == entry.level]
+            entry.redelivered = entry.redelivered or entry.sequence <= max(levels, default=0)
+
+    def choose_lent(self, data: st.DataObject) -> list[Entry]:
+        """Some of the lent ones; the model forgets them."""
+        chosen = data.draw(st.lists(st.sampled_from(sorted(self.lent)), unique=True, min_size=1))
+        return [self.lent.pop(sequence) for sequence in chosen]
+
+    @rule(first=st.integers(0, 40), size=st.integers(1, 40), limit=st.integers(1, 9))
+    def look(self, first: int, size: int, limit: int) -> None:
+        """Whatever is ready or lent is seen, in memory or in the store, and nothing else."""
+        store = self.journal.queue(self.queue_id)
+        here = [entry.sequence for entry in [*self.ready, *self.lent.values()]]
+        wanted = sorted(number for number in here if first <= number < first + size)[:limit]
+        seen = [message.sequence for message in self.queue.glance(first, first + size, limit)]
+        assert seen == sorted(seen)
+        stored = [n for n in store.between(first, first + size, 99) if n not in self.unacked]
+        assert sorted({*seen, *stored})[:limit] == wanted
+        assert not set(seen) & set(stored)
+
     @rule()
     def purge(self) -> None:
         assert self.queue.purge() == len(self.ready)
@@ -258,11 +313,15 @@ class Battery(RuleBasedStateMachine):
         self.journal = open_journal(self.disk)
         self.budget.used_bytes = 0
         self.open_queue()
-        held = [entry for entry, _ in self.unacked.values()]
+        held = [*self.lent.values(), *(entry for entry, _ in self.unacked.values())]
         self.ready = [entry for entry in self.ready + held if entry.persistent]
         self.unacked.clear()
         for entry in self.ready:
             entry.redelivered = entry.sequence <= self.delivered_up_to
+        kept = {number: entry for number, entry in self.lent.items() if entry.persistent}
+        assert numbers_of(self.queue.withhold(joined([(number, 1) for number in self.lent]))) == set(kept)
+        self.ready = [entry for entry in self.ready if entry.sequence not in kept]
+        self.lent = kept
         assert self.queue.next_sequence > self.highest, "a number would be used again"
         self.highest = self.queue.next_sequence - 1
 
@@ -272,8 +331,9 @@ class Battery(RuleBasedStateMachine):
     def counts_exactly(self) -> None:
         assert self.queue.ready_count == len(self.ready)
         assert self.queue.ready_bytes == sum(len(entry.body) for entry in self.ready)
-        assert self.queue.unacked_count == len(self.unacked)
-        assert self.queue.unacked_bytes == sum(len(entry.body) for entry, _ in self.unacked.values())
+        held = [entry for entry, _ in self.unacked.values()] + list(self.lent.values())
+        assert self.queue.unacked_count == len(held)
+        assert self.queue.unacked_bytes == sum(len(entry.body) for entry in held)
 
     @invariant()
     def spends_what_it_says(self) -> None:

@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from mirrormq.auth import limits as access_limits
 from mirrormq.auth import sasl
 from mirrormq.auth.permissions import Permissions
 from mirrormq.broker.alarms import MEMORY, Alarms
+from mirrormq.broker.client_limits import ClientLimits
 from mirrormq.broker.events import Events
 from mirrormq.broker.firehose import Firehose
+from mirrormq.broker.inquiries import Inquiries
 from mirrormq.broker.pids import Pids
 from mirrormq.broker.reply_to import ReplyConsumer, node_of
 from mirrormq.broker.rings import Rings
@@ -70,7 +71,7 @@ class Outside(NamedTuple):
     """Does so much wait for a node that senders should wait too?"""
 
 
-class Broker:
+class Broker(ClientLimits):
     """All live objects of one node."""
 
     def __init__(
@@ -109,6 +110,8 @@ class Broker:
         """Queues of other nodes."""
         self.rings = Rings(self, self.life, outside.send, outside.congested)
         """Queues that this node shares with others."""
+        self.inquiries = Inquiries(self)
+        """Questions about ranges and leases."""
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""
         self.turns = 0
@@ -218,6 +221,7 @@ class Broker:
     def disconnected(self, connection: Connection) -> None:
         """A connection is gone."""
         self.connections.pop(connection, None)
+        self.inquiries.disconnected(connection)
         vhost = self.vhosts.get(connection.vhost_name)
         if vhost is not None:
             vhost.past_traffic.add(connection.traffic)
@@ -327,34 +331,6 @@ class Broker:
         else:
             self.remote.replies.ask(node, name, answered)
 
-    # -- limits ---------------------------------------------------------------------------------
-
-    def check_queue_limit(self, vhost: str, name: str) -> None:
-        """Refuse one queue too many."""
-        state = self.metadata.state
-        refusal = access_limits.queue_refusal(state.vhosts[vhost], name, len(state.queues_of(vhost)))
-        if refusal is not None:
-            raise PreconditionFailed(refusal)
-
-    def connection_refusal(self, user: records.User, vhost: str) -> str | None:
-        """Why this user may not have one more connection to this vhost, if so."""
-        in_vhost = sum(connection.vhost_name == vhost for connection in self.connections)
-        refusal = access_limits.vhost_connection_refusal(
-            self.metadata.state.vhosts[vhost], user.name, in_vhost
-        )
-        if refusal is None:
-            of_user = sum(connection.user.name == user.name for connection in self.connections)
-            refusal = access_limits.user_connection_refusal(user, of_user)
-        return refusal
-
-    def channel_refusal(self, user: records.User) -> str | None:
-        """Why this user may not have one more channel, if so."""
-        current = self.metadata.state.users.get(user.name, user)
-        if access_limits.MAX_CHANNELS not in current.limits:
-            return None
-        count = sum(len(c.channels) for c in self.connections if c.user.name == user.name)
-        return access_limits.user_channel_refusal(current, count)
-
     # -- following the metadata -----------------------------------------------------------------
 
     def _follow(self, change: Change) -> None:
@@ -363,6 +339,8 @@ class Broker:
             self._follow_vhost(change, record)
         elif isinstance(record, records.User):
             self._follow_user(change, record)
+        elif isinstance(record, records.Lease):
+            self.inquiries.leases.follow(change)
         elif isinstance(
             record,
             records.Exchange | records.Queue | records.Binding | records.Policy | records.OperatorPolicy,

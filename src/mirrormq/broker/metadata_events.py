@@ -62,7 +62,8 @@ def events_of(broker: Broker, written: Written) -> Iterator[Event]:
     for change in sorted(changes, key=lambda change: places.get(type(change.record), len(places))):
         if isinstance(command, c.DeleteUser) and not isinstance(change.record, r.User):
             continue
-        yield from _EVENTS[type(change.record)](broker, change, _doer(command, change, actor), ends)
+        if type(change.record) in _EVENTS:
+            yield from _EVENTS[type(change.record)](broker, change, _doer(command, change, actor), ends)
     if isinstance(command, c.DeleteExchange) and changes:
         yield _deleted(command.vhost, command.name, actor)
     if isinstance(command, c.DeleteVhost) and changes:

@@ -108,6 +108,7 @@ class Tenures:
             queue = make_queue(vhost, record)
             broker.rings.lead(record, queue)
         queue.owner = vhost.owner_of(record.name)
+        broker.inquiries.leases.begin(record, queue)
         self._name(record, queue)
         self._serve(record, queue)
         if before is not None:

@@ -23,6 +23,7 @@ from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.face import Pumped, QueueFace
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
+from mirrormq.ranges.inquiry import Answered, Inquiry, Refused
 from mirrormq.wire.content import build_frames
 from mirrormq.wire.fields import Table, decode_table
 from mirrormq.wire.methods import encode_basic_publish
@@ -232,6 +233,12 @@ class Vhost:
         record = self.find_queue(queue.name)
         if record is not None and self.queues.get(queue.name) is queue:
             self.broker.metadata.write(commands.DeleteQueue(self.name, queue.name, record.queue_id))
+
+    def inquire(
+        self, queue: Queue, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object
+    ) -> None:
+        """A question about ranges or leases."""
+        self.broker.inquiries.inquire(queue, inquiry, answered, refused, reader)
 
     # -- following the metadata -----------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from mirrormq.errors import AccessRefused, NotImplemented_, PreconditionFailed
 from mirrormq.queues.envelope import ExpirationInvalid, make_envelope
 from mirrormq.queues.face import Publisher, QueueFace
 from mirrormq.queues.message import NEVER, Envelope, Message
+from mirrormq.ranges import questions
 from mirrormq.wire.fields import Table
 from mirrormq.wire.methods import decode_basic_publish, encode_basic_return
 from mirrormq.wire.properties import decode_properties, scan_properties
@@ -120,6 +121,9 @@ class Publishing:
             passed.published_out += count * queues
 
     def _lead_nowhere(self, envelope: Envelope, contents: list[bytes]) -> None:
+        if _is_question(envelope.exchange, envelope.routing_key):
+            self.channel.broker.inquiries.asked(self.channel, contents)
+            return
         if not envelope.exchange:
             self.channel.broker.deliver_reply(envelope.routing_key, envelope, contents)
         if envelope.mandatory:
@@ -189,7 +193,8 @@ class Publishing:
         channel = self.channel
         if method.immediate:
             raise NotImplemented_("immediate=true")
-        channel.check_permission("exchange", method.exchange, "write")
+        if not _is_question(method.exchange, method.routing_key):
+            channel.check_permission("exchange", method.exchange, "write")
         record = channel.vhost.exchange_record(method.exchange)
         if record.internal:
             raise AccessRefused(
@@ -200,3 +205,8 @@ class Publishing:
             self._targets.clear()
         self._targets[publish] = target
         return target
+
+
+def _is_question(exchange: str, routing_key: str) -> bool:
+    """Is it for the broker itself? Then rights are looked at when it is known what is asked."""
+    return not exchange and routing_key == questions.ROUTING_KEY

@@ -185,6 +185,46 @@ class DropTransient(_Command, frozen=True):
     `node` is left who might run, the whole cluster was down, and what does not survive that goes too."""
 
 
+class TakeMessages(_Command, frozen=True):
+    """A lease takes messages that its queue's master has set aside. Refused if another node is master by
+    then, or the same one in a later life: it has given them to others."""
+
+    queue_id: int
+    epoch: int
+    node: str
+    life: int
+    lease: str
+    take: records.LeaseTake
+    user: str
+    idle_ms: int
+
+
+class SettleLease(_Command, frozen=True):
+    """A lease is done with its takes up to a number, and with what of them is lower than a sequence."""
+
+    queue_id: int
+    lease: str
+    number: int
+    to: int
+
+
+class ForgetSettled(_Command, frozen=True):
+    """The queue is rid of these; packed stretches."""
+
+    queue_id: int
+    lease: str
+    stretches: bytes
+
+
+class EndLease(_Command, frozen=True):
+    """A lease is given up: what it has not settled is anybody's again."""
+
+    queue_id: int
+    lease: str
+    number: int = -1
+    """If not -1: only if there has been no take since this one."""
+
+
 Command = (
     PutVhost
     | DeleteVhost
@@ -213,6 +253,10 @@ Command = (
     | DeleteNode
     | ChangeViews
     | DeleteQueues
+    | TakeMessages
+    | SettleLease
+    | ForgetSettled
+    | EndLease
 )
 
 _decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)

@@ -31,6 +31,8 @@ PolicyKey = tuple[str, str]
 """(vhost, name)"""
 ParameterKey = tuple[str, str, str]
 """(vhost, component, name)"""
+LeaseKey = tuple[int, str]
+"""(queue id, name)"""
 
 
 class Vhost(msgspec.Struct, frozen=True, tag="vhost", array_like=True):
@@ -240,6 +242,43 @@ class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
         return self.name
 
 
+class LeaseTake(msgspec.Struct, frozen=True, array_like=True):
+    """Messages that a lease has taken with one question."""
+
+    number: int
+    """The client's; grows."""
+    stretches: bytes
+    """Packed (`ranges.stretches`); what is settled is no longer in it."""
+    count: int
+    size_bytes: int
+    """Of all that was taken."""
+
+
+class Lease(msgspec.Struct, frozen=True, tag="lease", array_like=True):
+    """Messages of a queue that somebody has taken under a name: nobody else gets them."""
+
+    vhost: str
+    queue: str
+    name: str
+    queue_id: int
+    user: str = ""
+    """Who took first."""
+    number: int = 0
+    """The highest take there has been."""
+    takes: tuple[LeaseTake, ...] = ()
+    """Those that are not settled."""
+    settled: bytes = b""
+    """Packed: done with, but the queue may still have to be rid of them."""
+    idle_ms: int = 0
+    """How long it may lie unused."""
+    ended: bool = False
+    """Given up, and kept only for the sake of what is settled."""
+
+    @property
+    def key(self) -> LeaseKey:
+        return (self.queue_id, self.name)
+
+
 Record = (
     Vhost
     | User
@@ -253,4 +292,5 @@ Record = (
     | Parameter
     | GlobalParameter
     | Node
+    | Lease
 )

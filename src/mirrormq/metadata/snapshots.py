@@ -9,6 +9,7 @@ from mirrormq.metadata.records import (
     Binding,
     Exchange,
     GlobalParameter,
+    Lease,
     Node,
     OperatorPolicy,
     Parameter,
@@ -40,6 +41,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     parameters: list[Parameter]
     global_parameters: list[GlobalParameter]
     nodes: list[Node] = []
+    leases: list[Lease] = []
 
 
 _decoder = msgspec.msgpack.Decoder(Snapshot)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from mirrormq.metadata import commands as c
-from mirrormq.metadata import ring_commands, snapshots
+from mirrormq.metadata import lease_commands, ring_commands, snapshots
 from mirrormq.metadata.changes import Change, Deleted, Put
 from mirrormq.metadata.defaults import predeclared_exchanges
 from mirrormq.metadata.records import (
@@ -29,6 +29,8 @@ from mirrormq.metadata.records import (
     Exchange,
     ExchangeKey,
     GlobalParameter,
+    Lease,
+    LeaseKey,
     Node,
     OperatorPolicy,
     Parameter,
@@ -79,6 +81,8 @@ class State:
         self.global_parameters: dict[str, GlobalParameter] = {}
         self.nodes: dict[str, Node] = {}
         """The cluster's members, by name."""
+        self.leases: dict[LeaseKey, Lease] = {}
+        """By (queue id, name)."""
         self.queue_keys: dict[int, QueueKey] = {}
         """Queue id → (vhost, name)."""
         self.next_queue_id = 1
@@ -111,6 +115,10 @@ class State:
     def bindings_to(self, vhost: str, kind: str, destination: str) -> dict[BindingKey, Binding]:
         """The bindings that end at a queue or an exchange. Not to be changed."""
         return self._bindings_by_destination.get((vhost, kind, destination), _NO_BINDINGS)
+
+    def leases_of(self, queue_id: int) -> list[Lease]:
+        """The leases of a queue."""
+        return [lease for lease in self.leases.values() if lease.queue_id == queue_id] if self.leases else []
 
     # Changing.
 
@@ -173,6 +181,8 @@ class State:
         if isinstance(record, Queue):
             drop_from_index(self._queues_by_vhost, record.vhost, record.name)
             del self.queue_keys[record.queue_id]
+            for lease in self.leases_of(record.queue_id):
+                self.remove(lease)
         elif isinstance(record, Exchange):
             drop_from_index(self._exchanges_by_vhost, record.vhost, record.name)
         elif isinstance(record, Binding):
@@ -366,4 +376,8 @@ _APPLY: dict[type, Callable[[State, Any], None]] = {
     c.DeleteNode: ring_commands.delete_node,
     c.ChangeViews: ring_commands.change_views,
     c.DeleteQueues: ring_commands.delete_queues,
+    c.TakeMessages: lease_commands.take_messages,
+    c.SettleLease: lease_commands.settle_lease,
+    c.ForgetSettled: lease_commands.forget_settled,
+    c.EndLease: lease_commands.end_lease,
 }

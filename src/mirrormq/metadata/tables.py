@@ -19,6 +19,7 @@ TABLE_OF: dict[type, str] = {
     records.Parameter: "parameters",
     records.GlobalParameter: "global_parameters",
     records.Node: "nodes",
+    records.Lease: "leases",
 }
 TABLES = tuple(TABLE_OF.values())
 IN_VHOST = ("permissions", "topic_permissions", "policies", "operator_policies", "parameters")

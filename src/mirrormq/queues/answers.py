@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mirrormq.errors import AccessRefused, PreconditionFailed
 from mirrormq.queues.earlier import EarlierDeliveries
 from mirrormq.queues.message import Message
+from mirrormq.ranges.inquiry import Answered, Inquiry
 
 if TYPE_CHECKING:
     from mirrormq.queues.consumers import QueueConsumer
@@ -77,6 +78,15 @@ class LocalAnswers(EarlierDeliveries):
             refused(PreconditionFailed(f"{self._where()} not empty"))
         else:
             answered(self.backing.ready_count)
+
+    def inquire(  # type: ignore[misc]
+        self: Queue, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object
+    ) -> None:
+        """A question about ranges or leases, for whoever knows the journal and the metadata."""
+        if self.heir is not None:
+            self.heir.inquire(inquiry, answered, refused, reader)
+        else:
+            self._surroundings.inquire(self, inquiry, answered, refused, reader)
 
     def subscribe(  # type: ignore[misc]
         self: Queue,

@@ -17,6 +17,9 @@ wraps another and tells its mirrors what it does). Whoever implements this owes 
     was acknowledged before a crash may come back after it, one that was flushed never vanishes.
 6.  Counting. `ready_count`, `ready_bytes`, `unacked_count` and `unacked_bytes` are exact at any
     time; bytes are body bytes.
+7.  Lending. Messages that are lent are unacknowledged, but nobody has them as objects: they are known
+    by number, their contents are in the store, and they cost a few bytes for each stretch of
+    numbers. Each comes back exactly once, by `settle` or by `give_back`.
 
 `tests/queues/test_backing_battery.py` holds every implementation to this list.
 """
@@ -27,6 +30,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from mirrormq.queues.message import Message
+from mirrormq.ranges.stretches import Stretch
 
 ANY_BYTES = 1 << 63
 """No limit on the bytes of a fetch."""
@@ -79,6 +83,23 @@ class BackingQueue(Protocol):
     def requeue(self, messages: Sequence[Message]) -> None:
         """Fetched messages return to their places, marked redelivered."""
 
+    def lend(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Stretch]:
+        """Like `fetch`, but they stay where they are and are known by number from now on. It may be
+        fewer than there are; none only if none is ready or, without `single`, the next one is too large."""
+
+    def withhold(self, stretches: Sequence[Stretch]) -> list[Stretch]:
+        """Lend exactly these, those of them that are ready; says which that were."""
+
+    def settle(self, stretches: Sequence[Stretch]) -> int:
+        """Lent messages are done with; says how many there were."""
+
+    def give_back(self, stretches: Sequence[Stretch]) -> int:
+        """Lent messages return to their places, marked redelivered; says how many there were."""
+
+    def glance(self, first: int, end: int, limit: int) -> list[Message]:
+        """The first `limit` ready messages with numbers in [first, end) that are in memory only, left where
+        they are, ascending."""
+
     def purge(self) -> int:
         """Drop every ready message; says how many there were."""
 
@@ -96,7 +117,7 @@ class MirroredBacking(BackingQueue, Protocol):
     """A keeper that tells mirrors what it does, and numbers what it tells them."""
 
     last_number: int
-    """The last operation that a publish became."""
+    """The last operation that it has told of."""
 
     @property
     def behind(self) -> bool:
@@ -107,6 +128,9 @@ class MirroredBacking(BackingQueue, Protocol):
 
     def forget_producers(self, producers: list[str]) -> None:
         """Nodes that published are gone for good."""
+
+    def speak(self) -> None:
+        """Tell what is told once per turn."""
 
 
 class QueueStore(Protocol):
@@ -142,6 +166,12 @@ class QueueStore(Protocol):
 
     def size_of(self, sequence: int) -> int:
         """The body size of a stored message."""
+
+    def between(self, first: int, end: int, limit: int) -> list[int]:
+        """The lowest `limit` stored numbers in [first, end), ascending."""
+
+    def run_bytes(self, first: int, count: int) -> int:
+        """The body bytes of what is stored of consecutive numbers."""
 
     def masks(self) -> Iterable[tuple[int, int]]:
         """Which numbers are stored, as (first number, bits from there on, the lowest first), at most 256

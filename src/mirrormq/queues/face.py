@@ -5,7 +5,7 @@ travel is a *question*: it takes what to do with the answer and what to do with 
 of the two is called, at once by a queue of this node, later by one that has to ask.
 
     publish, acknowledge, requeue, reject, unsubscribe, ready_again, touch      said, not asked
-    get, count, purge, subscribe, check_deletion                                asked
+    get, count, purge, subscribe, check_deletion, inquire                       asked
 
 An object with this face lives as long as one master's tenure. When another master takes over, the vhost
 puts a new object in its place; what is said to the old one afterwards counts for nothing.
@@ -21,6 +21,7 @@ from mirrormq.queues.consumers import QueueConsumer
 from mirrormq.queues.message import Message
 from mirrormq.queues.producers import Origin
 from mirrormq.queues.settings import QueueSettings
+from mirrormq.ranges.inquiry import Answered, Inquiry
 
 Refused = Callable[[AmqpError], None]
 """The question was answered with an error, for the client to be told as if it had been raised at once."""
@@ -103,6 +104,10 @@ class QueueFace(Pumped, Protocol):
 
     def subscribe(self, consumer: Subscriber, answered: Callable[[], object], refused: Refused) -> None:
         """A consumer joins, or is refused because the queue is in exclusive use."""
+
+    def inquire(self, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object) -> None:
+        """A question about ranges or leases (`ranges.questions`). `reader` is on whose behalf: what it asks
+        is answered in order."""
 
     def unsubscribe(self, consumer: Subscriber) -> None:
         """A consumer leaves; what it holds is its channel's business."""

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from mirrormq import limits
 from mirrormq.errors import DamageError
 from mirrormq.queues.backing import ANY_BYTES, QueueStore
+from mirrormq.queues.lending import Lending
 from mirrormq.queues.message import NEVER, Message
 
 
@@ -36,13 +37,14 @@ class HotBudget:
         self.used_bytes = 0
 
 
-class PagedQueue:
+class PagedQueue(Lending):
     """A BackingQueue over one QueueStore."""
 
     def __init__(
         self, store: QueueStore, budget: HotBudget, *, durable: bool, lazy: bool = False,
         next_sequence: int = 1, redelivered_up_to: int = 0, warn: Callable[[str], None] | None = None,
     ) -> None:  # fmt: skip
+        super().__init__()
         self._store = store
         self._budget = budget
         self._durable = durable
@@ -247,7 +249,9 @@ class PagedQueue:
         self.ready_bytes += total_bytes
         self.unacked_count -= len(ordered)
         self.unacked_bytes -= total_bytes
-        if self._bare_count:
+        if self._paged_count and newest > self._paged[0][0]:
+            self._sort_head()
+        elif self._bare_count:
             self._restore([message for message in ordered if not message.frames])
 
     def sent(self, messages: Sequence[Message]) -> None:
@@ -365,14 +369,15 @@ class PagedQueue:
 
     def forget_all(self) -> None:
         """Count nothing any more; the store is told by somebody else, or keeps what it has."""
-        hot_count = len(self._head) + self.unacked_count
-        hot_bytes = self._head_bytes + self.unacked_bytes - self._bare_bytes
+        hot_count = len(self._head) + self.unacked_count - self._lent_count
+        hot_bytes = self._head_bytes + self.unacked_bytes - self._lent_bytes - self._bare_bytes
         self._budget.used_bytes -= hot_bytes + hot_count * limits.MESSAGE_OVERHEAD_BYTES
         self._head.clear()
         self._paged.clear()
         self._head_bytes = self._paged_count = self._paged_bytes = 0
         self.ready_count = self.ready_bytes = self.unacked_count = self.unacked_bytes = 0
         self._bare_count = self._bare_bytes = 0
+        Lending.__init__(self)
 
 
 def _sequence(message: Message) -> int:

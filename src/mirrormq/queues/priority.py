@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from mirrormq.queues.backing import ANY_BYTES
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.paged import PagedQueue
+from mirrormq.ranges.stretches import Stretch, joined
 
 
 class PriorityQueue:
@@ -134,6 +135,30 @@ class PriorityQueue:
         for level, group in self._by_level(messages):
             level.recall(group)
         return [message for message in messages if message.frames]
+
+    def lend(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Stretch]:
+        """Take from the highest priority that has any."""
+        for level in self._descending:
+            if level.ready_count:
+                return level.lend(limit, limit_bytes, single=single)
+        return []
+
+    def withhold(self, stretches: Sequence[Stretch]) -> list[Stretch]:
+        """Lend exactly these."""
+        return joined([one for level in self._descending for one in level.withhold(stretches)])
+
+    def settle(self, stretches: Sequence[Stretch]) -> int:
+        """Lent messages are done with."""
+        return sum([level.settle(stretches) for level in self._descending])
+
+    def give_back(self, stretches: Sequence[Stretch]) -> int:
+        """Lent messages return to their places."""
+        return sum([level.give_back(stretches) for level in self._descending])
+
+    def glance(self, first: int, end: int, limit: int) -> list[Message]:
+        """Ready messages that are in memory only."""
+        found = [message for level in self._descending for message in level.glance(first, end, limit)]
+        return sorted(found, key=lambda message: message.sequence)[:limit]
 
     def delivered(self, sequence: int) -> None:
         """Messages up to `sequence` have been with a consumer. Of lower priorities that may not be

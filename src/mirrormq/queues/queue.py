@@ -16,6 +16,7 @@ from mirrormq.queues.answers import LocalAnswers
 from mirrormq.queues.backing import BackingQueue, MirroredBacking
 from mirrormq.queues.consumers import ConsumerTurns, QueueConsumer
 from mirrormq.queues.face import Publisher, QueueFace
+from mirrormq.queues.leasing import Leasing
 from mirrormq.queues.lifetimes import Lifetimes
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.producers import Origin, Producers
@@ -24,7 +25,7 @@ from mirrormq.queues.settings import QueueSettings
 from mirrormq.queues.surroundings import QueueCounters, Surroundings
 
 
-class Queue(LocalAnswers):
+class Queue(LocalAnswers, Leasing):
     """One live queue of this node. Has the face that channels see (`queues.face`)."""
 
     def __init__(

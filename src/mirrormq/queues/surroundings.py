@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mirrormq.clock import Clock
 from mirrormq.queues.message import Message
+from mirrormq.ranges.inquiry import Answered, Inquiry, Refused
 
 if TYPE_CHECKING:
     from mirrormq.queues.queue import Queue
@@ -28,6 +29,11 @@ class Surroundings(Protocol):
 
     def unused(self, queue: Queue) -> None:
         """An auto-delete queue lost its last consumer, or `expires` has run out."""
+
+    def inquire(
+        self, queue: Queue, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object
+    ) -> None:
+        """Answer a question about ranges or leases."""
 
 
 class QueueCounters:

@@ -109,7 +109,7 @@ class Batch:
         "sequences",
     )  # fmt: skip
 
-    def __init__(self, data: bytes | memoryview) -> None:
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
         if len(data) < HEAD.size:
             raise BatchError(f"a batch has at least {HEAD.size} bytes, not {len(data)}")
         magic, version, self.rows, self.envelope_count, *lengths = HEAD.unpack_from(data)

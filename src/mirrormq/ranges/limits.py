@@ -17,11 +17,13 @@ SLICE_BYTES = 512 * 1024
 """What is read in one turn of the loop: one to two milliseconds of work."""
 
 READS_IN_FLIGHT_MAX = 4
-"""Reads of one connection that are worked on at once; with `READ_BYTES_MAX` no more than half of the output
-that may wait for a client before direct replies to it are dropped."""
+"""Reads of one connection that may be under way at once; whoever asks for more is refused. With
+`READ_BYTES_MAX` that is half of the output that may wait for a client before direct replies to it are
+dropped."""
 
-READS_WAITING_MAX = 64
-"""Reads of one connection that may wait for that; whoever asks for more is refused."""
+LENT_AT_ONCE_MAX = 16 * 1024
+"""Messages that leave what is ready in one turn of the loop: some 10 ms if they are in memory only and have
+to be written out, well below one if they are not."""
 
 STRETCHES_PER_TAKE = 4096
 """A take of messages that lie scattered ends here: 64 KiB to agree on."""

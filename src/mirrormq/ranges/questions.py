@@ -27,6 +27,7 @@ dealt with all of them: messages that came back to the queue are taken later, wi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -77,7 +78,8 @@ class Part(NamedTuple):
     to: int
 
 
-class Taken(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Taken:
     """What a take has brought; the stretches themselves are the answer's body."""
 
     number: int
@@ -85,8 +87,9 @@ class Taken(NamedTuple):
     """The lowest sequence of it …"""
     to: int
     """… and one more than the highest. Both 0 if nothing was ready."""
-    messages: int
-    size_bytes: int
+    count: int
+    bytes: int
+    """Of their bodies."""
 
 
 class LeaseTake(msgspec.Struct, frozen=True):
@@ -193,8 +196,8 @@ def read_part(headers: Mapping[str, Any]) -> Part:
 
 def taken_answer(taken: Taken) -> Table:
     """As headers."""
-    number, from_, to, messages, size_bytes = taken
-    return _long({"number": number, "from": from_, "to": to, "count": messages, "bytes": size_bytes})
+    values = {"number": taken.number, "from": taken.from_, "to": taken.to}
+    return _long({**values, "count": taken.count, "bytes": taken.bytes})
 
 
 def read_taken(headers: Mapping[str, Any]) -> Taken:

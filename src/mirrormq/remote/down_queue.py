@@ -10,6 +10,7 @@ from mirrormq.queues.face import Publisher, Refused, Subscriber
 from mirrormq.queues.message import Message
 from mirrormq.queues.producers import Origin
 from mirrormq.queues.settings import QueueSettings
+from mirrormq.ranges.inquiry import Answered, Inquiry
 from mirrormq.remote.handover import Handover
 
 
@@ -70,6 +71,10 @@ class DownQueue:
         self._refuse(refused)
 
     def subscribe(self, consumer: Subscriber, answered: Callable[[], object], refused: Refused) -> None:
+        """No."""
+        self._refuse(refused)
+
+    def inquire(self, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object) -> None:
         """No."""
         self._refuse(refused)
 

@@ -6,8 +6,9 @@ queue in one epoch and carries a batch: messages are never packed one by one, an
     from the client's node              from the master's node
     Publish                             Settled
     Subscribe, Unsubscribe, Credit      Subscribed, Activated, Deliver
-    Settle                              Answer, Got, Refusal
-    Ask, Touch, DeliveredBefore         (Reply, AskReply, ReplyKnown go from any node to any)
+    Settle                              Answer, Got, Inquired, Refusal
+    Ask, Inquire, Touch,                (Reply, AskReply, ReplyKnown go from any node to any)
+    DeliveredBefore
 """
 
 from __future__ import annotations
@@ -120,6 +121,17 @@ class Ask(msgspec.Struct, frozen=True, array_like=True, tag="q"):
     if_empty: bool = False
 
 
+class Inquire(msgspec.Struct, frozen=True, array_like=True, tag="w"):
+    """A question about ranges or leases, as the client has asked it; answered by Inquired or Refusal."""
+
+    queue_id: int
+    epoch: int
+    question: int
+    headers: bytes
+    body: bytes
+    user: str
+
+
 class Touch(msgspec.Struct, frozen=True, array_like=True, tag="t"):
     """The queue is in use."""
 
@@ -180,6 +192,16 @@ class Got(msgspec.Struct, frozen=True, array_like=True, tag="g"):
     left: int
 
 
+class Inquired(msgspec.Struct, frozen=True, array_like=True, tag="z"):
+    """The answer to that, as the client will have it."""
+
+    queue_id: int
+    epoch: int
+    question: int
+    headers: bytes
+    body: bytes
+
+
 class Refusal(msgspec.Struct, frozen=True, array_like=True, tag="n"):
     """The question is answered with an error for the client."""
 
@@ -211,8 +233,8 @@ class ReplyKnown(msgspec.Struct, frozen=True, array_like=True, tag="i"):
     known: bool
 
 
-ToMaster = Publish | Subscribe | Unsubscribe | Credit | Settle | Ask | Touch | DeliveredBefore
-ToOrigin = Settled | Subscribed | Activated | Deliver | Answer | Got | Refusal
+ToMaster = Publish | Subscribe | Unsubscribe | Credit | Settle | Ask | Inquire | Touch | DeliveredBefore
+ToOrigin = Settled | Subscribed | Activated | Deliver | Answer | Got | Inquired | Refusal
 AboutReplies = Reply | AskReply | ReplyKnown
 Item = ToMaster | ToOrigin | AboutReplies
 

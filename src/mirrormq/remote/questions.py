@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq.errors import NotFound
 from mirrormq.queues.face import Refused
+from mirrormq.ranges.inquiry import Reply
 from mirrormq.remote.handover import Question
-from mirrormq.remote.messages import Answer, Ask, Refusal, Subscribe
+from mirrormq.remote.messages import Answer, Ask, Inquire, Inquired, Refusal, Subscribe
 from mirrormq.remote.place import Place
 from mirrormq.remote.refusals import error_of
 from mirrormq.remote.stream import Stream
@@ -40,9 +41,9 @@ class Questions:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._asked: dict[int, Asked] = {}
-        self._unsent: list[Ask | Subscribe] = []
+        self._unsent: list[Ask | Inquire | Subscribe] = []
 
-    def add(self, item: Ask | Subscribe, asked: Asked) -> None:
+    def add(self, item: Ask | Inquire | Subscribe, asked: Asked) -> None:
         """A question to send."""
         self._asked[item.question] = asked
         self._unsent.append(item)
@@ -69,13 +70,15 @@ class Questions:
         asked, self._asked, self._unsent = list(self._asked.values()), {}, []
         return [one for one in asked if one.subscription is None or not one.subscription.gone]
 
-    def answer(self, item: Answer | Refusal) -> None:
+    def answer(self, item: Answer | Inquired | Refusal) -> None:
         """Numbers, or an error."""
         asked = self.take(item.question)
         if asked is None:
             return
         if isinstance(item, Refusal):
             asked.refused(error_of(item.code, item.explanation))
+        elif isinstance(item, Inquired):
+            asked.answered(Reply(item.headers, item.body))
         else:
             asked.answered(*item.numbers)
 

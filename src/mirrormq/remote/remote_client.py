@@ -13,12 +13,15 @@ from mirrormq.errors import AmqpError
 from mirrormq.queues.message import Message
 from mirrormq.queues.producers import Origin
 from mirrormq.queues.queue import Queue
+from mirrormq.ranges.inquiry import Inquiry, Reply
 from mirrormq.remote.messages import (
     Answer,
     Ask,
     Credit,
     DeliveredBefore,
     Got,
+    Inquire,
+    Inquired,
     Publish,
     Range,
     Refusal,
@@ -50,7 +53,9 @@ class RemoteClient:
         self._kept: list[Range] = []
         self._refused: list[int] = []
         self._gets: deque[int] = deque()
-        """Questions for a message that wait for the link."""
+        """Questions for a message that wait for the link …"""
+        self._inquiries: deque[Inquire] = deque()
+        """… and those about ranges, whose answers may be large too."""
         self._envelopes = Envelopes()
         self._tell = tell
 
@@ -64,6 +69,9 @@ class RemoteClient:
             self._credit(item)
         elif isinstance(item, Ask):
             self._ask(item)
+        elif isinstance(item, Inquire):
+            self._inquiries.append(item)
+            self._serve_inquiries()
         elif isinstance(item, Subscribe):
             self._subscribe(item)
         elif isinstance(item, Unsubscribe):
@@ -128,6 +136,7 @@ class RemoteClient:
     def relieved(self) -> None:
         """The link can carry more."""
         self._serve_gets()
+        self._serve_inquiries()
         for consumer in self._consumers.values():
             self._ready_again(consumer)
 
@@ -191,6 +200,21 @@ class RemoteClient:
         if self._gets:
             self.stream.when_writable(self.relieved)
 
+    def _serve_inquiries(self) -> None:
+        """Answer questions about ranges while the link can carry answers."""
+        while self._inquiries and self.stream.writable:
+            self._inquire(self._inquiries.popleft())
+        if self._inquiries:
+            self.stream.when_writable(self.relieved)
+
+    def _inquire(self, item: Inquire) -> None:
+        def answered(reply: Reply) -> None:
+            inquired = Inquired(self.queue_id, self.epoch, item.question, reply.headers, reply.body)
+            self.stream.put_late(inquired, len(reply.headers) + len(reply.body))
+
+        inquiry = Inquiry(item.headers, item.body, item.user)
+        self.queue.inquire(inquiry, answered, lambda error: self._refuse(item.question, error), self)
+
     def _give(self, question: int, message: Message | None, left: int) -> bool:
         run, size_bytes = None, 0
         if message is not None:
@@ -212,6 +236,7 @@ class RemoteClient:
             self.queue.unsubscribe(consumer)
         self._consumers = {}
         self._gets.clear()
+        self._inquiries.clear()
         held, self._held = sorted(self._held.items()), {}
         if held and not self.queue.deleted:
             self.queue.requeue([message for _, message in held])

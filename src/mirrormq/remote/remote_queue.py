@@ -16,6 +16,7 @@ from mirrormq.queues.face import Publisher, QueueFace, Refused, Subscriber
 from mirrormq.queues.message import Message
 from mirrormq.queues.producers import Origin
 from mirrormq.queues.settings import QueueSettings
+from mirrormq.ranges.inquiry import Answered, Inquiry
 from mirrormq.remote import limits
 from mirrormq.remote.deliveries import Deliveries
 from mirrormq.remote.handover import Handover
@@ -25,6 +26,7 @@ from mirrormq.remote.messages import (
     Deliver,
     DeliveredBefore,
     Got,
+    Inquire,
     Settled,
     Subscribe,
     Subscribed,
@@ -193,6 +195,12 @@ class RemoteQueue:
         question = self._question("delete", if_unused, if_empty)
         self._ask(question, Asked(again, answered, refused, deleting=True))
 
+    def inquire(self, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object) -> None:
+        """A question about ranges or leases."""
+        again = lambda queue: queue.inquire(inquiry, answered, refused, reader)  # noqa: E731
+        item = Inquire(self.place.queue_id, self.place.epoch, self._remote.next_key(), *inquiry)
+        self._ask(item, Asked(again, answered, refused))
+
     def delivered_before(self, sequence: int) -> None:
         """This node's consumers had messages from an earlier master: the new one may not know."""
         self._before = self._deliveries.delivered_up_to = sequence
@@ -207,7 +215,7 @@ class RemoteQueue:
         key = self._remote.next_key()
         return Ask(self.place.queue_id, self.place.epoch, key, kind, if_unused, if_empty)
 
-    def _ask(self, item: Ask | Subscribe, asked: Asked) -> None:
+    def _ask(self, item: Ask | Inquire | Subscribe, asked: Asked) -> None:
         if self._heir is not None:
             asked.again(self._heir)
         elif self.retired:

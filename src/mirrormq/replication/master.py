@@ -58,7 +58,7 @@ class MirroredMaster:
         """Called when there is something new to tell, once until the next `speak`."""
         self._silent = True
         self.last_number = last_number
-        """The operation that the last publish became."""
+        """The last operation that it has told of."""
 
     @property
     def behind(self) -> bool:
@@ -127,6 +127,15 @@ class MirroredMaster:
         self._stir()
         return count
 
+    def settle(self, stretches: Sequence[Range]) -> int:
+        """Lent messages leave the queue. That is told at once: somebody waits until it is true everywhere."""
+        self._tidy()
+        count = self.inner.settle(stretches)
+        self._purged += stretches
+        self.speak()
+        self._stir()
+        return count
+
     def forget_producers(self, producers: list[str]) -> None:
         """Nodes that published are gone for good."""
         self._tell(encode(Forget(producers)))
@@ -137,14 +146,14 @@ class MirroredMaster:
         self._silent = True
         if self.delivered_up_to > self._delivered_told:
             self._delivered_told = self.delivered_up_to
-            self._tell(encode(Delivered(self.delivered_up_to)))
+            self.last_number = self._tell(encode(Delivered(self.delivered_up_to)))
         if self._gone or self._purged:
             self._gone.sort()
             ranges = ranges_of(self._gone)
             if self._purged:
                 ranges = RangeSet([*ranges, *self._purged]).ranges()
             self._gone, self._purged = [], []
-            self._tell(encode(Remove(ranges)))
+            self.last_number = self._tell(encode(Remove(ranges)))
             self._removed(ranges)
 
     # -- what it passes on ----------------------------------------------------------------------
@@ -184,6 +193,22 @@ class MirroredMaster:
         self.inner.requeue(messages)
         if len(self._unstored) > limits.HEAD_STORED_MESSAGES:
             self._tidy()
+
+    def lend(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Range]:
+        """Lend from the head: to a mirror they never left."""
+        return self.inner.lend(limit, limit_bytes, single=single)
+
+    def withhold(self, stretches: Sequence[Range]) -> list[Range]:
+        """Lend exactly these."""
+        return self.inner.withhold(stretches)
+
+    def give_back(self, stretches: Sequence[Range]) -> int:
+        """Back to their places."""
+        return self.inner.give_back(stretches)
+
+    def glance(self, first: int, end: int, limit: int) -> list[Message]:
+        """Ready messages that are in memory only."""
+        return self.inner.glance(first, end, limit)
 
     def _tidy(self) -> None:
         """Let go of messages that have been stored meanwhile."""

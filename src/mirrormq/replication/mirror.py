@@ -17,6 +17,7 @@ from itertools import count, repeat
 
 from mirrormq import limits
 from mirrormq.queues.backing import QueueStore
+from mirrormq.queues.envelope import make_envelope, properties_of
 from mirrormq.queues.message import Message
 from mirrormq.queues.paged import HotBudget
 from mirrormq.replication.operations import Append, Delivered, Forget, Remove, decode
@@ -41,6 +42,8 @@ class MirrorCopy:
         self.lazy = False
         """Keep as little as possible in memory."""
         self.delivered_up_to = 0
+        self.known_up_to = 0
+        """The highest sequence that has come: if the copy is complete, it is so up to here."""
         self.producers: dict[str, int] = {}
         """The highest publish number of each producer …"""
         self._brought: dict[str, int] = {}
@@ -85,6 +88,7 @@ class MirrorCopy:
             _raise(self._brought, last)
 
     def _keep(self, append: Append) -> None:
+        self.known_up_to = max(self.known_up_to, append.first_sequence + len(append.contents) - 1)
         if self._durable and append.persistent:
             self._store.append_contents(
                 append.first_sequence, append.publish, append.contents, append.expires_at, durable=True
@@ -231,6 +235,11 @@ class MirrorCopy:
                         Append(first + offset, append.publish, append.persistent, append.expires_at, contents)
                     )
 
+    def glance(self, first: int, end: int, limit: int) -> list[Message]:
+        """The first `limit` messages in [first, end) that are in memory only, ascending."""
+        numbers = sorted([number for number in self._memory if first <= number < end])[:limit]
+        return [_message(number, *self._memory[number]) for number in numbers]
+
     def _has(self, sequence: int) -> bool:
         return sequence in self._memory or self._store.has(sequence)
 
@@ -243,6 +252,12 @@ class MirrorCopy:
     def drop(self, ranges: list[Range]) -> None:
         """Messages that the master does not have (any more)."""
         self._remove(ranges)
+
+
+def _message(sequence: int, head: Head, frames: bytes) -> Message:
+    message = Message(make_envelope(head[0], properties_of(frames)), frames, head[1])
+    message.sequence = sequence
+    return message
 
 
 def _raise(highest: dict[str, int], numbers: Mapping[str, int]) -> None:

@@ -113,6 +113,11 @@ class Replica:
             return False
         return self.ring.stable == self.ring.received
 
+    @property
+    def synchronised(self) -> bool:
+        """Does it have everything, as far as it knows?"""
+        return self.me in self.view.in_sync and self._stands()
+
     # -- taking and leaving the lead ------------------------------------------------------------
 
     def wrap(self, inner: BackingQueue, out: list[Message]) -> MirroredMaster:

@@ -92,6 +92,10 @@ class Journal:
         """Whether durable messages were appended since the last sync."""
         return self.writer.needs_sync
 
+    def want_sync(self) -> None:
+        """Somebody waits for what was written, although no durable message is among it."""
+        self.writer.needs_sync = True
+
     @property
     def failure(self) -> str | None:
         """Why the journal stopped, None while it works."""

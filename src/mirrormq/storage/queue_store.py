@@ -166,6 +166,17 @@ class JournalQueue:
         """The body size of a stored message, 0 if it is not stored."""
         return self.table.size_of(sequence) or self.paged.size_of(sequence)
 
+    def between(self, first: int, end: int, limit: int) -> list[int]:
+        """The lowest `limit` stored numbers in [first, end), ascending."""
+        found = self.table.between(first, end, limit)
+        if self.paged.count:
+            found = sorted(found + self.paged.between(first, end, limit))[:limit]
+        return found
+
+    def run_bytes(self, first: int, count: int) -> int:
+        """The body bytes of what is stored of consecutive numbers."""
+        return self.table.run_bytes(first, count) + self.paged.run_bytes(first, count)
+
     def masks(self) -> Iterator[tuple[int, int]]:
         """Which numbers are stored, as (first number, bits from there on, the lowest first)."""
         yield from self.table.masks()

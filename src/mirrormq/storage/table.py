@@ -163,6 +163,34 @@ class PositionTable:
             found.extend(compress(range(base, base + CHUNK), self.chunks[number]))
         return found
 
+    def between(self, first: int, end: int, limit: int) -> list[int]:
+        """The lowest `limit` sequences in the table that are in [first, end)."""
+        found: list[int] = []
+        number, last = first >> CHUNK_BITS, end - 1 >> CHUNK_BITS
+        while number <= last and len(found) < limit:
+            chunk = self.chunks.get(number)
+            if chunk is None:
+                number = min([other for other in self.chunks if other > number], default=last + 1)
+                continue
+            base = number << CHUNK_BITS
+            if self.counts[number] == CHUNK and first <= base and base + CHUNK <= end:
+                found += range(base, base + CHUNK)
+            else:
+                low, high = max(first - base, 0), min(end - base, CHUNK)
+                found += compress(range(base + low, base + high), chunk[low:high])
+            number += 1
+        return found[:limit]
+
+    def run_bytes(self, first: int, count: int) -> int:
+        """The body bytes of consecutive numbers; of those that are not in the table there are none."""
+        total = 0
+        for number in self._touched(first, count):
+            sizes = self.sizes.get(number)
+            if sizes is not None:
+                base = number << CHUNK_BITS
+                total += sum(sizes[max(first - base, 0) : min(first + count - base, CHUNK)])
+        return total
+
     def masks(self) -> Iterator[tuple[int, int]]:
         """Which numbers are in the table: (first number of a chunk, its bits, the lowest first)."""
         for number, chunk in self.chunks.items():

@@ -1,0 +1,337 @@
+"""Leases of queues whose master this node is: taken, settled, given up, and kept across masters.
+
+A lease is a record of the metadata (`metadata.lease_commands`), so every node knows it. What the master adds
+is the messages themselves. A take goes like this:
+
+    1.  messages leave what is ready, some thousand in each turn of the loop
+    2.  the queue says that they are safe: on every disk that counts
+    3.  the record is proposed; when it is applied they belong to the lease, and the client is answered
+
+If the master dies before 3, nothing has happened: to the next master they are ready. If it dies after, the
+next master reads the record before it serves anybody, and sets the same messages aside (`begin`). A client
+that did not get its answer asks again with the same number and finds the take in the record.
+
+Settling is the same the other way round: first the record says so, then the queue forgets the messages, and
+when every disk has heard of that the record forgets them too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from mirrormq.broker.lease_listing import lease_entry
+from mirrormq.broker.taking import Taking
+from mirrormq.errors import NotFound, PreconditionFailed
+from mirrormq.metadata import commands, records
+from mirrormq.metadata.changes import Change, Deleted
+from mirrormq.metadata.lease_commands import held_by, stretches_held
+from mirrormq.queues.queue import Queue
+from mirrormq.ranges import limits, questions
+from mirrormq.ranges.inquiry import NUMBER_MAX, Answered, Inquiry, Refused, Reply, Values, reply
+from mirrormq.ranges.stretches import Stretch, below, count_of, pack, unpack, without
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+    from mirrormq.channels.channel import Channel
+
+LOOK_AGAIN_MS = 1_000
+"""How often a take that is under way is looked after: its queue may have gone to another master."""
+
+
+class Leases:
+    """Of one node."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._taking: dict[records.LeaseKey, Taking] = {}
+        self._lending: deque[Taking] = deque()
+        """Those that still collect messages."""
+        self._used_ms: dict[records.LeaseKey, int] = {}
+        """When each lease was last used; those of this node's queues."""
+        self.awake = False
+        self.deleted = False
+
+    # -- questions ------------------------------------------------------------------------------
+
+    def asked(
+        self, record: records.Queue, queue: Queue, inquiry: Inquiry, answered: Answered, refused: Refused
+    ) -> None:
+        """A question about leases of a queue of this node."""
+        values = inquiry.values()
+        ask = values.text("ask")
+        if ask == questions.LEASES:
+            found = self._broker.metadata.state.leases_of(record.queue_id)
+            answered(self._list([lease for lease in found if not lease.ended]))
+            return
+        name = values.text("lease")
+        if not 0 < len(name.encode("utf-8", "surrogateescape")) <= limits.LEASE_NAME_BYTES_MAX:
+            most = limits.LEASE_NAME_BYTES_MAX
+            raise PreconditionFailed(f"a lease's name has 1 to {most} bytes")
+        if ask == questions.TAKE:
+            self._take(record, queue, name, inquiry, answered, refused)
+            return
+        lease = self._find(record, name)
+        self._use(lease)
+        if ask == questions.SETTLE:
+            self._settle(lease, values, inquiry.user, answered)
+        elif ask == questions.RELEASE:
+            self.release(lease, queue, inquiry.user, answered)
+        else:
+            answered(reply({}))
+
+    def _find(self, record: records.Queue, name: str) -> records.Lease:
+        lease = self._broker.metadata.state.leases.get((record.queue_id, name))
+        if lease is None or lease.ended:
+            where = f"queue '{record.name}' in vhost '{record.vhost}'"
+            raise NotFound(f"no lease '{name}' of {where}")
+        return lease
+
+    def listed(self, channel: Channel) -> Reply:
+        """All leases of the client's vhost whose queues it may read."""
+        vhost, may = channel.vhost.name, channel.broker.permissions.check
+        leases = [lease for lease in self._broker.metadata.state.leases.values() if not lease.ended]
+        return self._list(
+            [one for one in leases if one.vhost == vhost and may(channel.user.name, vhost, one.queue, "read")]
+        )
+
+    def _list(self, leases: list[records.Lease]) -> Reply:
+        entries = [lease_entry(lease, self.last_used_ms(lease)) for lease in leases]
+        return reply({}, questions.leases_answer(entries))
+
+    def last_used_ms(self, lease: records.Lease) -> int | None:
+        """When it was last used; None if another node knows."""
+        return self._used_ms.get(lease.key)
+
+    # -- taking ---------------------------------------------------------------------------------
+
+    def _take(
+        self, record: records.Queue, queue: Queue, name: str, inquiry: Inquiry, answered: Answered,
+        refused: Refused,
+    ) -> None:  # fmt: skip
+        values = inquiry.values()
+        number = values.number("number")
+        key = (record.queue_id, name)
+        lease = self._broker.metadata.state.leases.get(key)
+        if lease is not None and not lease.ended:
+            self._use(lease)
+            if number <= lease.number:
+                answered(_again(lease, number))
+                return
+        taking = self._taking.get(key)
+        if taking is not None and taking.number != number:
+            raise PreconditionFailed(f"take {taking.number} of lease '{name}' is under way")
+        if taking is None:
+            self._check_limits(record, name, lease)
+            taking = Taking(record, queue, name, inquiry)
+            self._taking[key] = taking
+            self._lending.append(taking)
+            self._broker.wake(self)
+            self._look_after(taking)
+        taking.waiting.append((answered, refused))
+
+    def _check_limits(self, record: records.Queue, name: str, lease: records.Lease | None) -> None:
+        state = self._broker.metadata.state
+        if lease is None and len(state.leases_of(record.queue_id)) >= limits.LEASES_PER_QUEUE_MAX:
+            raise PreconditionFailed(f"a queue may have {limits.LEASES_PER_QUEUE_MAX} leases")
+        if lease is not None and (
+            len(lease.takes) >= limits.TAKES_PER_LEASE_MAX
+            or stretches_held(lease) + limits.STRETCHES_PER_TAKE > limits.LEASE_STRETCHES_MAX
+        ):
+            raise PreconditionFailed(f"lease '{name}' holds as much as it may: settle some of it first")
+
+    def pump(self) -> bool:
+        """Collect messages for the take whose turn it is."""
+        if self._lending:
+            taking = self._lending.popleft()
+            if taking.queue.deleted:
+                self._ask_again(taking)
+            elif not taking.collect():
+                self._lending.append(taking)
+            elif not taking.count:
+                self._over(taking)
+                taking.answer(_taken(records.LeaseTake(taking.number, b"", 0, 0)))
+            else:
+                taking.queue.when_safe(lambda: self._propose(taking))
+        return bool(self._lending)
+
+    def _propose(self, taking: Taking) -> None:
+        """The messages are safe."""
+        if taking.queue.deleted:
+            self._ask_again(taking)
+            return
+        broker = self._broker
+        queue = broker.metadata.state.queues.get(taking.record.key)
+        epoch = 0 if queue is None else queue.ring.epoch
+        command = taking.command(epoch, broker.settings.name, broker.life)
+        with broker.metadata.acting_as(taking.inquiry.user):
+            broker.metadata.write(command, lambda: self._proposed(taking))
+
+    def _proposed(self, taking: Taking) -> None:
+        """The record is applied, or refused."""
+        self._over(taking)
+        lease = self._broker.metadata.state.leases.get(taking.key)
+        found = [] if lease is None else [take for take in lease.takes if take.number == taking.number]
+        if lease is not None and found:
+            self._use(lease)
+            taking.answer(_taken(found[0]))
+            return
+        if not taking.queue.deleted:
+            taking.queue.take_back(taking.stretches)
+        self._ask_again(taking)
+
+    def _over(self, taking: Taking) -> None:
+        if self._taking.get(taking.key) is taking:
+            del self._taking[taking.key]
+
+    def _ask_again(self, taking: Taking) -> None:
+        """It came to nothing here: whoever stands for the queue now may know."""
+        self._over(taking)
+        queue = taking.queue
+        if queue.deleted and queue.heir is not None:
+            for answered, refused in taking.take_waiting():
+                queue.heir.inquire(taking.inquiry, answered, refused, self)
+        else:
+            taking.refuse(
+                NotFound(f"queue '{queue.name}' in vhost '{queue.vhost}' has another master; ask again")
+            )
+
+    def _look_after(self, taking: Taking) -> None:
+        """A take whose queue has gone to another master while it waited is asked for there."""
+
+        def look() -> None:
+            if self._taking.get(taking.key) is taking:
+                if taking.queue.deleted:
+                    self._ask_again(taking)
+                else:
+                    self._look_after(taking)
+
+        clock = self._broker.clock
+        clock.at(clock.now_ms + LOOK_AGAIN_MS, look)
+
+    # -- settling and giving up -----------------------------------------------------------------
+
+    def _settle(self, lease: records.Lease, values: Values, user: str, answered: Answered) -> None:
+        if not values.has("number") and not values.has("to"):
+            raise PreconditionFailed("a settle needs the header 'number' or 'to'")
+        number, to = values.number("number", NUMBER_MAX), values.number("to", NUMBER_MAX)
+        takes = [unpack(take.stretches) for take in lease.takes if take.number <= number]
+        count = sum([count_of(below(held, to)) for held in takes])
+        done = reply(questions.counted_answer(count))
+        if not count:
+            answered(done)
+            return
+        command = commands.SettleLease(lease.queue_id, lease.name, number, to)
+        with self._broker.metadata.acting_as(user):
+            self._broker.metadata.write(command, lambda: _tell(answered, done))
+
+    def release(
+        self, lease: records.Lease, queue: Queue, user: str, answered: Answered, *, since: int = -1
+    ) -> None:
+        """Give a lease up. First it is made known that consumers may have seen its messages. With `since`
+        only if it has not taken any after that take."""
+        held = held_by(lease)
+        if held:
+            queue.lent_is_delivered(sum(held[-1]) - 1)
+
+        def end() -> None:
+            done = reply(questions.counted_answer(count_of(held)))
+            command = commands.EndLease(lease.queue_id, lease.name, since)
+            with self._broker.metadata.acting_as(user):
+                self._broker.metadata.write(command, lambda: _tell(answered, done))
+
+        queue.when_safe(end)
+
+    # -- following the metadata -----------------------------------------------------------------
+
+    def begin(self, record: records.Queue, queue: Queue) -> None:
+        """This node has become master: set aside what is leased before anybody is served."""
+        for lease in self._broker.metadata.state.leases_of(record.queue_id):
+            held, settled = held_by(lease), unpack(lease.settled)
+            backing = queue.backing
+            highest = max([sum(one) for one in (*held, *settled)], default=0)
+            backing.next_sequence = max(backing.next_sequence, highest)
+            backing.withhold(held)
+            if settled:
+                backing.withhold(settled)
+                self._forget(queue, lease, settled)
+            self._use(lease)
+
+    def follow(self, change: Change) -> None:
+        """A lease has changed."""
+        after = change.record
+        assert isinstance(after, records.Lease)
+        queue = self._queue(after)
+        if isinstance(change, Deleted):
+            self._used_ms.pop(after.key, None)
+        if queue is None:
+            return
+        before = after if isinstance(change, Deleted) else change.before
+        if isinstance(change, Deleted) or after.ended:
+            if isinstance(before, records.Lease) and before.takes:
+                queue.take_back(held_by(before))
+        elif isinstance(before, records.Lease) and after.settled != before.settled:
+            settled = without(unpack(after.settled), unpack(before.settled))
+            if settled:
+                self._forget(queue, after, settled)
+
+    def _queue(self, lease: records.Lease) -> Queue | None:
+        """The lease's queue, if this node is its master."""
+        key = self._broker.metadata.state.queue_keys.get(lease.queue_id)
+        vhost = self._broker.vhosts.get(lease.vhost)
+        return None if key is None or vhost is None else vhost.local_queue(lease.queue)
+
+    def _forget(self, queue: Queue, lease: records.Lease, settled: list[Stretch]) -> None:
+        """Rid the queue of what is settled, and then the record."""
+        queue.settle_lent(settled)
+        if queue.settings.durable:
+            self._broker.journal.want_sync()
+        command = commands.ForgetSettled(lease.queue_id, lease.name, pack(settled))
+
+        def gone() -> None:
+            if not queue.deleted:
+                self._broker.metadata.write(command)
+
+        queue.when_safe(gone)
+
+    # -- idleness -------------------------------------------------------------------------------
+
+    def _use(self, lease: records.Lease) -> None:
+        is_new = lease.key not in self._used_ms
+        self._used_ms[lease.key] = self._broker.clock.now_ms
+        if is_new:
+            self._watch(lease.key, lease.idle_ms)
+
+    def _watch(self, key: records.LeaseKey, idle_ms: int) -> None:
+        self._broker.clock.at(self._used_ms[key] + idle_ms, lambda: self._look(key))
+
+    def _look(self, key: records.LeaseKey) -> None:
+        """Has the lease lain unused for too long?"""
+        lease = self._broker.metadata.state.leases.get(key)
+        queue = None if lease is None else self._queue(lease)
+        if lease is None or queue is None or key not in self._used_ms:
+            self._used_ms.pop(key, None)
+            return
+        if self._broker.clock.now_ms - self._used_ms[key] >= lease.idle_ms and key not in self._taking:
+            self._used_ms[key] = self._broker.clock.now_ms
+            self.release(lease, queue, lease.user, lambda given: None, since=lease.number)
+        self._watch(key, max(lease.idle_ms, LOOK_AGAIN_MS))
+
+
+def _tell(answered: Answered, given: Reply) -> None:
+    answered(given)
+
+
+def _again(lease: records.Lease, number: int) -> Reply:
+    """The answer to a take that there was before."""
+    for take in lease.takes:
+        if take.number == number:
+            return _taken(take)
+    raise PreconditionFailed(f"take {number} of lease '{lease.name}' is over; the last was {lease.number}")
+
+
+def _taken(take: records.LeaseTake) -> Reply:
+    stretches = unpack(take.stretches)
+    first, end = (stretches[0][0], sum(stretches[-1])) if stretches else (0, 0)
+    taken = questions.Taken(take.number, first, end, count_of(stretches), take.size_bytes)
+    return reply(questions.taken_answer(taken), take.stretches)

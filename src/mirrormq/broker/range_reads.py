@@ -1,0 +1,106 @@
+"""Range reads under way: a slice of one of them in each turn of the loop.
+
+A read at full speed would like the whole processor, and publishers and consumers of the same node would
+notice. So in one turn all reads together get one slice, the next reader's turn comes in the next turn, and
+a turn in which clients have much to do is long: reads get what is left. On an idle node turn follows turn,
+and a read is as fast as the disk and the columns are.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from mirrormq.broker.range_sources import Columns, Source, read_slice, within
+from mirrormq.errors import NotFound, PreconditionFailed
+from mirrormq.ranges import limits, questions
+from mirrormq.ranges.inquiry import Answered, Refused, Values, reply
+from mirrormq.ranges.questions import Part
+from mirrormq.ranges.stretches import Stretch
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+
+
+class RangeRead:
+    """One answer in the making."""
+
+    def __init__(
+        self, source: Source, part: Part, wanted: list[Stretch], limit_bytes: int, answered: Answered,
+        refused: Refused,
+    ) -> None:  # fmt: skip
+        self.answered = answered
+        self.refused = refused
+        self._source = source
+        self._part = part
+        self._wanted = wanted
+        self._limit_bytes = limit_bytes
+        self._columns = Columns()
+
+    def go_on(self) -> bool:
+        """Read a slice; True if that was all, and it is answered."""
+        if not self._source.alive():
+            self.refused(NotFound("the queue has another master now; ask again"))
+            return True
+        columns = self._columns
+        rows = min(limits.SLICE_ROWS, limits.READ_ROWS_MAX - len(columns.sequences))
+        room_bytes = self._limit_bytes - columns.size_bytes
+        if self._wanted:
+            found = read_slice(self._source, self._wanted, rows, min(room_bytes, limits.SLICE_BYTES))
+            too_large = columns.sequences and sum([m.body_size for m in found.messages]) > room_bytes
+            if too_large:
+                return self._answer(self._wanted[0][0])
+            columns.add(found.messages, self._source.delivered_up_to())
+            self._wanted = within(self._wanted, found.next, self._part.to)
+        if not self._wanted:
+            return self._answer(self._part.to)
+        if columns.size_bytes >= self._limit_bytes or len(columns.sequences) >= limits.READ_ROWS_MAX:
+            return self._answer(self._wanted[0][0])
+        return False
+
+    def _answer(self, next_: int) -> bool:
+        part = self._part._replace(next=next_)
+        self.answered(reply(questions.part_answer(part), self._columns.encode()))
+        return True
+
+
+class RangeReads:
+    """All of a node's reads, in turn."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._reads: dict[Hashable, deque[RangeRead]] = {}
+        """By reader, whose turn it is first."""
+        self.awake = False
+        self.deleted = False
+
+    def begin(
+        self, reader: Hashable, source: Source, values: Values, answered: Answered, refused: Refused,
+        limit_bytes: int,
+    ) -> None:  # fmt: skip
+        """A reader wants a part of a range."""
+        first, to = values.number("from"), values.number("to")
+        if to < first:
+            raise PreconditionFailed(f"a range from {first} to {to} has no beginning")
+        wanted = within(values.stretches(), first, to)
+        asked = values.number("limit_bytes", limit_bytes) or limit_bytes
+        part = Part(first, first, to)
+        read = RangeRead(source, part, wanted, min(asked, limit_bytes), answered, refused)
+        self._reads.setdefault(reader, deque()).append(read)
+        self._broker.wake(self)
+
+    def forget(self, reader: Hashable) -> None:
+        """A reader that is gone wants no answers."""
+        self._reads.pop(reader, None)
+
+    def pump(self) -> bool:
+        """A slice for the reader whose turn it is."""
+        if self._reads:
+            reader = next(iter(self._reads))
+            reads = self._reads.pop(reader)
+            if reads[0].go_on():
+                reads.popleft()
+            if reads:
+                self._reads.setdefault(reader, deque()).extendleft(reversed(reads))
+        return bool(self._reads)

@@ -1,0 +1,201 @@
+"""Leases on one real node: taken once, kept, settled, given up, whatever becomes of client and node."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from mirrormq.ranges.stretches import count_of
+from tests.brokers.mirrormq import MirrorMQ
+from tests.ranges.asking import Asker, Refused
+
+
+def connect(mirrormq: MirrorMQ) -> Asker:
+    return Asker(f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F")
+
+
+@pytest.fixture
+def asker(mirrormq: MirrorMQ) -> Iterator[Asker]:
+    asker = connect(mirrormq)
+    yield asker
+    if asker.connection.is_open:
+        asker.close()
+
+
+@pytest.fixture
+def queue(asker: Asker, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = request.node.name
+    asker.channel.queue_declare(name, durable=True)
+    yield name
+    if asker.channel.is_open:
+        asker.channel.queue_delete(name)
+
+
+def bodies(count: int, start: int = 0) -> list[bytes]:
+    return [b"%d" % number for number in range(start, start + count)]
+
+
+def counts(asker: Asker, queue: str) -> int:
+    return int(asker.channel.queue_declare(queue, passive=True).method.message_count)
+
+
+@pytest.mark.parametrize("mode", [1, 2])
+def test_what_is_taken_leaves_the_queue_and_is_read_by_its_stretches(
+    asker: Asker, queue: str, mode: int
+) -> None:
+    asker.publish(queue, *bodies(100), mode=mode)
+    found = asker.take(queue, "job", 1, 60)
+    assert found == [(1, 60)]
+    assert counts(asker, queue) == 40
+    assert asker.bodies(queue, found) == bodies(60)
+    assert not any(row.redelivered for row in asker.read(queue, 1, 61)), "nobody has had them before"
+    assert asker.drain(queue) == [(body, False) for body in bodies(40, 60)]
+    assert asker.settle(queue, "job", number=1) == 60
+    assert asker.read(queue, 1, 101) == []
+    assert asker.settle(queue, "job", number=1) == 0, "once more changes nothing"
+
+
+def test_the_same_number_gives_the_same_answer(asker: Asker, queue: str) -> None:
+    asker.publish(queue, *bodies(30))
+    first = asker.take(queue, "job", 1, 10)
+    assert asker.take(queue, "job", 1, 10) == first
+    second = asker.take(queue, "job", 2, 10)
+    assert second == [(11, 10)]
+    assert asker.take(queue, "job", 1, 5) == first
+    assert asker.settle(queue, "job", number=1) == 10
+    assert asker.take(queue, "job", 2, 99) == second
+    with pytest.raises(Refused, match="take 1 of lease 'job' is over; the last was 2"):
+        asker.take(queue, "job", 1, 10)
+
+
+def test_questions_that_overtake_each_other_take_once(asker: Asker, queue: str) -> None:
+    asker.publish(queue, *bodies(30))
+    asker.extent(queue)
+    question = {"ask": "take", "queue": queue, "lease": "job", "number": 1, "messages": 10}
+    numbers = [asker.put(question) for _ in range(5)]
+    assert len({asker.wait(number).body for number in numbers}) == 1
+    assert counts(asker, queue) == 20
+
+
+def test_a_take_of_nothing_is_no_lease(asker: Asker, queue: str) -> None:
+    assert asker.take(queue, "job", 1, 10) == []
+    assert asker.leases(queue) == []
+    asker.publish(queue, b"later")
+    assert asker.take(queue, "job", 1, 10) == [(1, 1)]
+
+
+def test_a_take_ends_at_its_bytes(asker: Asker, queue: str) -> None:
+    asker.publish(queue, *[b"x" * 100] * 10)
+    assert asker.take(queue, "job", 1, 10, bytes=350) == [(1, 3)]
+    assert asker.take(queue, "job", 2, 10, bytes=1) == [(4, 1)], "one message, however small the limit"
+
+
+def test_a_lease_outlives_its_connection(mirrormq: MirrorMQ, asker: Asker, queue: str) -> None:
+    asker.publish(queue, *bodies(10))
+    other = connect(mirrormq)
+    found = other.take(queue, "job", 1, 10)
+    other.close()
+    assert counts(asker, queue) == 0
+    assert asker.take(queue, "job", 1, 10) == found
+    assert asker.bodies(queue, found) == bodies(10)
+
+
+def test_released_messages_return_to_their_places_marked(asker: Asker, queue: str) -> None:
+    asker.publish(queue, *bodies(10))
+    asker.take(queue, "one", 1, 3)
+    asker.take(queue, "two", 1, 3)
+    asker.take(queue, "one", 2, 2)
+    assert asker.release(queue, "one") == 5
+    assert [lease.name for lease in asker.leases(queue)] == ["two"]
+    assert asker.drain(queue) == [
+        *((body, True) for body in [*bodies(3), *bodies(2, 6)]), *((body, False) for body in bodies(2, 8)),
+    ]  # fmt: skip
+    with pytest.raises(Refused, match="no lease 'one'"):
+        asker.settle(queue, "one", number=9)
+
+
+def test_what_came_back_is_not_settled_with_a_take_before(asker: Asker, queue: str) -> None:
+    asker.publish(queue, *bodies(6))
+    held = asker.channel.basic_get(queue)[0]
+    assert asker.take(queue, "job", 1, 3) == [(2, 3)]
+    asker.channel.basic_nack(held.delivery_tag)
+    assert asker.take(queue, "job", 2, 9) == [(1, 1), (5, 2)]
+    assert asker.settle(queue, "job", number=1) == 3
+    assert [row.sequence for row in asker.read(queue, 1, 9)] == [1, 5, 6]
+    assert asker.settle(queue, "job", to=6) == 2
+    assert asker.take(queue, "job", 2, 9) == [(6, 1)]
+
+
+def test_purge_limits_and_lifetimes_do_not_touch_what_is_leased(asker: Asker, queue: str) -> None:
+    name = queue + "-limited"
+    asker.channel.queue_declare(name, arguments={"x-max-length": 5, "x-message-ttl": 300})
+    asker.publish(name, *bodies(5))
+    found = asker.take(name, "job", 1, 3)
+    asker.publish(name, *bodies(9, 5))
+    assert counts(asker, name) == 5
+    asker.channel.queue_purge(name)
+    time.sleep(0.4)
+    assert asker.bodies(name, found) == bodies(3)
+    asker.channel.queue_delete(name)
+    assert asker.leases() == []
+
+
+def test_an_idle_lease_is_given_up_and_a_used_one_is_not(asker: Asker, queue: str) -> None:
+    asker.publish(queue, *bodies(4))
+    asker.take(queue, "idle", 1, 2, idle_ms=1500)
+    asker.take(queue, "used", 1, 2, idle_ms=1500)
+    deadline = time.monotonic() + 15
+    while len(asker.leases(queue)) == 2:
+        assert time.monotonic() < deadline
+        asker.ask("renew", queue=queue, lease="used")
+        asker.connection.sleep(0.1)
+    assert [lease.name for lease in asker.leases(queue)] == ["used"]
+    assert asker.drain(queue) == [(body, True) for body in bodies(2)]
+
+
+def test_leases_are_listed(asker: Asker, queue: str) -> None:
+    asker.publish(queue, *bodies(20))
+    asker.take(queue, "job", 3, 4)
+    asker.take(queue, "job", 7, 5, idle_ms=60_000)
+    (lease,) = [lease for lease in asker.leases() if lease.queue == queue]
+    assert (lease.vhost, lease.name, lease.number, lease.user) == ("/", "job", 7, "guest")
+    assert (lease.from_, lease.to, lease.count, lease.idle_ms) == (1, 10, 9, 60_000)
+    assert [(take.number, take.from_, take.to) for take in lease.takes] == [(3, 1, 5), (7, 5, 10)]
+    assert lease.idle_since is not None
+    assert asker.leases(queue)[0].takes == lease.takes
+
+
+def test_a_priority_queue_lends_the_highest_first(asker: Asker, queue: str) -> None:
+    name = queue + "-priorities"
+    asker.channel.queue_declare(name, durable=True, arguments={"x-max-priority": 3})
+    for number in range(9):
+        asker.publish(name, b"%d" % number, priority=number % 3)
+    found = asker.take(name, "job", 1, 4)
+    assert sorted(asker.bodies(name, found)) == [b"1", b"2", b"5", b"8"]
+    assert asker.release(name, "job") == 4
+    assert [body for body, _ in asker.drain(name)] == [b"2", b"5", b"8", b"1", b"4", b"7", b"0", b"3", b"6"]
+    asker.channel.queue_delete(name)
+
+
+def test_a_lease_outlives_the_node() -> None:
+    with MirrorMQ() as node:
+        asker = connect(node)
+        asker.channel.queue_declare("q", durable=True)
+        asker.channel.confirm_delivery()
+        asker.publish("q", *bodies(100))
+        found = asker.take("q", "job", 1, 30)
+        asker.take("q", "job", 2, 30)
+        assert asker.settle("q", "job", number=1) == 30
+        node.kill()
+        node.boot()
+        asker = connect(node)
+        assert asker.take("q", "job", 2, 30) == [(31, 30)]
+        assert asker.bodies("q", [(31, 30)]) == bodies(30, 30)
+        assert count_of(found) == 30 and asker.read("q", 1, 31) == []
+        assert asker.drain("q") == [(body, False) for body in bodies(40, 60)]
+        assert asker.settle("q", "job", number=2) == 30
+        node.kill()
+        node.boot()
+        assert connect(node).extent("q").ready == 0
