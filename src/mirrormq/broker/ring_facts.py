@@ -43,6 +43,19 @@ def ring_facts(broker: Broker, record: records.Queue) -> dict[str, Any]:
     return facts
 
 
+def delivered_before(broker: Broker, record: records.Queue) -> int | None:
+    """How many messages of a ring that this node masters have been with a consumer before and are here: a
+    new master delivers them again. None if it masters no such ring."""
+    replica = broker.rings.replicas.get(record.queue_id)
+    vhost = broker.vhosts.get(record.vhost)
+    queue = vhost.local_queue(record.name) if vhost is not None else None
+    if replica is None or replica.backing is None or queue is None:
+        return None
+    last = max(queue.delivered_up_to, replica.backing.delivered_up_to)
+    held = replica.backing.held().ranges()
+    return sum(min(size, last - first + 1) for first, size in held if first <= last)
+
+
 def synchronising(broker: Broker, record: records.Queue) -> int | None:
     """How many messages the mirror that is furthest behind has been brought, while one is being brought
     some; RabbitMQ shows the state {syncing, N} then."""

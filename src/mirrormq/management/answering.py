@@ -142,6 +142,16 @@ KINDS: dict[str, Callable[[Call, Question], Awaitable[bytes]]] = {
     "queues": _queues,
     "connections": _connections,
     "connection": _connection,
+async def _timeline(call: Call, question: Question) -> bytes:
+    return encode(call.node.timeline.events)
+
+
+async def _heard(call: Call, question: Question) -> bytes:
+    """A new master tells what only it knows of its failover."""
+    call.node.timeline.hear(question["events"])
+    return b"[]"
+
+
     "channels": _channels,
     "channel": _channel,
     "consumers": _consumers,
@@ -152,3 +162,5 @@ KINDS: dict[str, Callable[[Call, Question], Awaitable[bytes]]] = {
     "overview": _overview,
     "vhosts": _vhosts,
 }
+    "timeline": _timeline,
+    "heard": _heard,

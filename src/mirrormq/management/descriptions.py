@@ -122,6 +122,7 @@ GET whoami The user who asks.
 GET auth How to log in.
 POST rebalance/queues Spread the masters of mirrored queues evenly over the nodes.
 POST mirrormq/queues/{vhost}/{name}/move Make the synchronised mirror on a node the master of a queue.
+GET mirrormq/timeline Who died, who was promoted, how long the gap was, what is redelivered.
 GET mirrormq/live What changes, as a stream of events that does not end.
 GET mirrormq/matching/{vhost} Which queues and exchanges a policy's pattern would match.
 """

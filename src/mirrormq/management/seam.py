@@ -12,6 +12,7 @@ from mirrormq.metadata.records import User
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
     from mirrormq.connections.connection import Connection
+    from mirrormq.management.timeline import Timeline
     from mirrormq.queues.message import Message
     from mirrormq.storage.usage import DiskUsage
 
@@ -68,6 +69,13 @@ class ManagedNode(Node, Protocol):
 
     @property
     def cluster(self) -> ClusterFace: ...
+    @property
+    def cluster_id(self) -> str:
+        """What its cluster is called as long as there is one."""
+
+    @property
+    def timeline(self) -> Timeline:
+        """What happened to nodes and rings."""
 
     async def carry_out(self, request: Request) -> Any:
         """Do what `mirrormqctl` would do; raises ControlError."""

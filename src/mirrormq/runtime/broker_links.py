@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from mirrormq.cluster.steward import NOTHING_HEARD
 from mirrormq.remote.messages import RemoteMessage
 from mirrormq.replication.messages import RingMail
 
 if TYPE_CHECKING:
     from mirrormq.runtime.application import Application
+
+
+_SILENCE = re.compile(rf"{NOTHING_HEARD} for ([\d.]+) s")
+
+
+def silence_ms(reason: str) -> int:
+    """How long nothing had been heard of a node when it was given up, if that was why."""
+    found = _SILENCE.match(reason)
+    return int(float(found[1]) * 1000) if found else 0
 
 
 class BrokerLinks:
@@ -20,11 +31,13 @@ class BrokerLinks:
 
     def link_up(self, peer: str, session: int) -> None:
         """There is a link to a node."""
+        self._application.node.timeline.link_up(peer)
         self._broker.link_up(peer, session)
         self._application.after_waiting()
 
     def link_down(self, peer: str, reason: str) -> None:
         """It is gone."""
+        self._application.node.timeline.link_down(peer, silence_ms(reason))
         self._broker.link_down(peer, reason)
         self._application.after_waiting()
 

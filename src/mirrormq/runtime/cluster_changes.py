@@ -150,6 +150,7 @@ class ClusterChanges:
                 _remove(entry)
         self._node.open_files(Snapshot)
         here.take_part(self._node.files)
+        self._node.timeline.clear()
 
     def force_boot(self) -> None:
         """Start without waiting for anybody."""

@@ -33,6 +33,7 @@ from mirrormq.runtime.settling import settled
 from mirrormq.runtime.status import status
 from mirrormq.runtime.tls import server_context
 
+from mirrormq.runtime.timeline_keeper import TimelineKeeper
 if TYPE_CHECKING:
     import ssl
 
@@ -65,6 +66,8 @@ class _Managed:
         self.cluster: ClusterFace = node.node.cluster
         self.handles_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.sockets_max = node.sockets.most
+        self.cluster_id = node.node.cluster_node.member.cluster_id
+        self.timeline = node.node.timeline
         self.serving = True
 
     def pending_bytes(self, connection: Connection) -> int:
@@ -115,6 +118,7 @@ class ManagementServer:
     async def answer(self, kind: str, question: dict[str, Any]) -> str:
         """What another node's API asks."""
         return await self.application.answering.answer(kind, question)
+        self._timeline = TimelineKeeper(node)
 
     async def start(self) -> None:
         """Take samples, and listen; uvicorn's own start-up is done here piece by piece, without its
@@ -162,7 +166,7 @@ class ManagementServer:
         """Samples, what viewers are told, and uvicorn's clock for the Date header."""
         assert self._uvicorn is not None
         live = self.application.live
-        tasks = [asyncio.create_task(self.statistics.run()), asyncio.create_task(live.run())]
+        tasks = [asyncio.create_task(part.run()) for part in (self.statistics, live, self._timeline)]
         try:
             while True:
                 await asyncio.sleep(1.0)
@@ -184,6 +188,7 @@ class ManagementServer:
         if self._uvicorn is not None:
             state = self._uvicorn.server_state
             for connection in list(state.connections):
+        self._timeline.close()
                 connection.shutdown()
             if state.tasks:
                 await asyncio.wait(set(state.tasks), timeout=STOP_TIMEOUT_S)

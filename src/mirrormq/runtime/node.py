@@ -37,6 +37,7 @@ from mirrormq.runtime.lives import Lives
 from mirrormq.runtime.metadata_opening import boot, check_name
 from mirrormq.runtime.settling import settled
 from mirrormq.runtime.status import status
+from mirrormq.runtime.timeline_keeper import remembered
 from mirrormq.storage.consensus_log import ConsensusLog
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.errors import JournalFailed
@@ -60,6 +61,7 @@ class Node:
         self._stopped = asyncio.Event()
         settings.data_directory.mkdir(parents=True, exist_ok=True)
         self.files: ConsensusLog
+        self.timeline = remembered(settings)
         self.open_files(lambda: formation.first_snapshot(settings))
         check_name(settings)
         self.cluster_node = ClusterNode(self, self.lives, self.files, advertised(settings))

@@ -19,6 +19,7 @@ from mirrormq.management.resources import (
     policies,
     queues,
     session,
+    timeline,
     topic_permissions,
     users,
     vhosts,
@@ -26,7 +27,7 @@ from mirrormq.management.resources import (
 
 _MODULES = (
     bindings, channels, connections, consumers, definitions, exchanges, health, limits, matching, nodes,
-    overview, parameters, permissions, policies, queues, session, topic_permissions, users, vhosts,
+    overview, parameters, permissions, policies, queues, session, timeline, topic_permissions, users, vhosts,
 )  # fmt: skip
 
 ROUTES = [route for module in _MODULES for route in module.ROUTES]

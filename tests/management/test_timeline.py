@@ -1,0 +1,150 @@
+"""The failover timeline: what is written down when, and how the stories of several nodes become one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from mirrormq.management.timeline import EVENTS_MAX, Timeline, joined
+from mirrormq.metadata.changes import Put
+from mirrormq.metadata.records import Node, Queue
+from mirrormq.metadata.view import View
+from mirrormq.runtime.broker_links import silence_ms
+from mirrormq.runtime.timeline_keeper import LINES_MAX, NAME, TimelineFile, read_events
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_ms = 1_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def _queue(master: str, *mirrors: str, in_sync: str, version: int, epoch: int = 1) -> Queue:
+    view = View(epoch, version, (master, *mirrors), frozenset(in_sync))
+    return Queue("/", "q", 1, node=master, view=view)
+
+
+def _kinds(timeline: Timeline) -> list[tuple[str, str]]:
+    return [(event["kind"], event["node"]) for event in timeline.events]
+
+
+def _made() -> tuple[Timeline, Clock]:
+    clock = Clock()
+    return Timeline("b", clock), clock
+
+
+def test_nodes_that_come_and_go_are_written_down() -> None:
+    timeline, clock = _made()
+    up, down = Node("a", life=1, running=True), Node("a", life=1)
+    timeline.follow(Put(up, None))
+    clock.now_ms += 1
+    timeline.follow(Put(up, up))
+    timeline.follow(Put(down, up))
+    clock.now_ms += 1
+    timeline.follow(Put(Node("a", life=2, running=True), down))
+    assert _kinds(timeline) == [("node_up", "a"), ("node_down", "a"), ("node_up", "a")]
+    assert timeline.events[1]["text"] == "lost"
+
+
+def test_a_promotion_tells_the_gap_since_the_last_sign_of_the_old_master() -> None:
+    timeline, clock = _made()
+    timeline.redelivers = lambda record: 7
+    timeline.link_down("a")
+    clock.now_ms += 40
+    timeline.follow(Put(Node("a", life=1), Node("a", life=1, running=True)))
+    clock.now_ms += 2
+    before = _queue("a", "b", in_sync="ab", version=3)
+    timeline.follow(Put(_queue("b", in_sync="b", version=4, epoch=2), before))
+    event = timeline.events[-1]
+    assert (event["kind"], event["node"], event["queue"], event["vhost"]) == ("promoted", "b", "q", "/")
+    assert (event["gap_ms"], event["redelivered"], timeline.failovers) == (42, 7, 1)
+
+
+def test_a_master_that_was_moved_leaves_no_gap() -> None:
+    timeline, _ = _made()
+    before = _queue("a", "b", in_sync="ab", version=3)
+    timeline.follow(Put(_queue("b", "a", in_sync="ab", version=4, epoch=2), before))
+    assert timeline.events[-1]["kind"] == "promoted"
+    assert timeline.events[-1]["gap_ms"] is None and timeline.failovers == 0
+
+
+def test_mirrors_that_fall_behind_and_catch_up() -> None:
+    timeline, clock = _made()
+    ring = [
+        _queue("a", "b", in_sync="ab", version=1),
+        _queue("a", "b", in_sync="a", version=2),
+        _queue("a", "b", in_sync="ab", version=3),
+    ]
+    for before, after in pairwise(ring):
+        clock.now_ms += 1
+        timeline.follow(Put(after, before))
+    assert _kinds(timeline) == [("left_in_sync", "b"), ("synchronised", "b")]
+
+
+def test_partitions_begin_and_end_once() -> None:
+    timeline, clock = _made()
+    for apart in (["a"], ["a"], [], []):
+        timeline.partitions(apart)
+        clock.now_ms += 1
+    assert _kinds(timeline) == [("partition", "b"), ("healed", "b")]
+
+
+def test_many_queues_do_not_push_out_the_reason() -> None:
+    timeline, _ = _made()
+    timeline.follow(Put(Node("a", life=1), Node("a", life=1, running=True)))
+    for version in range(EVENTS_MAX["masters"] + 10):
+        before = _queue("a", "b", in_sync="ab", version=version)
+        timeline.follow(Put(_queue("b", in_sync="b", version=version + 1), before))
+    assert _kinds(timeline).count(("node_down", "a")) == 1
+    assert len(timeline.events) == EVENTS_MAX["masters"] + 1
+
+
+def test_two_stories_of_the_same_are_one() -> None:
+    common: dict[str, Any] = {
+        "kind": "promoted", "node": "b", "queue": "q", "vhost": "/", "text": "", "number": 4,
+    }  # fmt: skip
+    one = {**common, "at_ms": 5, "gap_ms": 40, "redelivered": None}
+    other = {**common, "at_ms": 4, "gap_ms": None, "redelivered": 3}
+    later = {**common, "at_ms": 9, "number": 6, "gap_ms": None, "redelivered": None}
+    first, second = joined([[one, later], [other]])
+    assert (first["at_ms"], first["gap_ms"], first["redelivered"]) == (4, 40, 3)
+    assert second["at_ms"] == 9 and "number" not in first
+
+
+def test_who_was_silent_was_lost_before_it_was_given_up() -> None:
+    assert silence_ms("nothing heard for 3.6 s") == 3600 and silence_ms("the connection was reset") == 0
+    timeline, clock = _made()
+    timeline.link_down("a", 3600)
+    clock.now_ms += 10
+    before = _queue("a", "b", in_sync="ab", version=3)
+    timeline.follow(Put(_queue("b", in_sync="b", version=4, epoch=2), before))
+    assert timeline.events[-1]["gap_ms"] == 3610
+
+
+def test_what_only_the_new_master_knew_is_learnt_from_it() -> None:
+    master, other = Timeline("b", Clock()), Timeline("c", Clock())
+    master.redelivers = lambda record: 7
+    change = Put(_queue("b", "c", in_sync="bc", version=4), _queue("a", "b", "c", in_sync="abc", version=3))
+    master.follow(change)
+    other.follow(change)
+    assert other.events[-1]["redelivered"] is None
+    other.hear(master.take_fresh())
+    assert other.events[-1]["redelivered"] == 7 and len(other.events) == 1
+
+
+def test_the_story_outlives_the_process(tmp_path: Path) -> None:
+    timeline, clock = _made()
+    file = TimelineFile(tmp_path / NAME, timeline)
+    for version in range(LINES_MAX + 50):
+        clock.now_ms += 1
+        timeline.follow(Put(_queue("a", "b", in_sync="ab", version=version + 1),
+                            _queue("a", "b", in_sync="a", version=version)))  # fmt: skip
+        file.write(timeline.take_fresh())
+    written = (tmp_path / NAME).read_bytes()
+    assert len(written.splitlines()) <= LINES_MAX
+    again = Timeline("b", clock)
+    again.hear(read_events(written + b'{"at_ms": 1, "ki'))
+    assert again.events == timeline.events and len(again.events) == EVENTS_MAX["mirrors"]

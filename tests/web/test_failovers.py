@@ -1,0 +1,127 @@
+"""The failover timeline of a cluster whose nodes are killed: what every node tells, what the page shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pika
+import pytest
+from playwright.sync_api import Browser, expect
+
+from mirrormq.testing import Cluster
+from tests.management.http import Client
+from tests.web.watching import Watched
+
+NODES = 3
+DEADLINE_S = 40.0
+TAKEN = 3
+"""Messages that a consumer has when the master dies, and gets again from the next one."""
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.1)
+    return found
+
+
+class Scene:
+    """A mirrored queue on three nodes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.names = [cluster.name(index) for index in range(NODES)]
+        self.clients = [Client(cluster.management_port(index)) for index in range(NODES)]
+
+    def whole(self, asked: int) -> bool:
+        facts = self.clients[asked].get("queues/%2F/orders")["mirrormq"]
+        return len(facts["in_sync"]) == NODES
+
+    def master(self, asked: int) -> int:
+        return self.names.index(str(self.clients[asked].get("queues/%2F/orders")["node"]))
+
+    def promotions(self, asked: int) -> list[dict[str, Any]]:
+        told = self.clients[asked].get("mirrormq/timeline")
+        return [event for event in told if (event["kind"], event["queue"]) == ("promoted", "orders")]
+
+
+@pytest.fixture(scope="module")
+def scene() -> Iterator[Scene]:
+    with Cluster(nodes=NODES, mirror_all=True) as cluster:
+        connection = pika.BlockingConnection(pika.URLParameters(cluster.uri(0)))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("orders", durable=True)
+        for _ in range(10):
+            channel.basic_publish("", "orders", b"x", pika.BasicProperties(delivery_mode=2))
+        connection.close()
+        yield Scene(cluster)
+
+
+@pytest.fixture(scope="module")
+def failover(scene: Scene) -> tuple[int, int, dict[str, Any]]:
+    """The master is killed while a client of another node has messages of it: who died, who is asked, and
+    what that one tells."""
+    until(lambda: scene.whole(0))
+    dead = scene.master(0)
+    asked = (dead + 1) % NODES
+    connection = pika.BlockingConnection(pika.URLParameters(scene.cluster.uri(asked)))
+    channel = connection.channel()
+    for _ in range(TAKEN):
+        assert channel.basic_get("orders", auto_ack=False)[0] is not None
+    scene.cluster.kill(dead)
+    event = until(lambda: [e for e in scene.promotions(asked) if e["redelivered"] is not None])[-1]
+    connection.close()
+    return dead, asked, event
+
+
+def test_a_promotion_tells_who_died_how_long_it_took_and_what_comes_again(
+    scene: Scene, failover: tuple[int, int, dict[str, Any]]
+) -> None:
+    dead, asked, event = failover
+    assert event["node"] != scene.names[dead] and event["text"] == f"in place of {scene.names[dead]}"
+    assert event["redelivered"] == TAKEN
+    assert 0 <= event["gap_ms"] < 20_000
+    told = scene.clients[asked].get("mirrormq/timeline")
+    assert [e["text"] for e in told if (e["kind"], e["node"]) == ("node_down", scene.names[dead])] == ["lost"]
+    assert [e["at_ms"] for e in told] == sorted(e["at_ms"] for e in told)
+    other = 3 - dead - asked
+    assert until(lambda: all(e in scene.clients[other].get("mirrormq/timeline") for e in told))
+
+
+def test_the_page_draws_it(scene: Scene, failover: tuple[int, int, dict[str, Any]], browser: Browser) -> None:
+    dead, asked, event = failover
+    context = browser.new_context(locale="en-GB", viewport={"width": 1280, "height": 900})
+    watched = Watched(context.new_page(), f"http://127.0.0.1:{scene.cluster.management_port(asked)}/")
+    page = watched.page
+    page.goto(watched.address)
+    watched.log_in()
+    watched.go("timeline")
+    promoted = page.locator("[aria-labelledby=events] .event.accent").filter(has_text="orders")
+    expect(promoted).to_have_count(1)
+    expect(promoted).to_contain_text(event["node"])
+    expect(promoted).to_contain_text(scene.names[dead])
+    expect(promoted.locator(".event-numbers li").nth(1)).to_contain_text(str(TAKEN))
+    expect(page.locator("[aria-labelledby=events] .event.bad")).to_contain_text(scene.names[dead])
+    expect(page.locator("[aria-labelledby=lanes] rect.lanes-down")).to_have_count(1)
+    expect(page.locator("[aria-labelledby=lanes] .lanes-mark.promoted")).to_have_count(1)
+    context.close()
+    assert not watched.complaints, watched.complaints
+
+
+def test_the_story_outlives_those_who_saw_it(scene: Scene, failover: tuple[int, int, dict[str, Any]]) -> None:
+    """The new master, which alone counted what comes again, dies too; then all nodes are restarted."""
+    dead, _, event = failover
+    scene.cluster.start(dead)
+    until(lambda: scene.whole(dead))
+    heir = scene.names.index(event["node"])
+    scene.cluster.kill(heir)
+    until(lambda: len(scene.promotions(dead)) == 2)
+    assert event in scene.promotions(dead)
+    scene.cluster.start(heir)
+    scene.cluster.local.stop_all()
+    scene.cluster.local.start_all()
+    assert all(event in until(lambda i=index: scene.promotions(i)) for index in range(NODES))
