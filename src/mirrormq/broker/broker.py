@@ -88,8 +88,7 @@ class Broker(ClientLimits):
         self.journal = journal
         self.clock = clock
         self.hot_budget = hot_budget
-        self.unique_name = outside.unique_name
-        self.choose = outside.choose
+        self.unique_name, self.choose = outside.unique_name, outside.choose
         self._verify_password = outside.verify_password
         self.permissions = Permissions(metadata.state)
         self.policies = Policies(metadata.state)
@@ -111,7 +110,6 @@ class Broker(ClientLimits):
         self.rings = Rings(self, self.life, outside.send, outside.congested)
         """Queues that this node shares with others."""
         self.inquiries = Inquiries(self)
-        """Questions about ranges and leases."""
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""
         self.turns = 0
