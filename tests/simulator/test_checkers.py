@@ -17,11 +17,15 @@ class Ended:
     def __init__(self) -> None:
         self.history = History()
         self.held: list[Copy] = []
+        self.full: list[Copy] = []
         self.states = {"a": b"x", "b": b"x"}
         self.open: list[str] = []
 
     def copies(self) -> list[Copy]:
         return self.held
+
+    def filled(self) -> list[Copy]:
+        return self.full
 
     def metadata(self) -> dict[str, bytes]:
         return self.states
@@ -85,6 +89,14 @@ def reorder(end: Ended) -> None:
     end.held = [Copy("a", "q", True, ("m1", "m2")), Copy("b", "q", False, ("m2", "m1"))]
 
 
+def fall_behind(end: Ended) -> None:
+    end.full = [Copy("a", "q", True, ("m3",), 7), Copy("b", "q", False, ("m3",), 6)]
+
+
+def lose_the_master(end: Ended) -> None:
+    end.full = [Copy("b", "q", False, ("m3",), 6)]
+
+
 def fork(end: Ended) -> None:
     end.states["b"] = b"y"
 
@@ -102,6 +114,16 @@ def hang(end: Ended) -> None:
         (checkers.OrderIsKept, turn_round, "delivered out of order: 1 (m4)"),
         (checkers.MirrorsAreEqual, diverge, "b and a differ in queue q: 1 (m3)"),
         (checkers.MirrorsAreEqual, reorder, "b and a differ in queue q: the order"),
+        (
+            checkers.MirrorsAreEqual,
+            fall_behind,
+            "b was told 6 operations on queue q, its master a 7",
+        ),
+        (
+            checkers.MirrorsAreEqual,
+            lose_the_master,
+            "b has a copy of queue q, and nobody is its master",
+        ),
         (checkers.MetadataIsEqual, fork, "nodes differ in their metadata: a, b"),
         (checkers.EverythingSettles, hang, "b does not serve"),
     ],
@@ -170,3 +192,24 @@ def test_different_entries_in_one_place_are_found() -> None:
     assert list(checker.finish(good())) == []
     checker.applied("c", 1, 7, b"y")
     assert list(checker.finish(good())) == ["a and c applied different entries at 7"]
+
+
+def test_different_operations_under_one_number_are_found() -> None:
+    checker = checkers.RingsAgree()
+    assert checker.told("a", "q", 1, 7, b"x"), "nobody had it before"
+    assert not checker.told("b", "q", 1, 7, b"x")
+    assert checker.told("b", "q", 2, 7, b"y"), "another epoch"
+    assert list(checker.finish(good())) == []
+    checker.told("c", "q", 1, 7, b"y")
+    assert list(checker.finish(good())) == ["a and c were told different operations 7 on queue q"]
+
+
+def test_a_message_that_goes_without_an_acknowledgement_is_found() -> None:
+    checker = checkers.AcksAreNotInvented()
+    for number in (1, 2, 3):
+        checker.came(1, number, f"m{number}")
+    checker.went(1, 1)
+    checker.went(1, 2)
+    assert list(checker.finish(good())) == []
+    checker.went(1, 3)
+    assert list(checker.finish(good())) == ["gone and never acknowledged: 1 (m3)"]

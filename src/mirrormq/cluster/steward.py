@@ -41,6 +41,10 @@ process dies all of them lose it in the same moment; one connection that breaks 
 NOTHING_HEARD = "nothing heard"
 """How the failure detector's reasons begin: who was silent for so long is not waited for."""
 
+REDIAL_MS = 150
+"""Where a few may go on without the rest, two nodes whose connection breaks would each go on alone. So they
+are given the time it takes to connect again; a process that is dead costs that much, and no more."""
+
 HEAL_AFTER_MS = 3000
 """How long a fork must have been seen before one side is told to give up: the others' links come back, and
 their presences tell of the fork, within a second or two."""
@@ -109,6 +113,8 @@ class Steward:
         self._began_ms: int | None = None
         self._broken_ms: dict[str, int] = {}
         """Nodes to which a connection broke, and when."""
+        self._lingering: dict[str, int] = {}
+        """Those that the member has not been told of yet."""
         self._forked_since_ms: int | None = None
         member.metadata.listeners.append(self.coordinator.follow)
         self.serving.held_back = "it looks for the others"
@@ -119,6 +125,8 @@ class Steward:
     def up(self, peer: str, session: int) -> None:
         """There is a link to a node."""
         self._broken_ms.pop(peer, None)
+        if self._lingering.pop(peer, None) is not None:
+            self.member.down(peer, "replaced")
         self.member.up(peer, session)
         if self._told is not None:
             self._send(peer, self._told, urgent=True)
@@ -126,7 +134,10 @@ class Steward:
 
     def down(self, peer: str, reason: str) -> None:
         """The link to a node is gone."""
-        self.member.down(peer, reason)
+        if reason.startswith(NOTHING_HEARD) or self._strict:
+            self.member.down(peer, reason)
+        else:
+            self._lingering[peer] = self._now_ms
         self.presences.pop(peer, None)
         self._hear_alarms()
         self._sightings.forget(peer)
@@ -162,6 +173,9 @@ class Steward:
         self._now_ms = now_ms
         if self._began_ms is None:
             self._began_ms = now_ms
+        for peer in [name for name, at in self._lingering.items() if now_ms - at >= REDIAL_MS]:
+            del self._lingering[peer]
+            self.member.down(peer, "broken")
         self.member.tick()
         self._tell_presence()
         self._heal()
@@ -208,6 +222,12 @@ class Steward:
             for name in self._broken_ms
             if any(name in presence.reachable for presence in self.presences.values())
         )
+
+    @property
+    def _strict(self) -> bool:
+        """Does only a majority ever go on?"""
+        voters = self.member.consensus.members.voters
+        return self.handling.in_force(voters) == partitions.PAUSE_MINORITY
 
     # -- who is there ---------------------------------------------------------------------------
 
@@ -268,7 +288,7 @@ class Steward:
         """Where two sides may go on, know from where on they differ."""
         member = self.member
         voters = member.consensus.members.voters
-        if self.handling.in_force(voters) == partitions.PAUSE_MINORITY:
+        if self._strict:
             return
         if not member.linked >= set(voters) - {member.name}:
             self._application.part()
@@ -312,10 +332,9 @@ class Steward:
     def _unmet(self) -> str:
         """Whom a node that starts should hear of before it goes on; empty: nobody, or it has waited."""
         voters = self.member.consensus.members.voters
-        strict = self.handling.in_force(voters) == partitions.PAUSE_MINORITY
         if self._began_ms is None or self._now_ms - self._began_ms >= MEET_MS:
             return ""
-        awaited = self.member.linked.intersection(voters) if strict else set(voters)
+        awaited = self.member.linked.intersection(voters) if self._strict else set(voters)
         unmet = sorted(awaited - {self.member.name} - self.presences.keys())
         return f"it has not heard of {', '.join(unmet)} yet" if unmet else ""
 

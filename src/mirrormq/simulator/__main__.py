@@ -1,72 +1,136 @@
-"""Run seeds: `python -m mirrormq.simulator --seeds 100 --first 1`.
+"""Run seeds: `python -m mirrormq.simulator --seeds 100 --first 1 --jobs 2`.
 
 Exit code 0 if all went well. The first seed that does not is played again with fewer and fewer faults, and
-what is left is printed: what was wrong, the faults it took, and the last things that happened.
+what is left is printed: what was wrong, the faults it took, and the last things that happened. With --all the
+run goes on, and says in the end which seeds failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
 import time
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
 
-from mirrormq.cluster.partitions import AUTO, AUTOHEAL, IGNORE, PAUSE_MINORITY
+from mirrormq.simulator import scenario
+from mirrormq.simulator.seeds import options_of
 from mirrormq.simulator.shrinking import outcome, shrink
 from mirrormq.simulator.world import Options, World
 
-CYCLE = [(3, AUTO), (3, AUTO), (2, AUTO), (3, AUTOHEAL), (5, PAUSE_MINORITY), (1, AUTO), (2, IGNORE)]
-"""Without --nodes and --mode, seeds take turns with these: mostly what is mostly used."""
+BAR = 30
+"""Characters of the progress bar."""
 
 
-def options_of(arguments: argparse.Namespace, seed: int) -> Options:
-    """What a seed stands for."""
-    nodes, mode = CYCLE[seed % len(CYCLE)]
-    return Options(
-        seed, arguments.nodes or nodes, arguments.mode or mode, arguments.seconds * 1000, arguments.faults
-    )
+class Played(NamedTuple):
+    """A seed that was played."""
+
+    options: Options
+    wrong: str
+    confirmed: int
+    masters: int
+    """How often a queue got another master."""
+
+
+def play(arguments: argparse.Namespace, seed: int) -> Played:
+    """One seed."""
+    options = options_of(seed, arguments.nodes, arguments.mode, arguments.faults, arguments.seconds * 1000)
+    world, wrong, _ = outcome(options)
+    return Played(options, wrong, len(world.history.confirmed), _changes(world))
+
+
+def _changes(world: World) -> int:
+    nodes = [node for node in world.nodes.values() if node.running]
+    queues = nodes[0].member.metadata.state.queues.values() if nodes else ()
+    return sum(queue.ring.epoch - 1 for queue in queues)
+
+
+def play_all(arguments: argparse.Namespace) -> Iterator[Played]:
+    """All of them, in as many processes as are wanted."""
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    if arguments.jobs == 1:
+        yield from map(partial(play, arguments), seeds)
+        return
+    with multiprocessing.get_context("fork").Pool(arguments.jobs) as pool:
+        yield from pool.imap_unordered(partial(play, arguments), seeds)
+
+
+class Progress:
+    """One line that grows."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._began_s = time.monotonic()
+        self.done = self.confirmed = self.masters = 0
+
+    def add(self, played: Played) -> None:
+        """A seed is done."""
+        self.done += 1
+        self.confirmed += played.confirmed
+        self.masters += played.masters
+        if sys.stderr.isatty() or self.done == self._count or self.done % 100 == 0:
+            self._show()
+
+    def _show(self) -> None:
+        rate = self.done / max(time.monotonic() - self._began_s, 0.001)
+        full = BAR * self.done // self._count
+        bar = "█" * full + "·" * (BAR - full)
+        left_s = (self._count - self.done) / rate
+        line = f"{bar} {self.done} of {self._count} seeds, {rate:.1f}/s, {left_s:.0f} s left"
+        print(f"\r{line}, {self.confirmed} confirmed", end="", file=sys.stderr, flush=True)
 
 
 def report(options: Options, wrong: str) -> None:
     """Everything that helps to understand a failure."""
     print(f"\nseed {options.seed} fails ({options.nodes} nodes, {options.mode}):\n{wrong}")
     least = shrink(options, lambda count: print(f"\rstill fails with {count} faults", end="", flush=True))
-    world, wrong = outcome(least)
+    world, wrong, _ = outcome(least)
     print(f"\nwith {len(world.schedule)} of its faults:\n{wrong}\n")
     print("\n".join(world.trace))
-    again = f"--first {options.seed} --seeds 1 --nodes {options.nodes} --mode {options.mode}"
-    print(f"\nagain: python -m mirrormq.simulator {again}")
+    print(f"\nthe run, as a scenario:\n\n{scenario.write(least)}")
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m mirrormq.simulator", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20, help="how many (20)")
+    parser.add_argument("--first", type=int, default=1, help="the first of them (1)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
+    parser.add_argument("--all", action="store_true", help="go on after a failure")
+    parser.add_argument("--nodes", type=int, default=0, help="in the cluster (drawn)")
+    parser.add_argument("--mode", default="", help="cluster_partition_handling (drawn)")
+    parser.add_argument("--faults", type=int, default=0, help="in each run (drawn)")
+    parser.add_argument("--seconds", type=int, default=0, help="of simulated load (drawn)")
+    return parser.parse_args()
 
 
 def main() -> int:
     """Play seeds until one fails."""
-    parser = argparse.ArgumentParser(prog="python -m mirrormq.simulator", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20, help="how many (20)")
-    parser.add_argument("--first", type=int, default=1, help="the first of them (1)")
-    parser.add_argument("--nodes", type=int, default=0, help="in the cluster (by turns)")
-    parser.add_argument("--mode", default="", help="cluster_partition_handling (by turns)")
-    parser.add_argument("--faults", type=int, default=6, help="in each run (6)")
-    parser.add_argument("--seconds", type=int, default=30, help="of simulated load (30)")
-    arguments = parser.parse_args()
-    began, confirmed, failovers = time.monotonic(), 0, 0
-    for seed in range(arguments.first, arguments.first + arguments.seeds):
-        options = options_of(arguments, seed)
-        world, wrong = outcome(options)
-        if wrong:
-            report(options, wrong)
-            return 1
-        confirmed += len(world.history.confirmed)
-        failovers += _epochs(world)
-        done = seed - arguments.first + 1
-        rate = done / (time.monotonic() - began)
-        print(f"\r{done} of {arguments.seeds} seeds, {rate:.1f}/s, {confirmed} confirmed", end="", flush=True)
-    print(f"\nall is well: {arguments.seeds} seeds, {confirmed} confirmed, {failovers} changes of master")
-    return 0
-
-
-def _epochs(world: World) -> int:
-    nodes = [node for node in world.nodes.values() if node.running]
-    queues = nodes[0].member.metadata.state.queues.values() if nodes else ()
-    return sum(queue.ring.epoch - 1 for queue in queues)
+    arguments = parse()
+    progress = Progress(arguments.seeds)
+    failed: list[Played] = []
+    for played in play_all(arguments):
+        progress.add(played)
+        if played.wrong:
+            failed.append(played)
+            if not arguments.all:
+                break
+            print(f"\nseed {played.options.seed}: {played.wrong}", flush=True)
+    drawn = "".join(
+        f" --{name} {value}"
+        for name in ("nodes", "mode", "faults", "seconds")
+        if (value := getattr(arguments, name))
+    )
+    for played in failed if not arguments.all else ():
+        report(played.options, played.wrong)
+        print(f"\nagain: python -m mirrormq.simulator --first {played.options.seed} --seeds 1{drawn}")
+    print(
+        f"\n{progress.done} seeds, {len(failed)} failed, {progress.confirmed} confirmed, "
+        f"{progress.masters} changes of master"
+    )
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

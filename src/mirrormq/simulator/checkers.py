@@ -7,6 +7,7 @@ drained the queues. A checker says what is wrong in a sentence; no sentence, all
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from mirrormq.simulator.history import History
@@ -22,6 +23,8 @@ class Copy(NamedTuple):
     queue: str
     master: bool
     bodies: tuple[str, ...]
+    received: int = 0
+    """The last operation that it was told of, in a ring."""
 
 
 class End(Protocol):
@@ -31,6 +34,9 @@ class End(Protocol):
 
     def copies(self) -> list[Copy]:
         """What every node holds of every queue."""
+
+    def filled(self) -> list[Copy]:
+        """The same, when all was healed and before consumers drained the queues."""
 
     def metadata(self) -> dict[str, bytes]:
         """Every node's metadata, as bytes that are equal if it is."""
@@ -80,7 +86,8 @@ class NothingIsInvented:
 class RedeliveryIsMarked:
     """G5: of all deliveries of a message at most one does not say that there may have been others. A master
     tells its mirrors of a delivery in the same moment as the consumer; if its words do not arrive, because
-    it dies or is cut off, its successor cannot know. Only such deliveries are excused."""
+    it dies or is cut off, its successor cannot know; nor can a node that lost its power before
+    its disk had it. Only such deliveries are excused."""
 
     def __init__(self) -> None:
         self._excuses: list[tuple[int, int]] = []
@@ -122,13 +129,25 @@ class OrderIsKept:
 
 
 class MirrorsAreEqual:
-    """G3: at rest, a queue's copies hold the same messages in the same order."""
+    """G3: at rest, a queue's copies hold the same messages in the same order, and have heard the same."""
 
     def finish(self, end: End) -> Iterator[str]:
-        masters = {copy.queue: copy for copy in end.copies() if copy.master}
-        for copy in end.copies():
+        yield from self._compare(end.filled())
+        yield from self._compare(end.copies())
+
+    @staticmethod
+    def _compare(copies: list[Copy]) -> Iterator[str]:
+        masters = {copy.queue: copy for copy in copies if copy.master}
+        for copy in copies:
             master = masters.get(copy.queue)
-            if master is not None and copy.bodies != master.bodies:
+            if master is None:
+                yield f"{copy.node} has a copy of queue {copy.queue}, and nobody is its master"
+            elif copy.received != master.received:
+                yield (
+                    f"{copy.node} was told {copy.received} operations on queue {copy.queue}, "
+                    f"its master {master.node} {master.received}"
+                )
+            elif copy.bodies != master.bodies:
                 difference = set(copy.bodies) ^ set(master.bodies)
                 what = some(difference) if difference else "the order"
                 yield f"{copy.node} and {master.node} differ in queue {copy.queue}: {what}"
@@ -166,16 +185,61 @@ class MinorityIsSilent:
         """Who cannot reach a majority now; and has any of them confirmed something?"""
         names = set(outnumbered)
         self._outnumbered = {name: self._outnumbered.get(name, now_ms) for name in names}
-        confirmed = list(history.confirmed.values())
-        for each in confirmed[self._seen :]:
+        for each in islice(history.confirmed.values(), self._seen, None):
             since = self._outnumbered.get(each.node)
             if since is not None and each.at_ms - since > self.NOTICE_MS:
                 self._wrong.add(f"{each.body} by {each.node}, cut off for {each.at_ms - since} ms")
-        self._seen = len(confirmed)
+        self._seen = len(history.confirmed)
 
     def finish(self, end: End) -> Iterator[str]:
         if self._wrong:
             yield f"confirmed by a minority: {some(self._wrong)}"
+
+
+class RingsAgree:
+    """G3: an operation of a ring is the same wherever it arrives. A member counts what it is told without
+    gaps, so who has the same number of them, and the same ones, was told everything."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, object, int], tuple[str, bytes]] = {}
+        self._wrong: list[str] = []
+
+    def told(self, node: str, queue: str, epoch: object, number: int, operation: bytes) -> bool:
+        """A member has an operation; True if it is the first one to have it."""
+        key = queue, epoch, number
+        if key not in self._told:
+            self._told[key] = node, operation
+            return True
+        other, known = self._told[key]
+        if known != operation:
+            self._wrong.append(f"{other} and {node} were told different operations {number} on queue {queue}")
+        return False
+
+    def finish(self, end: End) -> Iterator[str]:
+        yield from list(dict.fromkeys(self._wrong))[:SHOWN]
+
+
+class AcksAreNotInvented:
+    """A message leaves a queue because a consumer acknowledged it, and for no other reason: nothing expires
+    here, and nobody purges. A number may stand for another message on another side: any of them will do."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[tuple[int, int], set[str]] = {}
+        self._gone: set[tuple[int, int]] = set()
+
+    def came(self, queue_id: int, sequence: int, body: str) -> None:
+        """A message has got its number."""
+        self._bodies.setdefault((queue_id, sequence), set()).add(body)
+
+    def went(self, queue_id: int, sequence: int) -> None:
+        """A message has left."""
+        self._gone.add((queue_id, sequence))
+
+    def finish(self, end: End) -> Iterator[str]:
+        found = (self._bodies.get(key) for key in self._gone)
+        wrong = {min(bodies) for bodies in found if bodies and not bodies & end.history.acknowledged.keys()}
+        if wrong:
+            yield f"gone and never acknowledged: {some(wrong)}"
 
 
 class MetadataIsEqual:

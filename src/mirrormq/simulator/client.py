@@ -72,7 +72,11 @@ class Session:
 
     def poll(self) -> None:
         """Read what there is, and let the node take what it could not take before."""
+        writing = self.connection.broker.writing
+        if self.connection not in writing and not self.connection.buffered_bytes:
+            return
         self.connection.resume()
+        writing.pop(self.connection, None)
         self._decode(b"".join(self.connection.take_output()))
         found, self._unread = self._unread, []
         for heard in found:

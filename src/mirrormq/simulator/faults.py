@@ -14,6 +14,7 @@ KINDS = {
     "kill": 6,
     "power": 4,
     "torn": 4,
+    "blackout": 2,
     "freeze": 4,
     "partition": 6,
     "one-way": 3,
@@ -28,6 +29,7 @@ KINDS = {
 
 kill, power    a process dies, or its machine; started again when the fault ends
 torn           a machine dies in the middle of one of its next writes
+blackout       all machines lose their power at once; started again one after the other
 freeze         a node does nothing for a while
 partition      two groups of nodes do not hear each other
 one-way        one direction between two nodes carries nothing
@@ -39,7 +41,7 @@ policy         the policy of the queues changes
 move           a queue's master is moved
 """
 
-LASTS_MS = (300, 3000, 9000, 20_000)
+LASTS_MS = (300, 3000, 5000, 9000)
 """A fault lasts up to one of these: shorter than the failure detector's patience, about it, well beyond."""
 
 
@@ -66,9 +68,9 @@ def draw(choice: random.Random, names: Sequence[str], until_ms: int, count: int)
         kind = choice.choices(list(KINDS), list(KINDS.values()))[0]
         begins = choice.randrange(until_ms)
         ends = begins + 1 + choice.randrange(choice.choice(LASTS_MS))
-        several = kind == "partition"
-        most = max(1, len(names) - 1) if several else min(2, len(names))
-        nodes = choice.sample(list(names), choice.randint(1, most) if several else most)
+        most = max(1, len(names) - 1) if kind == "partition" else min(2, len(names))
+        count_concerned = choice.randint(1, most) if kind == "partition" else most
+        nodes = choice.sample(list(names), len(names) if kind == "blackout" else count_concerned)
         faults.append(
             Fault(number, kind, begins, min(ends, until_ms), tuple(nodes), choice.randrange(1 << 30))
         )

@@ -155,7 +155,7 @@ class BrokerHouse:
         broker.clock.run_due()
         more = broker.turn()
         if broker.clock.next_ms is not None:
-            self._node.later(max(1, broker.clock.next_ms - broker.clock.now_ms), self._node.wake)
+            self._node.wake_at(max(broker.clock.next_ms, broker.clock.now_ms + 1) - EPOCH_MS)
         self._turned(self._node)
         return more
 
@@ -171,11 +171,23 @@ class BrokerHouse:
             replica = self.broker.rings.replicas.get(record.queue_id)
             queue = self.broker.vhosts["/"].queues.get(record.name)
             if replica is not None and self._node.name in replica.view.members:
-                found.append(Copy(self._node.name, record.name, replica.ring.is_master, bodies(replica)))
+                found.append(self._copy(record.name, replica))
             elif isinstance(queue, Queue):
                 count = queue.backing.ready_count + queue.backing.unacked_count
                 found.append(Copy(self._node.name, record.name, True, ("?",) * count))
         return found
+
+    def _copy(self, queue: str, replica: Replica) -> Copy:
+        ring = replica.ring
+        return Copy(self._node.name, queue, ring.is_master, bodies(replica), ring.received)
+
+    def empty(self) -> bool:
+        """Does it hold nothing?"""
+        broker = self.broker
+        if broker is None:
+            return True
+        queues = [queue for queue in broker.vhosts["/"].queues.values() if isinstance(queue, Queue)]
+        return not any(queue.backing.ready_count or queue.backing.unacked_count for queue in queues)
 
 
 def bodies(replica: Replica) -> tuple[str, ...]:

@@ -24,10 +24,15 @@ SETTLED_MS = 1000
 FLUSH_MS = 80
 """What a turn takes, at most, on a slow disk."""
 
+STARTING_MS = 1500
+"""After a blackout nodes are started one after the other, at most so much apart."""
+
 WRITES = 8
 """One of so many next writes and syncs is the last."""
 
-STRICT = {"ha-sync-mode": "automatic", "ha-promote-on-failure": "when-synced"}
+MIRRORED = "^[mt]"
+"""The names of the queues that policies are about: m are durable, t are transient. Others have no mirrors."""
+
 POLICIES: list[dict[str, Any]] = [
     {"ha-mode": "all", "ha-sync-mode": "automatic", "ha-promote-on-failure": "when-synced"},
     {
@@ -70,6 +75,7 @@ class Mishaps:
             "kill": lambda fault: self._die(fault, power=False),
             "power": lambda fault: self._die(fault, power=True),
             "torn": self._die_writing,
+            "blackout": self._black_out,
             "freeze": self._freeze,
             "partition": lambda fault: self._cut(self._between(fault), 1),
             "one-way": lambda fault: self._cut([(fault.nodes[0], fault.nodes[-1])], 1),
@@ -84,6 +90,7 @@ class Mishaps:
             "kill": self._start,
             "power": self._start,
             "torn": self._start_torn,
+            "blackout": self._light_up,
             "freeze": self._thaw,
             "partition": lambda fault: self._cut(self._between(fault), -1),
             "one-way": lambda fault: self._cut([(fault.nodes[0], fault.nodes[-1])], -1),
@@ -102,6 +109,8 @@ class Mishaps:
         now = self._scene.timeline.now_ms
         if fault.kind in ("partition", "one-way", "clog", "freeze"):
             self._scene.deaf(now - ROUND_MS, now + fault.ends_ms - fault.begins_ms + 2 * SILENCE_MS)
+        elif fault.kind == "reset":
+            self._scene.deaf(now - ROUND_MS, now + SETTLED_MS)
         self._begin[fault.kind](fault)
         if fault.kind in self._end:
             self._scene.timeline.after(fault.ends_ms - fault.begins_ms, lambda: self._undo(fault))
@@ -120,7 +129,10 @@ class Mishaps:
     def _kill(self, node: Node, *, power: bool) -> None:
         now = self._scene.timeline.now_ms
         unnoticed = 2 * SILENCE_MS if power else SETTLED_MS
-        self._scene.deaf(now - ROUND_MS - node.flush_ms, now + unnoticed)
+        unheard_since = now - ROUND_MS - node.flush_ms
+        if power:  # that a message was delivered is written down, but nobody waits for the disk
+            unheard_since = min(unheard_since, node.disk.unsynced_since_ms())
+        self._scene.deaf(unheard_since, now + unnoticed)
         node.die(power=power)
 
     def _die_writing(self, fault: Fault) -> None:
@@ -141,7 +153,20 @@ class Mishaps:
         self._start(fault)
 
     def _start(self, fault: Fault) -> None:
-        name = fault.nodes[0]
+        self._start_one(fault.nodes[0])
+
+    def _black_out(self, fault: Fault) -> None:
+        for name in fault.nodes:
+            self._held_down[name] += 1
+            self._kill(self._scene.nodes[name], power=True)
+
+    def _light_up(self, fault: Fault) -> None:
+        """One after the other, in the order that was drawn."""
+        for place, name in enumerate(fault.nodes):
+            pause = place * (fault.dice % STARTING_MS)
+            self._scene.timeline.after(pause, partial(self._start_one, name))
+
+    def _start_one(self, name: str) -> None:
         self._held_down[name] -= 1
         if not self._held_down[name] and not self._scene.nodes[name].running:
             self._scene.nodes[name].start()
@@ -192,7 +217,7 @@ class Mishaps:
 
     def set_policy(self, definition: dict[str, Any]) -> None:
         """Through whichever node runs."""
-        self._write(c.PutPolicy(Policy("/", "ha", ".*", definition=definition)))
+        self._write(c.PutPolicy(Policy("/", "ha", MIRRORED, definition=definition)))
 
     def _move(self, fault: Fault) -> None:
         from mirrormq.cluster.moves import CannotMove, move

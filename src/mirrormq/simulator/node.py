@@ -19,6 +19,9 @@ from mirrormq.simulator.timeline import Timeline
 from mirrormq.storage.consensus_log import ConsensusLog
 from mirrormq.storage.simulated_disk import SimulatedDisk
 
+METADATA = "metadata"
+"""The directory of the consensus log on a node's disk."""
+
 
 class House(Household, Protocol):
     """The application, as a process runs it."""
@@ -50,19 +53,33 @@ class Surroundings(Protocol):
         """The application of a starting process."""
 
 
+def plain_log(node: Node) -> ConsensusLog:
+    """What a node remembers of its cluster."""
+    return ConsensusLog(node.disk, METADATA)
+
+
 class Node:
     """One machine."""
 
-    def __init__(self, world: Surroundings, name: str, seed: str) -> None:
+    def __init__(
+        self,
+        world: Surroundings,
+        name: str,
+        seed: str,
+        make_log: Callable[[Node], ConsensusLog] = plain_log,
+    ) -> None:
         self.world = world
+        self._make_log = make_log
         self.name = name
         self.choice = random.Random(seed)
         self.disk = SimulatedDisk(self.choice.randrange)
+        self.disk.now_ms = lambda: world.timeline.now_ms
         self.running = False
         self.flush_ms = 0
         """How long a turn takes: a slow disk holds everything up."""
         self._boots = 0
         self._turn_planned = False
+        self._wake_planned_ms: int | None = None
         self._busy_until_ms = 0
         self.log: ConsensusLog
         self.member: Member
@@ -77,8 +94,9 @@ class Node:
         self._boots += 1
         self.running = True
         self._turn_planned = False
+        self._wake_planned_ms = None
         self._busy_until_ms = 0
-        self.log = ConsensusLog(self.disk, "metadata")
+        self.log = self._make_log(self)
         self.log.open(world.first_state)
         rule, choose = world.handling.quorum(), self.choice.randrange
         self.member = Member(
@@ -150,6 +168,13 @@ class Node:
             self._turn_planned = True
             wait = max(0, self._busy_until_ms - self.world.timeline.now_ms)
             self.later(wait, self._turn)
+
+    def wake_at(self, when_ms: int) -> None:
+        """There will be something to do then."""
+        planned = self._wake_planned_ms
+        if planned is None or when_ms < planned or planned <= self.world.timeline.now_ms:
+            self._wake_planned_ms = when_ms
+            self.later(when_ms - self.world.timeline.now_ms, self.wake)
 
     def _turn(self) -> None:
         self._turn_planned = False

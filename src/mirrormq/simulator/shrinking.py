@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
+from typing import NamedTuple
 
 from mirrormq.simulator.world import Failed, Options, World
 
 
-def outcome(options: Options) -> tuple[World, str]:
-    """Play a run; what was wrong, if anything."""
+class Outcome(NamedTuple):
+    """A run that is over."""
+
+    world: World
+    wrong: str
+    """What was wrong, if anything."""
+    kinds: frozenset[str] = frozenset()
+    """Which checkers say so."""
+
+
+def outcome(options: Options) -> Outcome:
+    """Play a run."""
     world = World(options)
     try:
         world.run()
     except Failed as failure:
-        return world, str(failure)
-    return world, ""
+        return Outcome(world, str(failure), failure.kinds)
+    except Exception as error:  # a node that fails is a finding like any other
+        text = "".join(traceback.format_exception(error, limit=-6))
+        return Outcome(world, f"a node failed: {text}", frozenset({type(error).__name__}))
+    return Outcome(world, "")
 
 
 def shrink(options: Options, tried: Callable[[int], None] = lambda count: None) -> Options:
-    """The same run with as few faults as it needs to fail; `tried` is told how many are left."""
-    needed = World(options).schedule
-    for fault in list(needed):
+    """The same run with as few faults as it needs to fail for the same reason; `tried` is told how many are
+    left."""
+    kinds = outcome(options).kinds
+    for fault in World(options).schedule:
         fewer = options._replace(left_out=options.left_out | {fault.number})
-        if outcome(fewer)[1]:
+        if outcome(fewer).kinds & kinds:
             options = fewer
             tried(len(World(options).schedule))
     return options

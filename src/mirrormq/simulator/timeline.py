@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from heapq import heappop, heappush
 
 from mirrormq.storage.simulated_disk import SimulatedCrash
 
 
+class Restless(Exception):
+    """More happens than can be."""
+
+
 class Timeline:
     """What happens, in order. Things due at the same moment happen in the order they were planned."""
 
-    def __init__(self, now_ms: int = 0) -> None:
+    def __init__(self, now_ms: int = 0, events_max: int = sys.maxsize) -> None:
         self.now_ms = now_ms
+        self._events_max = events_max
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
         self.on_crash: Callable[[], None] = lambda: None
@@ -40,6 +46,8 @@ class Timeline:
         """Let time pass."""
         while self._due and self._due[0][0] <= end_ms:
             self.now_ms, _, action = heappop(self._due)
+            if self._count > self._events_max:
+                raise Restless(f"{self._count} things were planned, and there is no end to it")
             try:
                 action()
             except SimulatedCrash:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Sequence
 from typing import Protocol
 
 from mirrormq.broker.broker import Broker
@@ -27,7 +28,16 @@ PREFETCH = 5
 PATIENCE_MS = 15_000
 """A client that waits so long for an answer hangs up and tries elsewhere."""
 
-RETRY_MS = 200
+PACE_MS = 200
+"""A client does something about twice in this time."""
+
+DRAIN_PREFETCH = 100
+DRAIN_PACE_MS = 30
+
+
+def durable(queue: str) -> bool:
+    """Queues are called by what they are: m0 and u0 are durable, t0 and v0 are not; m and t have mirrors."""
+    return queue[0] in "mu"
 
 
 class Hosts(Protocol):
@@ -49,7 +59,9 @@ class Hosts(Protocol):
 class Client:
     """One program with one connection at a time."""
 
-    def __init__(self, hosts: Hosts, name: str, queues: list[str], choice: random.Random) -> None:
+    pace_ms = PACE_MS
+
+    def __init__(self, hosts: Hosts, name: str, queues: Sequence[str], choice: random.Random) -> None:
         self.hosts = hosts
         self.name = name
         self.queues = queues
@@ -64,17 +76,15 @@ class Client:
         self._plan()
 
     def _plan(self) -> None:
-        self.hosts.timeline.after(1 + self.choice.randrange(RETRY_MS), self._act)
+        self.hosts.timeline.after(1 + self.choice.randrange(self.pace_ms), self._act)
 
     def _act(self) -> None:
         """Once in a while: see to the connection, and do something with it."""
         self._plan()
-        now = self.hosts.timeline.now_ms
         if self.session is not None and (self.session.over or self._is_gone()):
             self.drop()
-        if self.session is not None and self.waiting() and now - self._heard_ms > PATIENCE_MS:
-            self.session.hang_up()
-            self.drop()
+        if self._is_tired():
+            self.hang_up()
         if self.session is None:
             serving = self.hosts.serving()
             if serving and not self.resting:
@@ -82,6 +92,11 @@ class Client:
         else:
             self.act()
             self.hosts.nudge(self.node)
+
+    def _is_tired(self) -> bool:
+        """In the end everybody waits for as long as it takes: everything must be answered."""
+        waits_ms = self.hosts.timeline.now_ms - self._heard_ms
+        return self.session is not None and not self.resting and self.waiting() and waits_ms > PATIENCE_MS
 
     def _is_gone(self) -> bool:
         return self.hosts.broker(self.node) is not self.broker
@@ -106,9 +121,14 @@ class Client:
 
     def closed(self, code: int, text: str) -> None:
         """The node has closed the connection or the channel: begin again."""
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """End the connection. What was not acknowledged goes back."""
         if self.session is not None:
             self.session.hang_up()
             self.drop()
+            self.hosts.nudge(self.node)
 
     def drop(self) -> None:
         """The connection is gone."""
@@ -119,6 +139,10 @@ class Client:
         """The node has ended a turn."""
         if self.session is not None and not self._is_gone():
             self.session.poll()
+
+    def rest(self) -> None:
+        """There is nothing more to do."""
+        self.resting = True
 
     # For each kind of client.
 
@@ -148,7 +172,7 @@ class Publisher(Client):
         self._under_way: dict[int, str] = {}
         self.queue = self.choice.choice(self.queues)
         assert self.session is not None
-        self.session.send(methods.encode_queue_declare(self.queue, durable=True))
+        self.session.send(methods.encode_queue_declare(self.queue, durable=durable(self.queue)))
 
     def hear(self, heard: Heard) -> None:
         assert self.session is not None
@@ -178,9 +202,8 @@ class Publisher(Client):
             body = f"{self.queue} {self.name} {number}"
             mode = PERSISTENT if self.choice.random() < 0.8 else TRANSIENT
             now = self.hosts.timeline.now_ms
-            history.sent[body] = Sent(
-                f"{self.name}/{self._connections}", number, self.queue, mode == PERSISTENT, now
-            )
+            lasting = mode == PERSISTENT and durable(self.queue)
+            history.sent[body] = Sent(f"{self.name}/{self._connections}", number, self.queue, lasting, now)
             self._tag += 1
             self._under_way[self._tag] = body
             self.session.publish(self.queue, body.encode(), delivery_mode=mode)
@@ -188,9 +211,16 @@ class Publisher(Client):
     def waiting(self) -> bool:
         return not self._ready or bool(self._under_way)
 
+    @property
+    def unanswered(self) -> int:
+        """Publishes of a connection that is still there, and of which nobody has said anything."""
+        return len(self._under_way) if self.session is not None else 0
+
 
 class Consumer(Client):
     """Consumes a queue, acknowledges after a while, sometimes gives back, sometimes goes."""
+
+    prefetch = PREFETCH
 
     def begin(self) -> None:
         self._ready = False
@@ -198,8 +228,8 @@ class Consumer(Client):
         self.queue = self.choice.choice(self.queues)
         assert self.session is not None
         self.session.send(
-            methods.encode_queue_declare(self.queue, durable=True),
-            methods.encode_basic_qos(0, PREFETCH, False),
+            methods.encode_queue_declare(self.queue, durable=durable(self.queue)),
+            methods.encode_basic_qos(0, self.prefetch, False),
             methods.encode_basic_consume(self.queue),
         )
 
@@ -226,18 +256,37 @@ class Consumer(Client):
             self._held.append((method.delivery_tag, body))
 
     def act(self) -> None:
-        assert self.session is not None
         for _ in range(self.choice.randint(0, len(self._held))):
-            tag, body = self._held.popleft()
-            if self.choice.random() < 0.05 and not self.resting:
-                self.session.send(methods.encode_basic_nack(tag, False, True))
+            if self.choice.random() < 0.05:
+                assert self.session is not None
+                self.session.send(methods.encode_basic_nack(self._held.popleft()[0], False, True))
             else:
-                now = self.hosts.timeline.now_ms
-                self.hosts.history.acknowledged[body] = Acknowledged(body, self.node, now)
-                self.session.send(methods.encode_basic_ack(tag, False))
+                self.acknowledge()
         if self.choice.random() < 0.01:
-            self.session.hang_up()
-            self.drop()
+            self.hang_up()
+
+    def acknowledge(self) -> None:
+        """The oldest that it has."""
+        assert self.session is not None
+        tag, body = self._held.popleft()
+        now = self.hosts.timeline.now_ms
+        self.hosts.history.acknowledged[body] = Acknowledged(body, self.node, now)
+        self.session.send(methods.encode_basic_ack(tag, False))
+
+    def rest(self) -> None:
+        super().rest()
+        self.hang_up()
 
     def waiting(self) -> bool:
         return not self._ready
+
+
+class Drainer(Consumer):
+    """Takes everything, and stays."""
+
+    pace_ms = DRAIN_PACE_MS
+    prefetch = DRAIN_PREFETCH
+
+    def act(self) -> None:
+        while self._held:
+            self.acknowledge()

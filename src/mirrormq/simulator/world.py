@@ -2,7 +2,8 @@
 
     form      all nodes start and find each other
     load      clients publish and consume; faults come and go as the schedule says
-    heal      no more faults; whoever is down is started, publishers rest
+    heal      no more faults; whoever is down is started, clients rest, sides that went on apart become one
+    compare   every copy of every queue is looked at, while there is something in them
     drain     consumers take what is left
     judge     the checkers say what was wrong
 
@@ -14,14 +15,14 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from mirrormq.broker.broker import Broker
 from mirrormq.cluster.messages import ClusterMessage
-from mirrormq.cluster.partitions import AUTO, PAUSE_MINORITY, Handling
+from mirrormq.cluster.partitions import AUTO, IGNORE, PAUSE_MINORITY, Handling
 from mirrormq.cluster.steward import StewardMessage
 from mirrormq.consensus import Snapshot, founded
 from mirrormq.metadata import commands as c
@@ -34,19 +35,27 @@ from mirrormq.simulator import checkers, faults
 from mirrormq.simulator.checkers import Copy
 from mirrormq.simulator.history import History
 from mirrormq.simulator.house import BrokerHouse
-from mirrormq.simulator.mishaps import POLICIES, Mishaps
+from mirrormq.simulator.mishaps import MIRRORED, POLICIES, Mishaps
 from mirrormq.simulator.network import Network
 from mirrormq.simulator.node import House, Node
+from mirrormq.simulator.operator import Operator
 from mirrormq.simulator.timeline import Timeline
-from mirrormq.simulator.workload import Client, Consumer, Publisher
+from mirrormq.simulator.watch import Watch
+from mirrormq.simulator.workload import Client, Consumer, Drainer, Publisher
 
 TRACE_LINES = 400
 """Of the last things that happened, so many are remembered."""
 
 LOOK_MS = 100
 FORM_MS = 20_000
-SETTLE_MS = 180_000
+LAST_WORDS_MS = 500
+"""Publishers go on for so long after consumers have left, so that queues are not empty."""
+
+SETTLE_MS = 120_000
 """Far longer than anything takes: what has not happened by then never will."""
+
+EVENTS_MAX = 2_000_000
+"""A hundred times what a run takes: nodes that talk so much only talk to each other, and never end."""
 
 
 class Options(NamedTuple):
@@ -55,18 +64,29 @@ class Options(NamedTuple):
     seed: int
     nodes: int = 3
     mode: str = AUTO
-    load_ms: int = 30_000
-    faults: int = 6
-    queues: int = 2
+    load_ms: int = 10_000
+    faults: int = 4
+    queues: tuple[str, ...] = ("m0", "m1")
+    """Their names say what they are (`workload.durable`)."""
     publishers: int = 3
     consumers: int = 3
+    listed: frozenset[str] = frozenset()
+    """pause_if_all_down: the nodes of which one must be seen."""
+    recover: str = IGNORE
+    """pause_if_all_down: what becomes of two sides that both saw one."""
+    schedule: tuple[faults.Fault, ...] | None = None
+    """The faults, if they are not to be drawn."""
     left_out: frozenset[int] = frozenset()
     """Faults, by number, that do not happen."""
     make_house: Callable[[Node, Callable[[Node], None]], House] = BrokerHouse
 
 
 class Failed(Exception):
-    """A run in which something was wrong; the text says what."""
+    """A run in which something was wrong; the text says what, and `kinds` which checkers found it."""
+
+    def __init__(self, text: str, kinds: frozenset[str] = frozenset()) -> None:
+        super().__init__(text)
+        self.kinds = kinds
 
 
 class World:
@@ -75,30 +95,36 @@ class World:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.choice = random.Random(options.seed)
-        self.handling = Handling(options.mode)
-        self.timeline = Timeline()
+        self.handling = Handling(options.mode, options.listed, options.recover)
+        self.timeline = Timeline(events_max=EVENTS_MAX)
         self.history = History()
         self.trace: deque[str] = deque(maxlen=TRACE_LINES)
         encoder = msgspec.msgpack.Encoder()
         decoder: Any = msgspec.msgpack.Decoder(ClusterMessage | StewardMessage | RingMail | RemoteMessage)
         self.network = Network(self.timeline, self.choice.randrange, encoder.encode, decoder.decode)
         self.names = [chr(ord("a") + number) for number in range(options.nodes)]
-        self.nodes = {name: Node(self, name, f"{options.seed} {name}") for name in self.names}
+        self.watch = Watch(parting=self.handling.in_force(self.names) != PAUSE_MINORITY)
+        self.nodes = {
+            name: Node(self, name, f"{options.seed} {name}", self.watch.make_log) for name in self.names
+        }
         self.clients: list[Client] = []
         self.mishaps = Mishaps(self)
+        self.operator = Operator(self)
         self.timeline.on_crash = self.mishaps.crashed
-        self.one_master = checkers.OneMaster()
         self.redelivery = checkers.RedeliveryIsMarked()
         self.minority = checkers.MinorityIsSilent()
+        self._filled: list[Copy] = []
         self.checkers: list[checkers.Checker] = [
             checkers.ConfirmedIsKept(), checkers.NothingIsInvented(), self.redelivery,
             checkers.OrderIsKept(), checkers.MirrorsAreEqual(), checkers.MetadataIsEqual(),
-            checkers.EverythingSettles(), self.one_master, self.minority,
+            checkers.EverythingSettles(), self.minority, self.watch.one_master, self.watch.logs,
+            self.watch.rings, self.watch.acks,
         ]  # fmt: skip
-        self.schedule = faults.without(
-            faults.draw(random.Random(f"{options.seed} faults"), self.names, options.load_ms, options.faults),
-            set(options.left_out),
-        )
+        drawn = options.schedule
+        if drawn is None:
+            choice = random.Random(f"{options.seed} faults")
+            drawn = tuple(faults.draw(choice, self.names, options.load_ms, options.faults))
+        self.schedule = faults.without(drawn, set(options.left_out))
 
     # -- what nodes and clients ask ---------------------------------------------------------------
 
@@ -110,7 +136,7 @@ class World:
         state.apply(c.PutVhost(records.Vhost("/")))
         state.apply(c.PutUser(records.User("guest", tags=["administrator"])))
         state.apply(c.PutPermission(records.Permission("guest", "/", ".*", ".*", ".*")))
-        state.apply(c.PutPolicy(records.Policy("/", "ha", ".*", definition=POLICIES[0])))
+        state.apply(c.PutPolicy(records.Policy("/", "ha", MIRRORED, definition=POLICIES[0])))
         return founded(self.names, 77, state.snapshot())
 
     def make_house(self, node: Node) -> House:
@@ -134,6 +160,9 @@ class World:
         self.nodes[node].wake()
 
     def _turned(self, node: Node) -> None:
+        broker = self.broker(node.name)
+        if broker is not None:
+            self.watch.turned(node, broker)
         for client in self.clients:
             if client.node == node.name:
                 client.poll()
@@ -158,17 +187,19 @@ class World:
         self.mishaps.plan(self.schedule, self.timeline.now_ms)
         self._pass(self.options.load_ms + 100)
         self._heal()
+        self._filled = self.copies()
+        self._drain()
         self._judge()
 
     def _start_clients(self) -> None:
-        queues = [f"q{number}" for number in range(self.options.queues)]
-        for kind, prefix, count in (
-            (Publisher, "p", self.options.publishers),
-            (Consumer, "c", self.options.consumers),
-        ):
-            for number in range(count):
-                name = f"{prefix}{number}"
-                self.clients.append(kind(self, name, queues, random.Random(f"{self.options.seed} {name}")))
+        options = self.options
+        for number in range(options.publishers):
+            self._start_client(Publisher, f"p{number}", options.queues)
+        for number in range(options.consumers):
+            self._start_client(Consumer, f"c{number}", options.queues)
+
+    def _start_client(self, kind: type[Client], name: str, queues: Sequence[str]) -> None:
+        self.clients.append(kind(self, name, queues, random.Random(f"{self.options.seed} {name}")))
 
     def _pass(self, milliseconds: int) -> None:
         self.timeline.run_until(self.timeline.now_ms + milliseconds)
@@ -182,34 +213,65 @@ class World:
 
     def _look(self) -> None:
         """What can only be seen by looking again and again."""
-        if self.handling.in_force(self.names) == PAUSE_MINORITY:
-            self.minority.look(self.timeline.now_ms, self._outnumbered(), self.history)
+        now = self.timeline.now_ms
+        self.minority.look(now, self._outnumbered(), self.history)
+        if self._stories() > 1:
+            self.deaf(now - 2 * LOOK_MS, now + 2 * LOOK_MS)
+        for node in self.nodes.values():
+            broker = self.broker(node.name)
+            if broker is not None:
+                self.watch.alone(node, broker)
+
+    def _stories(self) -> int:
+        """How many sides go on, each by itself: what one does the others cannot know."""
+        members = [node.member for node in self.nodes.values() if node.running]
+        forked = any(member.consensus.forks for member in members)
+        return max(sum(member.leading for member in members), 1 + forked)
 
     def _outnumbered(self) -> list[str]:
+        """Who must not go on, as things are."""
         found = []
         for name in self.names:
-            seen = sum(name == other or self.network.linked(name, other) for other in self.names)
-            if 2 * seen <= len(self.names):
+            seen = [other for other in self.names if other != name and self.network.linked(name, other)]
+            if not self.handling.may_go_on(name, self.names, seen):
                 found.append(name)
         return found
 
     def _heal(self) -> None:
         self.note("all faults are over")
-        self.mishaps.set_policy(POLICIES[0])
         for client in self.clients:
-            if isinstance(client, Publisher):
-                client.resting = True
+            if isinstance(client, Consumer):
+                client.rest()
+        self._pass(LAST_WORDS_MS)
+        for client in self.clients:
+            client.rest()
         end = self.timeline.now_ms + SETTLE_MS
-        while self.timeline.now_ms < end and (self.unsettled() or self._undrained()):
-            self._pass(200)
+        while self.timeline.now_ms < end and (self.unsettled() or not self.operator.is_content()):
+            self.operator.look()
+            self._pass(LOOK_MS)
 
-    def _undrained(self) -> bool:
-        return any(copy.bodies for copy in self.copies())
+    def _drain(self) -> None:
+        self.note("the queues are drained")
+        for number, queue in enumerate(self.options.queues):
+            self._start_client(Drainer, f"d{number}", [queue])
+        end = self.timeline.now_ms + SETTLE_MS
+        while self.timeline.now_ms < end and self._undrained():
+            self._pass(LOOK_MS)
+
+    def _undrained(self) -> list[str]:
+        """Nodes that hold messages."""
+        return [
+            name
+            for name, node in self.nodes.items()
+            if node.running and isinstance(node.house, BrokerHouse) and not node.house.empty()
+        ]
 
     def _judge(self) -> None:
-        found = [wrong for checker in self.checkers for wrong in checker.finish(self)]
+        found = [
+            (type(checker).__name__, wrong) for checker in self.checkers for wrong in checker.finish(self)
+        ]
         if found:
-            raise Failed("\n".join(found))
+            raise Failed("\n".join(wrong for _, wrong in found), frozenset(kind for kind, _ in found))
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -234,15 +296,30 @@ class World:
                 )
         return found
 
+    def filled(self) -> list[Copy]:
+        """The same, before the queues were drained."""
+        return self._filled
+
     def unsettled(self) -> list[str]:
         """What is not as it should be."""
-        found = [f"{name} does not serve" for name in self.names if name not in self.serving()]
+        serving = self.serving()
+        found = [f"{name} does not serve" for name in self.names if name not in serving]
         for node in self.nodes.values():
             if node.running:
                 found += [
                     f"{node.name}: ring of {queue.name} is {queue.ring}, it waits for {queue.waits_for}"
                     for queue in node.member.metadata.state.queues.values()
-                    if queue.waits_for or len(queue.ring.in_sync) < len(self.names)
+                    if queue.waits_for
+                    or (queue.name[0] in "mt" and len(queue.ring.in_sync) < len(self.names))
                 ]
-        found += [f"{copy.queue} on {copy.node} is not drained" for copy in self.copies() if copy.bodies]
+        found += [
+            f"{client.name} waits for {client.unanswered} confirms"
+            for client in self.clients
+            if isinstance(client, Publisher) and client.unanswered
+        ]
+        found += [f"{copy.queue} on {copy.node} is not drained" for copy in self._left() if copy.bodies]
         return found[:6]
+
+    def _left(self) -> list[Copy]:
+        drained = any(isinstance(client, Drainer) for client in self.clients)
+        return self.copies() if drained else []

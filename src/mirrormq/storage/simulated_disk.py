@@ -32,6 +32,8 @@ class Content:
         self.current = bytearray()
         self.durable = bytearray()
         self.pending: list[Change] = []
+        self.pending_since_ms = 0
+        """When the first of them was made."""
 
 
 def apply(data: bytearray, change: Change) -> None:
@@ -56,6 +58,8 @@ class SimulatedFile:
 
     def _change(self, change: Change) -> None:
         self._check()
+        if not self._content.pending:
+            self._content.pending_since_ms = self._disk.now_ms()
         self._content.pending.append(change)
         apply(self._content.current, change)
         self._disk.step()
@@ -104,6 +108,8 @@ class SimulatedDisk:
 
     def __init__(self, choose: Callable[[int], int]) -> None:
         self._choose = choose
+        self.now_ms: Callable[[], int] = lambda: 0
+        """What time it is, if anybody is to know how old unsynced changes are."""
         self._names: dict[str, Content] = {}
         self._durable_names: dict[str, Content] = {}
         self._pending_names: list[NameChange] = []
@@ -161,6 +167,11 @@ class SimulatedDisk:
             rename_in(self._durable_names, change)
         self._pending_names.clear()
         self.step()
+
+    def unsynced_since_ms(self) -> int:
+        """When the oldest change was made that a crash could undo; now, if there is none."""
+        pending = [content.pending_since_ms for content in self._names.values() if content.pending]
+        return min(pending, default=self.now_ms())
 
     def salt(self) -> int:
         return self._choose(1 << 32)

@@ -1,0 +1,103 @@
+"""The operator, when the faults are over: the policy is as it was, and sides that went on apart become one.
+
+Where the mode heals by itself (`autoheal`) the operator has nothing to do. With `ignore` somebody has to
+decide who gives up: the operator looks at what nodes say of partitions, keeps the side of the first one that
+says something, and restarts all others, in good order or with a kill. All of a side are stopped before any
+of them is started, as RabbitMQ's operators do it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from mirrormq.cluster.partitions import Handling
+from mirrormq.metadata.state import State
+from mirrormq.simulator.mishaps import POLICIES, Mishaps
+from mirrormq.simulator.node import Node
+from mirrormq.simulator.timeline import Timeline
+
+PATIENCE_MS = 4000
+"""Nodes that have lost each other find each other again by themselves, if they can, in less time."""
+
+POLICY_MS = 1000
+"""How often a policy that is not in force is written again."""
+
+
+class Premises(Protocol):
+    """What the operator is in charge of."""
+
+    timeline: Timeline
+    nodes: dict[str, Node]
+    handling: Handling
+    names: list[str]
+    mishaps: Mishaps
+
+    def note(self, text: str) -> None:
+        """Remember what happened."""
+
+
+class Operator:
+    """One of a kind."""
+
+    def __init__(self, premises: Premises) -> None:
+        self._premises = premises
+        self._stopped: list[Node] = []
+        self._apart_since_ms: int | None = None
+        self._wrote_ms: int | None = None
+
+    def is_content(self) -> bool:
+        """Is everything as it should be?"""
+        return not self._stopped and not self._apart() and self._policies_are_right()
+
+    def look(self) -> None:
+        """Once in a while."""
+        now = self._premises.timeline.now_ms
+        if not self._policies_are_right() and (self._wrote_ms is None or now - self._wrote_ms > POLICY_MS):
+            self._wrote_ms = now
+            self._premises.mishaps.set_policy(POLICIES[0])
+        if self._stopped:
+            self._start_again()
+        elif not self._apart() or self._premises.handling.heals(self._premises.names):
+            self._apart_since_ms = None
+        elif self._apart_since_ms is None:
+            self._apart_since_ms = now
+        elif now - self._apart_since_ms >= PATIENCE_MS:
+            self._restart_losers()
+
+    def _apart(self) -> list[str]:
+        """Whom the first node that is partitioned from anybody is partitioned from."""
+        for node in self._premises.nodes.values():
+            if node.running and (apart := node.steward.partitions):
+                return apart
+        return []
+
+    def _policies_are_right(self) -> bool:
+        return all(_is_right(node.member.metadata.state) for node in self._premises.nodes.values())
+
+    def _restart_losers(self) -> None:
+        self._apart_since_ms = None
+        self._stopped = [self._premises.nodes[name] for name in self._apart()]
+        self._premises.note(f"the operator restarts {' '.join(node.name for node in self._stopped)}")
+        killed = self._premises.timeline.now_ms % 2
+        for node in self._stopped:
+            if killed and node.running:
+                node.die(power=False)
+            elif node.running:
+                node.steward.want(False)
+                node.wake()
+
+    def _start_again(self) -> None:
+        """As soon as all of them have stopped."""
+        if any(node.running and node.steward.serving.running for node in self._stopped):
+            return
+        for node in self._stopped:
+            if node.running:
+                node.steward.want(True)
+                node.wake()
+            else:
+                node.start()
+        self._stopped = []
+
+
+def _is_right(state: State) -> bool:
+    return all(policy.definition == POLICIES[0] for policy in state.policies.values())

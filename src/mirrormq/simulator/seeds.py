@@ -1,0 +1,49 @@
+"""What a seed stands for: the size of the cluster, its partition mode, its queues, its clients, its faults.
+
+Everything is drawn with weights: mostly what is mostly used, and all of it sometimes.
+"""
+
+from __future__ import annotations
+
+import random
+
+from mirrormq.cluster.partitions import AUTO, AUTOHEAL, IGNORE, PAUSE_IF_ALL_DOWN, PAUSE_MINORITY
+from mirrormq.simulator.world import Options
+
+NODES = {2: 5, 3: 9, 5: 2}
+MODES = {AUTO: 5, AUTOHEAL: 4, PAUSE_MINORITY: 3, IGNORE: 3, PAUSE_IF_ALL_DOWN: 2}
+QUEUES = {"m": 6, "t": 1, "u": 2, "v": 1}
+"""Kinds of queues (`workload.durable`)."""
+
+QUEUES_MAX = 4
+CLIENTS_MAX = 4
+FAULTS_MAX = 6
+LOAD_MS = (4000, 12_000)
+"""Short runs find what needs few things to happen, and more of them can be made."""
+
+
+def options_of(seed: int, nodes: int = 0, mode: str = "", faults: int = 0, load_ms: int = 0) -> Options:
+    """A run; what is given is not drawn."""
+    choice = random.Random(f"{seed} options")
+
+    def one_of(weights: dict[str, int]) -> str:
+        return choice.choices(list(weights), list(weights.values()))[0]
+
+    drawn_nodes = choice.choices(list(NODES), list(NODES.values()))[0]
+    drawn_mode = one_of(MODES)
+    kinds = ["m", *(one_of(QUEUES) for _ in range(choice.randrange(QUEUES_MAX)))]
+    drawn_faults, drawn_load = choice.randint(1, FAULTS_MAX), choice.randint(*LOAD_MS)
+    count = nodes or drawn_nodes
+    names = [chr(ord("a") + number) for number in range(count)]
+    return Options(
+        seed,
+        count,
+        mode or drawn_mode,
+        load_ms or drawn_load,
+        faults or drawn_faults,
+        tuple(f"{kind}{number}" for number, kind in enumerate(kinds)),
+        choice.randint(1, CLIENTS_MAX),
+        choice.randint(1, CLIENTS_MAX),
+        frozenset(choice.sample(names, choice.randint(1, count))),
+        choice.choice((IGNORE, AUTOHEAL)),
+    )

@@ -1,0 +1,144 @@
+"""The checkers can fail: the real code with one thing wrong in it is found out, and for the right reason.
+
+Each mutation takes away one line of defence. What is drawn for it are runs in which that line is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from mirrormq.cluster import coordinator
+from mirrormq.cluster.partitions import PAUSE_MINORITY
+from mirrormq.metadata.view import View
+from mirrormq.replication import promotion
+from mirrormq.replication.messages import Lap
+from mirrormq.replication.ring import Completed, Ring
+from mirrormq.simulator.faults import Fault
+from mirrormq.simulator.shrinking import outcome
+from mirrormq.simulator.world import Options
+from mirrormq.storage.journal import Journal
+
+SEEDS = range(1, 31)
+"""A mutation that these do not find is not found."""
+
+Mutation = Callable[[pytest.MonkeyPatch], None]
+
+
+def skip_one_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other sync of the journal does not happen."""
+    flush, count = Journal.flush, 0
+
+    def forgetful(self: Journal, sync: bool) -> None:
+        nonlocal count
+        count += sync
+        flush(self, sync and count % 2 == 0)
+
+    monkeypatch.setattr(Journal, "flush", forgetful)
+
+
+def skip_the_epoch_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member believes a master whose time is over."""
+    receive = Ring.receive
+
+    def gullible(self: Ring, sender: str, lap: Lap) -> None:
+        if lap.epoch < self.view.epoch and sender in self.view.members:
+            if self._accept_history(lap):
+                self._accept_operations(lap)
+        else:
+            receive(self, sender, lap)
+
+    monkeypatch.setattr(Ring, "receive", gullible)
+
+
+def promote_an_unsynchronised_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest member that lives becomes master, whatever it has."""
+
+    def rash(
+        view: View,
+        fates: dict[str, promotion.Fate],
+        policy: promotion.Rules,
+        *,
+        shutdown: bool,
+        survives: bool = True,
+    ) -> View | promotion.Down | promotion.Lost:
+        everybody = view._replace(in_sync=frozenset(view.members))
+        after = promotion.settle(everybody, fates, policy, shutdown=shutdown, survives=survives)
+        return view if after is everybody else after
+
+    monkeypatch.setattr(coordinator, "settle", rash)
+
+
+def confirm_before_the_lap_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the master has counts as being everywhere."""
+    settle = Ring._settle
+
+    def hasty(self: Ring) -> None:
+        settle(self)
+        self.completed = Completed(self.received, max(self.completed.durable, self.durable))
+
+    monkeypatch.setattr(Ring, "_settle", hasty)
+
+
+def run(seed: int, *faults: tuple[str, int, int, str, int]) -> Options:
+    """Three nodes and one queue, and these faults: kind, from, to, nodes, dice."""
+    schedule = tuple(
+        Fault(number, kind, begins, ends, tuple(nodes), dice)
+        for number, (kind, begins, ends, nodes, dice) in enumerate(faults)
+    )
+    return Options(seed, 3, PAUSE_MINORITY, 4000, queues=("m0",), schedule=schedule)
+
+
+def blackout(seed: int) -> Options:
+    return run(seed, ("blackout", 2000, 2100, "abc", 1))
+
+
+def masters_die(seed: int) -> Options:
+    return run(
+        seed,
+        ("power", 1000, 1500, "ab", 0),
+        ("power", 2000, 2500, "bc", 0),
+        ("power", 3000, 3500, "ca", 0),
+    )
+
+
+def masters_move(seed: int) -> Options:
+    return run(
+        seed,
+        *(("move", at, at, "abc"[at // 100 % 3 :] or "a", 0) for at in range(500, 3500, 100)),
+        ("clog", 500, 3500, "ab", 300),
+    )
+
+
+def mirrors_lag(seed: int) -> Options:
+    manual = ("policy", 200, 200, "a", 2)
+    deaths = [("kill", 500 + 300 * at, 600 + 300 * at, name, 0) for at, name in enumerate("abc")]
+    return run(seed, manual, *deaths, ("kill", 2500, 3500, "a", 0), ("kill", 3000, 3500, "b", 0))
+
+
+@pytest.mark.parametrize(
+    ("mutation", "drawn", "found_by"),
+    [
+        (skip_one_fsync, blackout, "ConfirmedIsKept"),
+        (skip_the_epoch_check, masters_move, "RingsAgree"),
+        (promote_an_unsynchronised_mirror, mirrors_lag, "ConfirmedIsKept"),
+        (confirm_before_the_lap_ends, masters_die, "ConfirmedIsKept"),
+    ],
+)
+def test_a_mutation_is_found(
+    monkeypatch: pytest.MonkeyPatch, mutation: Mutation, drawn: Callable[[int], Options], found_by: str
+) -> None:
+    assert not outcome(drawn(SEEDS[0])).wrong, "without it all is well"
+    mutation(monkeypatch)
+    assert found_by in kinds_found(map(drawn, SEEDS), found_by)
+
+
+def kinds_found(runs: Iterable[Options], wanted: str) -> set[str]:
+    """What checkers say, until the wanted one says something."""
+    found: set[str] = set()
+    for options in runs:
+        found |= outcome(options).kinds
+        if wanted in found:
+            break
+    return found
