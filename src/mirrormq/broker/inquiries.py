@@ -98,6 +98,9 @@ class Inquiries:
         if ask == questions.LEASES and not values.has("queue"):
             talk.answered(self.leases.listed(channel))
             return
+        if ask == questions.QUEUES:
+            talk.answered(self._queues(channel))
+            return
         name = values.text("queue")
         channel.check_permission("queue", name, "read")
         queue = channel.vhost.accessible_queue(name, channel.connection)
@@ -105,6 +108,15 @@ class Inquiries:
             self._read(channel, queue, inquiry, values, talk)
         else:
             queue.inquire(inquiry, talk.answered, talk.refused, channel.connection)
+
+    def _queues(self, channel: Channel) -> Reply:
+        """The queues that the client may read; those that belong to a connection are nobody else's."""
+        vhost, may = channel.vhost.name, channel.broker.permissions.check
+        found = self._broker.metadata.state.queues_of(vhost).values()
+        names = [
+            one.name for one in found if not one.exclusive and may(channel.user.name, vhost, one.name, "read")
+        ]
+        return reply(*questions.queues_answer(self._broker.settings.name, sorted(names)))
 
     def _read(
         self, channel: Channel, queue: QueueFace, inquiry: Inquiry, values: Values, talk: Conversation

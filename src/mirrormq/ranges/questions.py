@@ -14,6 +14,7 @@ reply-to consumer under the same correlation id; its `type` is "ok" or "error", 
     renew     queue lease                                  –
     release   queue lease                                  count
     leases    queue                                        body: JSON, a list
+    queues    –                                            node (the one asked); body: JSON, a list of names
 
 Stretches are packed (first, count) pairs (`ranges.stretches`). In a `read` they are optional: only messages
 in one of them are given.
@@ -49,7 +50,8 @@ SETTLE = "settle"
 RENEW = "renew"
 RELEASE = "release"
 LEASES = "leases"
-ASKS = (EXTENT, READ, TAKE, SETTLE, RENEW, RELEASE, LEASES)
+QUEUES = "queues"
+ASKS = (EXTENT, READ, TAKE, SETTLE, RENEW, RELEASE, LEASES, QUEUES)
 
 
 class Extent(NamedTuple):
@@ -168,6 +170,11 @@ def leases(queue: str | None = None) -> Table:
     return table_of({"ask": LEASES} if queue is None else {"ask": LEASES, "queue": queue})
 
 
+def queues() -> Table:
+    """Which queues of the vhost may be read, and by what name is the node known that is asked?"""
+    return table_of({"ask": QUEUES})
+
+
 # -- answers ----------------------------------------------------------------------------------------
 
 
@@ -219,6 +226,16 @@ def leases_answer(entries: list[LeaseEntry]) -> bytes:
 def read_leases(body: bytes) -> list[LeaseEntry]:
     """Of an answer's body."""
     return msgspec.json.decode(body, type=list[LeaseEntry])
+
+
+def queues_answer(node: str, names: list[str]) -> tuple[Table, bytes]:
+    """As headers and body."""
+    return table_of({"node": node}), msgspec.json.encode(names)
+
+
+def read_queues(headers: Mapping[str, Any], body: bytes) -> tuple[str, list[str]]:
+    """The node, and the names."""
+    return _native(headers)["node"], msgspec.json.decode(body, type=list[str])
 
 
 def _native(headers: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,6 +62,13 @@ class MirrorMQ(DataSource):
         return StreamWriter(sink_options(self.options), schema, overwrite)
 
 
+HIDDEN_OPTIONS = "spark.sql.redaction.options.regex"
+URI = "(?i)uri"
+
+
 def register(spark: SparkSession) -> None:
-    """Make `format("mirrormq")` known to a session."""
+    """Make `format("mirrormq")` known to a session, and keep the option `uri` out of its plans."""
+    hidden = spark.conf.get(HIDDEN_OPTIONS) or ""
+    if URI not in hidden.split("|"):
+        spark.conf.set(HIDDEN_OPTIONS, f"{hidden}|{URI}" if hidden else URI)
     spark.dataSource.register(MirrorMQ)

@@ -58,20 +58,20 @@ class BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        queues = Queues(self._options)
+        options = self._options
+        queues = Queues(options)
         try:
             extents = queues.extents()
+            for name in self._options.queues:
+                if name not in extents:
+                    raise OptionError(f"there is no queue '{name}': declare it, or correct the name")
+            parts = [
+                part_of(name, extent, resolve(options.starting, name, extent), self._end(name, extent))
+                for name, extent in extents.items()
+            ]
+            return partitions(parts, options.partitions_min, queues.order)
         finally:
             queues.close()
-        for name in self._options.queues:
-            if name not in extents:
-                raise OptionError(f"there is no queue '{name}': declare it, or correct the name")
-        options = self._options
-        parts = [
-            part_of(name, extent, resolve(options.starting, name, extent), self._end(name, extent))
-            for name, extent in extents.items()
-        ]
-        return partitions(parts, options.partitions_min)
 
     def _end(self, name: str, extent: Extent) -> int:
         ending = self._options.ending
@@ -176,7 +176,7 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 parts.append(part_of(name, extent, begin, at["next"]))
             else:
                 self._lost(name, "is gone")
-        return partitions(parts, self._options.partitions_min)
+        return partitions(parts, self._options.partitions_min, self.queues.order)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)

@@ -233,7 +233,7 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         " this batch is about: it was released or has expired; set failOnDataLoss to false"
                         " to go on"
                     )
-        return partitions(parts, self._options.partitions_min)
+        return partitions(parts, self._options.partitions_min, self.queues.order)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql.datasource import InputPartition
@@ -36,17 +36,24 @@ class Part:
 class RangePartition(InputPartition):
     """What one task reads. It has no credentials: it may be printed."""
 
-    def __init__(self, part: Part, index: int) -> None:
+    def __init__(self, part: Part, index: int, order: tuple[int, ...] = ()) -> None:
         self.part = part
         self.index = index
         """Which of the batch's it is; spreads tasks over the nodes."""
+        self.order = order
+        """Which nodes to ask first, by their place among the URIs; empty if it does not matter."""
 
     def __repr__(self) -> str:
         return f"RangePartition({self.part.queue!r}, {self.part.messages} messages)"
 
 
-def partitions(parts: Sequence[Part], at_least: int) -> list[InputPartition]:
-    """Cut so that no task has too much, and that there are at least so many tasks if there are messages."""
+def partitions(
+    parts: Sequence[Part], at_least: int, order: Callable[[str], tuple[int, ...]] = lambda queue: ()
+) -> list[InputPartition]:
+    """Cut so that no task has too much, and that there are at least so many tasks if there are messages.
+
+    `order` says which nodes to ask first for a queue.
+    """
     total = sum(part.messages for part in parts)
     found: list[Part] = []
     for part in parts:
@@ -55,7 +62,8 @@ def partitions(parts: Sequence[Part], at_least: int) -> list[InputPartition]:
             by_messages = -(-part.messages // PARTITION_MESSAGES)
             by_bytes = -(-part.bytes // PARTITION_BYTES)
             found += cut(part, min(max(share, by_messages, by_bytes), part.messages))
-    return [RangePartition(part, index) for index, part in enumerate(found)]
+    orders = {queue: order(queue) for queue in {part.queue for part in found}}
+    return [RangePartition(part, index, orders[part.queue]) for index, part in enumerate(found)]
 
 
 def cut(part: Part, pieces: int) -> list[Part]:

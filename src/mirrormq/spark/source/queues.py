@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from mirrormq.ranges import questions
 from mirrormq.ranges.questions import Extent
+from mirrormq.spark.client.address import Address
 from mirrormq.spark.client.asking import Asker
-from mirrormq.spark.client.errors import Refused
+from mirrormq.spark.client.errors import Lost, Refused
 from mirrormq.spark.client.nodes import Nodes
-from mirrormq.spark.options import SourceOptions
+from mirrormq.spark.options import ANY, MASTER, SourceOptions
 
 NOT_FOUND = 404
 
@@ -18,6 +21,7 @@ class Queues:
     def __init__(self, options: SourceOptions) -> None:
         self.asker = Asker(Nodes(options.addresses))
         self._options = options
+        self._names: list[str | None] | None = None
 
     def names(self) -> list[str]:
         """The queues to read, in order; with a pattern, those that match it now."""
@@ -26,7 +30,9 @@ class Queues:
         return self._matching(self._options.pattern)
 
     def _matching(self, pattern: str) -> list[str]:
-        raise NotImplementedError(pattern)
+        answer = self.asker.ask(questions.queues())
+        _, names = questions.read_queues(answer.headers, bytes(answer.body))
+        return [name for name in names if re.fullmatch(pattern, name)]
 
     def extent(self, queue: str) -> Extent | None:
         """What a queue holds; None if there is no such queue."""
@@ -42,5 +48,30 @@ class Queues:
         found = {name: self.extent(name) for name in self.names()}
         return {name: extent for name, extent in found.items() if extent is not None}
 
+    def order(self, queue: str) -> tuple[int, ...]:
+        """The nodes to read a queue from, by their place among the URIs, the preferred ones first; empty if
+        all are equally welcome."""
+        if self._options.replica == ANY or (extent := self.extent(queue)) is None:
+            return ()
+        mirrors = set(extent.synchronised) - {extent.master}
+        preferred = {extent.master} if self._options.replica == MASTER else mirrors
+        names = self._node_names()
+        return tuple(sorted(range(len(names)), key=lambda place: names[place] not in preferred))
+
+    def _node_names(self) -> list[str | None]:
+        """What the nodes behind the URIs are called; None for one that does not answer."""
+        if self._names is None:
+            self._names = [_name_of(address) for address in self._options.addresses]
+        return self._names
+
     def close(self) -> None:
         self.asker.close()
+
+
+def _name_of(address: Address) -> str | None:
+    try:
+        with Asker(Nodes((address,), patience_s=0.0)) as asker:
+            answer = asker.ask(questions.queues())
+            return questions.read_queues(answer.headers, bytes(answer.body))[0]
+    except Lost:
+        return None

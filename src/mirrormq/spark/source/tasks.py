@@ -28,7 +28,10 @@ def read_partition(options: SourceOptions, partition: RangePartition) -> Iterato
     """The messages of a partition, as far as they are there; DataLoss if one is missing that must not."""
     part = partition.part
     maker = Columns(to_arrow_schema(columns(options.include_properties), timezone="UTC"))
-    nodes = Nodes(preferring(options.addresses, partition.index))
+    addresses = preferring(options.addresses, partition.index)
+    if partition.order:
+        addresses = tuple(options.addresses[place] for place in partition.order)
+    nodes = Nodes(addresses)
     count = 0
     with Asker(nodes) as asker:
         for batch in read(asker, part.queue, part.stretches, part.bytes / max(1, part.messages)):

@@ -1,0 +1,195 @@
+"""Queues as DataFrames: looked at without a trace, or consumed into Parquet, each message once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mirrormq.spark import register
+from mirrormq.spark.decode import json_body, text_body
+from tests.brokers.mirrormq import MirrorMQ
+from tests.brokers.ports import free_port
+
+Channel = pika.adapters.blocking_connection.BlockingChannel
+
+
+@pytest.fixture
+def uri(mirrormq: MirrorMQ, spark: SparkSession) -> str:
+    register(spark)
+    return f"amqp://guest:guest@127.0.0.1:{free_port()},amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"
+
+
+@pytest.fixture
+def channel(mirrormq: MirrorMQ) -> Iterator[Channel]:
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", mirrormq.amqp_port))
+    yield connection.channel()
+    connection.close()
+
+
+@pytest.fixture
+def queue(channel: Channel, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = f"spark {request.node.name}"
+    channel.queue_declare(name, durable=True)
+    yield name
+    channel.queue_delete(name)
+
+
+def publish(channel: Channel, queue: str, numbers: range, **properties: object) -> None:
+    for number in numbers:
+        made = pika.BasicProperties(message_id=str(number), **properties)
+        channel.basic_publish("", queue, b"%d" % number, made)
+    channel.queue_declare(queue, passive=True)
+
+
+def ready(channel: Channel, queue: str) -> int:
+    count: int = channel.queue_declare(queue, passive=True).method.message_count
+    return count
+
+
+def numbers(frame: DataFrame) -> list[int]:
+    return sorted(int(row.body) for row in frame.select("body").collect())
+
+
+def drain(spark: SparkSession, directory: Path, **options: str) -> StreamingQuery:
+    frame = spark.readStream.format("mirrormq").options(**options).load()
+    query = (
+        frame.writeStream.format("parquet")
+        .options(path=str(directory / "out"), checkpointLocation=str(directory / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(100)
+    return query
+
+
+def archived(spark: SparkSession, directory: Path) -> list[int]:
+    return numbers(spark.read.parquet(str(directory / "out")))
+
+
+def test_looking_changes_nothing(spark: SparkSession, uri: str, channel: Channel, queue: str) -> None:
+    publish(channel, queue, range(20), content_type="text/plain", headers={"color": "red"})
+    reader = spark.read.format("mirrormq").options(uri=uri, queue=queue)
+    frame = reader.option("minPartitions", "3").load()
+    assert frame.rdd.getNumPartitions() == 3
+    rows = frame.orderBy("sequence").collect()
+    assert [int(row.body) for row in rows] == list(range(20))
+    first = rows[0]
+    assert (first.queue, first.exchange, first.routing_key, first.redelivered) == (queue, "", queue, False)
+    assert (first.message_id, first.content_type, first.headers) == ("0", "text/plain", {"color": "red"})
+    assert [row.sequence - first.sequence for row in rows] == list(range(20))
+    assert ready(channel, queue) == 20
+    start, end = first.sequence + 5, first.sequence + 8
+    offsets = {"startingOffsets": json.dumps({queue: start}), "endingOffsets": json.dumps({queue: end})}
+    assert numbers(reader.options(**offsets).load()) == [5, 6, 7]
+    assert numbers(reader.option("includeProperties", "false").load()) == [5, 6, 7]
+
+
+def test_bodies_are_decoded(spark: SparkSession, uri: str, channel: Channel, queue: str) -> None:
+    for body in (b'{"id": 1, "amount": 2.5}', b'{"id": 2, "more": true}', b"no JSON"):
+        channel.basic_publish("", queue, body)
+    frame = spark.read.format("mirrormq").options(uri=uri, queue=queue).load().orderBy("sequence")
+    values = [row.value for row in json_body(frame, "id long, amount double").collect()]
+    assert [(value.id, value.amount) for value in values] == [(1, 2.5), (2, None), (None, None)]
+    assert text_body(frame).collect()[2].text == "no JSON"
+
+
+def test_consuming_leaves_the_queue_empty(
+    spark: SparkSession, uri: str, channel: Channel, queue: str, tmp_path: Path
+) -> None:
+    publish(channel, queue, range(100))
+    query = drain(spark, tmp_path, uri=uri, queue=queue, maxMessagesPerTrigger="30")
+    assert archived(spark, tmp_path) == list(range(100))
+    assert [progress.numInputRows for progress in query.recentProgress if progress.numInputRows] == [
+        30, 30, 30, 10,
+    ]  # fmt: skip
+    behind = [json.loads(progress.sources[0].latestOffset)["behind"] for progress in query.recentProgress]
+    assert behind[-1] == 0
+    assert ready(channel, queue) == 0
+    publish(channel, queue, range(100, 130))
+    drain(spark, tmp_path, uri=uri, queue=queue)
+    assert archived(spark, tmp_path) == list(range(130))
+    # Acknowledged, not only taken: a queue that is purged and deleted if unused and empty is.
+    assert channel.queue_delete(queue, if_empty=True).method.message_count == 0
+
+
+def test_several_queues_by_pattern(spark: SparkSession, uri: str, channel: Channel, tmp_path: Path) -> None:
+    for number, name in enumerate(("pattern.a", "pattern.b", "other.pattern.a")):
+        channel.queue_declare(name, durable=True)
+        publish(channel, name, range(number * 10, number * 10 + 10))
+    drain(spark, tmp_path, uri=uri, queuePattern=r"pattern\..", maxMessagesPerTrigger="8")
+    assert archived(spark, tmp_path) == list(range(20))
+    assert [ready(channel, name) for name in ("pattern.a", "pattern.b", "other.pattern.a")] == [0, 0, 10]
+    for name in ("pattern.a", "pattern.b", "other.pattern.a"):
+        channel.queue_delete(name)
+
+
+def test_a_batch_that_fails_is_read_again_and_comes_once(
+    spark: SparkSession, uri: str, channel: Channel, queue: str, tmp_path: Path
+) -> None:
+    publish(channel, queue, range(50))
+    frame = spark.readStream.format("mirrormq").options(uri=uri, queue=queue, minPartitions="2").load()
+    failing = frame.where("if(int(string(body)) < 40, true, raise_error('enough'))")
+    writer = failing.writeStream.format("parquet").trigger(availableNow=True)
+    places = {"path": str(tmp_path / "out"), "checkpointLocation": str(tmp_path / "checkpoint")}
+    with pytest.raises(PySparkException):
+        writer.options(**places).start().awaitTermination(100)
+    assert ready(channel, queue) == 0
+    publish(channel, queue, range(50, 60))
+    drain(spark, tmp_path, uri=uri, queue=queue)
+    assert archived(spark, tmp_path) == list(range(60))
+
+
+def test_a_stream_that_browses_goes_on_where_it_was(
+    spark: SparkSession, uri: str, channel: Channel, queue: str, tmp_path: Path
+) -> None:
+    for batch in range(2):
+        publish(channel, queue, range(batch * 20, batch * 20 + 20))
+        drain(spark, tmp_path, uri=uri, queue=queue, mode="browse", maxMessagesPerTrigger="7")
+    assert archived(spark, tmp_path) == list(range(40))
+    assert ready(channel, queue) == 40
+    channel.queue_delete(queue)
+    with pytest.raises(PySparkException, match="was deleted: set failOnDataLoss to false"):
+        drain(spark, tmp_path, uri=uri, queue=queue, mode="browse")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "set one of the options queue, queues (comma-separated) or queuePattern: none of them is set"),
+        ({"queue": "q", "queues": "a,b"}, "queue and queues are set"),
+        ({"queuePattern": "("}, "option queuePattern is no regular expression"),
+        ({"queue": "q", "mode": "peek"}, "option mode is one of consume, browse, not 'peek'"),
+        ({"queue": "q", "maxMessagesPerTrigger": "0"}, "maxMessagesPerTrigger is a whole number from 1 on"),
+        ({"queue": "q", "uri": "http://x"}, "option uri cannot be used: a URI must begin with amqp://"),
+        ({"queue": "q", "mode": "browse", "startingOffsets": "[1]"}, "is earliest, latest, or JSON"),
+        ({"queue": "q", "broker": "rabbitmq", "mode": "browse"}, "a RabbitMQ queue cannot be read twice"),
+        ({"queue": "q", "endingOffsets": "latest"}, "option endingOffsets is for spark.read"),
+    ],
+)
+def test_wrong_options_of_a_stream_are_one_sentence(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str], said: str
+) -> None:
+    register(spark)
+    places = {"uri": "amqp://guest:hidden-word@127.0.0.1"}
+    with pytest.raises(PySparkException) as caught:
+        drain(spark, tmp_path, **{**places, **options})
+    assert said in str(caught.value)
+    assert "hidden-word" not in str(caught.value)
+
+
+def test_credentials_are_in_no_plan(
+    spark: SparkSession, uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = uri.replace("guest:guest", "guest:hidden-word")
+    for reader in (spark.read, spark.readStream):
+        frame = reader.format("mirrormq").options(uri=secret, queue="q", password="hidden-too").load()
+        frame.explain(True)
+        plan = frame._jdf.queryExecution().analyzed().toString()  # type: ignore[operator]
+        assert "hidden" not in capsys.readouterr().out + plan

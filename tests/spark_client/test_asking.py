@@ -1,0 +1,87 @@
+"""Questions find the queues, go on at another node when one dies, and reads are spread as one prefers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pika
+import pytest
+
+from mirrormq.ranges import questions
+from mirrormq.spark.client.address import parse_uris
+from mirrormq.spark.client.asking import Asker
+from mirrormq.spark.client.errors import Refused
+from mirrormq.spark.client.nodes import Nodes
+from mirrormq.spark.client.reading import read
+from mirrormq.spark.options import source_options
+from mirrormq.spark.source.queues import Queues
+from mirrormq.testing import Cluster
+from tests.brokers.rabbitmq import RabbitMQ
+
+QUEUE = "asked"
+MESSAGES = 40_000
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=2, mirror_all=True) as brokers:
+        connection = pika.BlockingConnection(pika.URLParameters(brokers.uri(1)))
+        channel = connection.channel()
+        channel.queue_declare(QUEUE, durable=True)
+        channel.queue_declare("other")
+        for number in range(MESSAGES):
+            channel.basic_publish("", QUEUE, b"%d" % number, pika.BasicProperties(delivery_mode=2))
+        channel.queue_declare(QUEUE, passive=True)
+        connection.close()
+        yield brokers
+
+
+def queues(cluster: Cluster, **options: str) -> Queues:
+    uri = ",".join((cluster.uri(0), cluster.uri(1)))
+    return Queues(source_options({"uri": uri, "queue": QUEUE, **options}, streaming=True))
+
+
+def test_queues_are_found(cluster: Cluster) -> None:
+    asked = queues(cluster, queue="", queuePattern="ask.*|o")
+    assert asked.names() == [QUEUE]
+    extent = asked.extents()[QUEUE]
+    assert (extent.ready, extent.master) == (MESSAGES, cluster.name(1))
+    assert asked.extent("missing") is None
+    asked.close()
+
+
+def test_nodes_are_preferred_by_what_they_are_to_the_queue(cluster: Cluster) -> None:
+    for replica, order in (("master", (1, 0)), ("mirror", (0, 1)), ("any", ())):
+        asked = queues(cluster, preferReplica=replica)
+        assert asked.order(QUEUE) == order
+        asked.close()
+
+
+def test_the_reader_is_told_what_is_wrong(cluster: Cluster, rabbitmq: RabbitMQ) -> None:
+    with Asker(Nodes(parse_uris(cluster.uri()))) as asker:
+        with pytest.raises(Refused, match="no queue 'missing' in vhost '/'") as caught:
+            asker.ask(questions.extent("missing"))
+        assert caught.value.code == 404
+        # The connection is as good as before.
+        assert asker.ask(questions.extent(QUEUE)).headers["ready"] == MESSAGES
+    with (
+        Asker(Nodes(parse_uris(f"amqp://127.0.0.1:{rabbitmq.amqp_port}"))) as asker,
+        pytest.raises(Refused, match="knows no range reads: is it a MirrorMQ"),
+    ):
+        asker.ask(questions.extent(QUEUE))
+
+
+def test_a_read_goes_on_at_another_node(cluster: Cluster) -> None:
+    """The last test of this cluster: it kills the queue's master in the middle of a read."""
+    nodes = Nodes(parse_uris(",".join((cluster.uri(1), cluster.uri(0)))))
+    with Asker(nodes) as asker:
+        extent = questions.read_extent(asker.ask(questions.extent(QUEUE)).headers)
+        stretches = [(extent.first, MESSAGES)]
+        bodies: list[bytes] = []
+        for number, batch in enumerate(read(asker, QUEUE, stretches, 200.0)):
+            bodies += [row.body for row in batch]
+            if number == 0:
+                assert 0 < len(bodies) < MESSAGES
+                cluster.kill(1)
+        assert bodies == [b"%d" % number for number in range(MESSAGES)]
+        assert asker.ask(questions.extent(QUEUE)).headers["master"] == cluster.name(0)
