@@ -45,12 +45,20 @@ def script_directory() -> Path | None:
 class RabbitMQ:
     """One node; use as a context manager or call start() and stop()."""
 
-    def __init__(self, *, configuration: str = "", amqp_port: int = 0, management_port: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        configuration: str = "",
+        amqp_port: int = 0,
+        management_port: int = 0,
+        more_plugins: tuple[str, ...] = (),
+    ) -> None:
         ports = free_ports(4)
         self.amqp_port = amqp_port or ports[0]
         self.management_port = management_port or ports[1]
         self._distribution_port, self._epmd_port = ports[2], ports[3]
         self._configuration = configuration
+        self._plugins = (*PLUGINS, *more_plugins)
         self._directory: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self.node_name = f"rabbit{self.amqp_port}@localhost"
@@ -159,7 +167,7 @@ class RabbitMQ:
         (base / "advanced.config").write_text(
             f"[{{rabbit, [{{channel_tick_interval, {CHANNEL_TICK_MS}}}]}}].\n"
         )
-        (base / "enabled_plugins").write_text(f"[{','.join(PLUGINS)}].\n")
+        (base / "enabled_plugins").write_text(f"[{','.join(self._plugins)}].\n")
 
     def _wait_until_serving(self) -> None:
         assert self._process is not None

@@ -86,7 +86,7 @@ def test_mirrors_that_fall_behind_and_catch_up() -> None:
 
 def test_partitions_begin_and_end_once() -> None:
     timeline, clock = _made()
-    for apart in (["a"], ["a"], [], []):
+    for apart in (["c"], [], ["a"], ["a"], [], []):
         timeline.partitions(apart)
         clock.now_ms += 1
     assert _kinds(timeline) == [("partition", "b"), ("healed", "b")]

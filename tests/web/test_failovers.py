@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, expect
 
 from mirrormq.testing import Cluster
 from tests.management.http import Client
+from tests.metrics.scene import scrape
 from tests.web.watching import Watched
 
 NODES = 3
@@ -90,6 +91,23 @@ def test_a_promotion_tells_who_died_how_long_it_took_and_what_comes_again(
     assert [e["at_ms"] for e in told] == sorted(e["at_ms"] for e in told)
     other = 3 - dead - asked
     assert until(lambda: all(e in scene.clients[other].get("mirrormq/timeline") for e in told))
+
+
+def test_metrics_count_it(scene: Scene, failover: tuple[int, int, dict[str, Any]]) -> None:
+    dead, _, event = failover
+    heir = scene.names.index(event["node"])
+    found = scrape(scene.cluster.management_port(heir))
+    for name, value in {
+        "mirrormq_failovers_total": 1, "mirrormq_rings": 1, "mirrormq_ring_members": 2,
+        "mirrormq_ring_in_sync_members": 2, "mirrormq_ring_lag_messages": 0, "mirrormq_ring_epochs": 2,
+        "mirrormq_queues_unsynchronised": 0, "mirrormq_cluster_nodes": 3, "mirrormq_cluster_nodes_running": 2,
+        "mirrormq_orphan_messages": 0, "mirrormq_queues_down": 0,
+    }.items():  # fmt: skip
+        assert (name, found.values(name)) == (name, [value])
+    each = scrape(scene.cluster.management_port(heir), "/metrics/per-object")
+    assert each.values("mirrormq_ring_epoch", queue="orders", vhost="/") == [2]
+    other = scrape(scene.cluster.management_port(3 - dead - heir))
+    assert other.values("mirrormq_failovers_total") == [1] and other.values("mirrormq_rings") == [0]
 
 
 def test_the_page_draws_it(scene: Scene, failover: tuple[int, int, dict[str, Any]], browser: Browser) -> None:

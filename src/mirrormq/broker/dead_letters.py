@@ -29,6 +29,7 @@ def dead_letter(vhost: Vhost, queue: Queue, messages: Sequence[Message], reason:
     exchange = queue.settings.dead_letter_exchange
     if exchange is None or vhost.find_exchange(exchange) is None:
         return
+    vhost.broker.events.dead_lettered[reason] += len(messages)
     for message in messages:
         _dead_letter_one(vhost, queue, message, reason, exchange)
 

@@ -6,6 +6,7 @@ routing key, its facts as headers and no body. Nothing is built while nobody is 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import client_events
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection
 
 EXCHANGE = "amq.rabbitmq.event"
+AMQP, HTTP = "amqp091", "http"
 
 PERSISTENT = 2
 
@@ -35,6 +37,10 @@ class Events:
         self._broker = broker
         self.churn = Churn()
         """The same, counted; also while nobody is bound."""
+        self.logins: Counter[tuple[str, bool]] = Counter()
+        """How often somebody tried to log in, by protocol and by whether it was a success."""
+        self.dead_lettered: Counter[str] = Counter()
+        """Messages that went to a dead-letter exchange, by reason."""
         self._alarms: set[str] = set()
         self._lost: list[Consumer] = []
         """Consumers whose queue is going; their channels speak of it when it has gone."""
@@ -68,12 +74,14 @@ class Events:
 
     def authenticated(self, connection: Connection) -> None:
         """A password was right."""
+        self.logins[AMQP, True] += 1
         if self.heard:
             facts = client_events.authentication(connection, connection.user.name)
             self._emit("user.authentication.success", facts)
 
     def authentication_failed(self, connection: Connection, user: str | None, reason: str) -> None:
         """A password was wrong, or could not be read."""
+        self.logins[AMQP, False] += 1
         if self.heard:
             facts = client_events.authentication(connection, user, reason)
             self._emit("user.authentication.failure", facts)

@@ -138,10 +138,6 @@ async def _vhosts(call: Call, question: Question) -> bytes:
     return encode({name: vhost_rows.counted_here(call, name) for name in question["vhosts"]})
 
 
-KINDS: dict[str, Callable[[Call, Question], Awaitable[bytes]]] = {
-    "queues": _queues,
-    "connections": _connections,
-    "connection": _connection,
 async def _timeline(call: Call, question: Question) -> bytes:
     return encode(call.node.timeline.events)
 
@@ -152,6 +148,10 @@ async def _heard(call: Call, question: Question) -> bytes:
     return b"[]"
 
 
+KINDS: dict[str, Callable[[Call, Question], Awaitable[bytes]]] = {
+    "queues": _queues,
+    "connections": _connections,
+    "connection": _connection,
     "channels": _channels,
     "channel": _channel,
     "consumers": _consumers,
@@ -161,6 +161,6 @@ async def _heard(call: Call, question: Question) -> bytes:
     "node": _node,
     "overview": _overview,
     "vhosts": _vhosts,
-}
     "timeline": _timeline,
     "heard": _heard,
+}

@@ -74,6 +74,10 @@ class ManagedNode(Node, Protocol):
         """What its cluster is called as long as there is one."""
 
     @property
+    def net_ticktime_s(self) -> float:
+        """How long another node may be silent before it is given up."""
+
+    @property
     def timeline(self) -> Timeline:
         """What happened to nodes and rings."""
 

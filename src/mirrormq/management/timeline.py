@@ -70,6 +70,7 @@ class Timeline:
         self._lost_ms: dict[str, int] = {}
         """When nodes that are gone were last heard of, or given up."""
         self._apart: set[str] = set()
+        self._seen_apart: set[str] = set()
         self.failovers = 0
         """Promotions because a master was lost, since the process started."""
         self.redelivers: Callable[[records.Queue], int | None] = lambda record: None
@@ -119,8 +120,11 @@ class Timeline:
         self._lost_ms.pop(peer, None)
 
     def partitions(self, apart: Iterable[str]) -> None:
-        """These are the nodes that this one is partitioned from, now."""
-        now = set(apart)
+        """These are the nodes that this one is partitioned from, now. A node that dies looks like one for a
+        moment, as long as not all have noticed: what is seen once does not count."""
+        seen = set(apart)
+        now = seen & (self._apart | self._seen_apart)
+        self._seen_apart = seen
         for kind, text, names in (
             ("partition", "partitioned from {}", now - self._apart),
             ("healed", "together with {} again", self._apart - now),

@@ -148,9 +148,9 @@ class ClusterChanges:
         for entry in self._settings.data_directory.iterdir():
             if entry.name not in KEPT:
                 _remove(entry)
+        self._node.timeline.clear()
         self._node.open_files(Snapshot)
         here.take_part(self._node.files)
-        self._node.timeline.clear()
 
     def force_boot(self) -> None:
         """Start without waiting for anybody."""

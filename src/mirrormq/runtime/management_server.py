@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from mirrormq.auth.sasl import PLAIN, Credentials
+from mirrormq.broker.events import HTTP
 from mirrormq.config.settings import Address, Settings
 from mirrormq.connections.peer import is_loopback
 from mirrormq.control.dispatch import answer
 from mirrormq.control.node import ClusterFace, LiveObjects
 from mirrormq.control.protocol import ControlError, Request
 from mirrormq.errors import ConfigurationError
+from mirrormq.interlink.detector import Timing
 from mirrormq.management import machine
 from mirrormq.management.application import Application
 from mirrormq.management.seam import DirectChannel
@@ -31,9 +33,9 @@ from mirrormq.metadata.store import MetadataStore
 from mirrormq.runtime.direct_channel import SocketlessChannel
 from mirrormq.runtime.settling import settled
 from mirrormq.runtime.status import status
+from mirrormq.runtime.timeline_keeper import TimelineKeeper
 from mirrormq.runtime.tls import server_context
 
-from mirrormq.runtime.timeline_keeper import TimelineKeeper
 if TYPE_CHECKING:
     import ssl
 
@@ -64,10 +66,11 @@ class _Managed:
         self.started_at_s = node.started_at_s
         self.disk = node.disk.usage
         self.cluster: ClusterFace = node.node.cluster
+        self.cluster_id = node.node.cluster_node.member.cluster_id
+        self.net_ticktime_s = node.settings.net_ticktime_s or Timing().down_ms / 1000
+        self.timeline = node.node.timeline
         self.handles_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.sockets_max = node.sockets.most
-        self.cluster_id = node.node.cluster_node.member.cluster_id
-        self.timeline = node.node.timeline
         self.serving = True
 
     def pending_bytes(self, connection: Connection) -> int:
@@ -82,6 +85,7 @@ class _Managed:
         decided: asyncio.Future[User | None] = asyncio.get_running_loop().create_future()
 
         def decide(user: User | None, _: str) -> None:
+            self.broker.events.logins[HTTP, user is not None] += 1
             if not decided.done():
                 decided.set_result(user)
 
@@ -111,6 +115,7 @@ class ManagementServer:
         interval_s = node.settings.collect_statistics_interval_ms / 1000
         self.statistics = Statistics(node.broker, interval_s, lambda: machine.numbers(managed))
         self.application = Application(managed, self.statistics)
+        self._timeline = TimelineKeeper(node)
         self._servers: list[asyncio.Server] = []
         self._sampling: asyncio.Task[None] | None = None
         self._uvicorn: uvicorn.Server | None = None
@@ -118,7 +123,6 @@ class ManagementServer:
     async def answer(self, kind: str, question: dict[str, Any]) -> str:
         """What another node's API asks."""
         return await self.application.answering.answer(kind, question)
-        self._timeline = TimelineKeeper(node)
 
     async def start(self) -> None:
         """Take samples, and listen; uvicorn's own start-up is done here piece by piece, without its
@@ -181,6 +185,7 @@ class ManagementServer:
             server.close()
         self.application.live.close()
         self.statistics.retire()
+        self._timeline.close()
         if self._sampling is not None:
             self._sampling.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -188,7 +193,6 @@ class ManagementServer:
         if self._uvicorn is not None:
             state = self._uvicorn.server_state
             for connection in list(state.connections):
-        self._timeline.close()
                 connection.shutdown()
             if state.tasks:
                 await asyncio.wait(set(state.tasks), timeout=STOP_TIMEOUT_S)

@@ -60,8 +60,8 @@ class Node:
         self._news = asyncio.Event()
         self._stopped = asyncio.Event()
         settings.data_directory.mkdir(parents=True, exist_ok=True)
-        self.files: ConsensusLog
         self.timeline = remembered(settings)
+        self.files: ConsensusLog
         self.open_files(lambda: formation.first_snapshot(settings))
         check_name(settings)
         self.cluster_node = ClusterNode(self, self.lives, self.files, advertised(settings))

@@ -16,6 +16,8 @@ class DiskUsage:
         "written_bytes",
     )  # fmt: skip
 
+    sync_bounds_s = SYNC_BOUNDS_S
+
     def __init__(self) -> None:
         self.reads = 0
         self.read_bytes = 0

@@ -1,0 +1,70 @@
+"""One scrape: everything that is told, in slices, so that deliveries go on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+
+from mirrormq.management.metrics.node import of_node
+from mirrormq.management.metrics.objects import Objects
+from mirrormq.management.metrics.rings import of_rings
+from mirrormq.management.metrics.sheet import Sheet, labels
+from mirrormq.management.seam import ManagedNode
+
+AMQP = labels(protocol="amqp091")
+CLASSIC = labels(protocol="amqp091", queue_type="rabbit_classic_queue")
+
+_CHANNEL = "rabbitmq_channel_"
+GLOBAL = {
+    "messages_received_total": (AMQP, ("messages_published_total",)),
+    "messages_received_confirm_total": (AMQP, ("messages_confirmed_total", "messages_unconfirmed")),
+    "messages_confirmed_total": (AMQP, ("messages_confirmed_total",)),
+    "messages_unroutable_dropped_total": (AMQP, ("messages_unroutable_dropped_total",)),
+    "messages_unroutable_returned_total": (AMQP, ("messages_unroutable_returned_total",)),
+    "messages_delivered_consume_manual_ack_total": (CLASSIC, ("messages_delivered_ack_total",)),
+    "messages_delivered_consume_auto_ack_total": (CLASSIC, ("messages_delivered_total",)),
+    "messages_delivered_get_manual_ack_total": (CLASSIC, ("get_ack_total",)),
+    "messages_delivered_get_auto_ack_total": (CLASSIC, ("get_total",)),
+    "messages_delivered_total": (
+        CLASSIC, ("messages_delivered_ack_total", "messages_delivered_total", "get_ack_total", "get_total"),
+    ),
+    "messages_get_empty_total": (CLASSIC, ("get_empty_total",)),
+    "messages_redelivered_total": (CLASSIC, ("messages_redelivered_total",)),
+    "messages_acknowledged_total": (CLASSIC, ("messages_acked_total",)),
+}  # fmt: skip
+"""RabbitMQ's counters of the whole node, and the sums over channels that they are here."""
+
+
+async def gather(node: ManagedNode, per_object: bool) -> AsyncIterator[bytes]:
+    """The text, piece by piece."""
+    sheet = Sheet()
+    of_node(node, sheet)
+    objects = Objects(node, sheet, per_object)
+    sums = await objects.tell()
+    _counted(node, sheet, objects)
+    _global(sheet, objects, sums)
+    await of_rings(node, sheet, per_object)
+    for piece in sheet.pieces():
+        yield piece
+        await asyncio.sleep(0)
+
+
+def _counted(node: ManagedNode, sheet: Sheet, objects: Objects) -> None:
+    sheet.add("rabbitmq_connections", len(objects.connections))
+    sheet.add("rabbitmq_channels", len(objects.channels))
+    sheet.add("rabbitmq_consumers", sum([len(channel.consumers) for channel in objects.channels]))
+    sheet.add("rabbitmq_queues", len(objects.queues))
+
+
+def _global(sheet: Sheet, objects: Objects, sums: Counter[str]) -> None:
+    for name, (labelled, parts) in GLOBAL.items():
+        sheet.add(f"rabbitmq_global_{name}", sum([sums[_CHANNEL + part] for part in parts]), labelled)
+    lost = sums[_CHANNEL + "messages_unroutable_dropped_total"]
+    lost += sums[_CHANNEL + "messages_unroutable_returned_total"]
+    routed = sums[_CHANNEL + "messages_published_total"] - lost
+    sheet.add("rabbitmq_global_messages_routed_total", routed, AMQP)
+    publishers = sum([channel.counters.published > 0 for channel in objects.channels])
+    sheet.add("rabbitmq_global_publishers", publishers, AMQP)
+    consumers = sum([len(channel.consumers) for channel in objects.channels])
+    sheet.add("rabbitmq_global_consumers", consumers, AMQP)

@@ -1,0 +1,249 @@
+"""Every metric: its type and what it means. RabbitMQ's have its exporter's own help texts."""
+
+from __future__ import annotations
+
+COUNTER, GAUGE, HISTOGRAM, UNTYPED = "counter", "gauge", "histogram", "untyped"
+
+_RABBITMQ = {
+    UNTYPED: """
+alarms_file_descriptor_limit
+    is 1 if file descriptor limit alarm is in effect
+alarms_free_disk_space_watermark
+    is 1 if free disk space watermark alarm is in effect
+alarms_memory_used_watermark
+    is 1 if VM memory watermark alarm is in effect
+build_info
+    RabbitMQ & Erlang/OTP version info
+identity_info
+    RabbitMQ node & cluster identity info
+""",
+    GAUGE: """
+channel_acks_uncommitted
+    Message acknowledgements in a transaction not yet committed
+channel_consumers
+    Consumers on a channel
+channel_messages_uncommitted
+    Messages received in a transaction but not yet committed
+channel_messages_unacked
+    Delivered but not yet acknowledged messages
+channel_messages_unconfirmed
+    Published but not yet confirmed messages
+channel_prefetch
+    Total limit of unacknowledged messages for all consumers on a channel
+channels
+    Channels currently open
+connection_channels
+    Channels on a connection
+connection_pending_packets
+    Number of packets waiting to be sent on a connection
+connections
+    Connections currently open
+consumer_prefetch
+    Limit of unacknowledged messages for each consumer
+consumers
+    Consumers currently connected
+disk_space_available_bytes
+    Disk space available in bytes
+disk_space_available_limit_bytes
+    Free disk space low watermark in bytes
+erlang_net_ticktime_seconds
+    Inter-node heartbeat interval
+erlang_uptime_seconds
+    Node uptime
+global_consumers
+    Current number of consumers
+global_publishers
+    Current number of publishers
+process_max_fds
+    Open file descriptors limit
+process_max_tcp_sockets
+    Open TCP sockets limit
+process_open_fds
+    Open file descriptors
+process_open_tcp_sockets
+    Open TCP sockets
+process_resident_memory_bytes
+    Memory used in bytes
+queue_consumers
+    Consumers on a queue
+queue_messages
+    Sum of ready and unacknowledged messages - total queue depth
+queue_messages_bytes
+    Size in bytes of ready and unacknowledged messages
+queue_messages_ready
+    Messages ready to be delivered to consumers
+queue_messages_ready_bytes
+    Size in bytes of ready messages
+queue_messages_unacked
+    Messages delivered to consumers but not yet acknowledged
+queue_messages_unacked_bytes
+    Size in bytes of all unacknowledged messages
+queues
+    Queues available
+resident_memory_limit_bytes
+    Memory high watermark in bytes
+""",
+    COUNTER: """
+auth_attempts_failed_total
+    Total number of failed authentication attempts
+auth_attempts_succeeded_total
+    Total number of successful authentication attempts
+auth_attempts_total
+    Total number of authorization attempts
+channel_get_ack_total
+    Total number of messages fetched with basic.get in manual acknowledgement mode
+channel_get_empty_total
+    Total number of times basic.get operations fetched no message
+channel_get_total
+    Total number of messages fetched with basic.get in automatic acknowledgement mode
+channel_messages_acked_total
+    Total number of messages acknowledged by consumers
+channel_messages_confirmed_total
+    Total number of messages published into an exchange and confirmed on the channel
+channel_messages_delivered_ack_total
+    Total number of messages delivered to consumers in manual acknowledgement mode
+channel_messages_delivered_total
+    Total number of messages delivered to consumers in automatic acknowledgement mode
+channel_messages_published_total
+    Total number of messages published into an exchange on a channel
+channel_messages_redelivered_total
+    Total number of messages redelivered to consumers
+channel_messages_unroutable_dropped_total
+    Total number of messages published as non-mandatory into an exchange and dropped as unroutable
+channel_messages_unroutable_returned_total
+  Total number of messages published as mandatory into an exchange and returned to the publisher as unroutable
+channels_closed_total
+    Total number of channels closed
+channels_opened_total
+    Total number of channels opened
+connection_incoming_bytes_total
+    Total number of bytes received on a connection
+connection_incoming_packets_total
+    Total number of packets received on a connection
+connection_outgoing_bytes_total
+    Total number of bytes sent on a connection
+connection_outgoing_packets_total
+    Total number of packets sent on a connection
+connections_closed_total
+    Total number of connections closed or terminated
+connections_opened_total
+    Total number of connections opened
+global_messages_acknowledged_total
+    Total number of messages acknowledged by consumers
+global_messages_confirmed_total
+    Total number of messages confirmed to publishers
+global_messages_dead_lettered_expired_total
+    Total number of messages dead-lettered due to message TTL exceeded
+global_messages_dead_lettered_maxlen_total
+    Total number of messages dead-lettered due to overflow drop-head or reject-publish-dlx
+global_messages_dead_lettered_rejected_total
+    Total number of messages dead-lettered due to basic.reject or basic.nack
+global_messages_delivered_consume_auto_ack_total
+    Total number of messages delivered to consumers using basic.consume with automatic acknowledgment
+global_messages_delivered_consume_manual_ack_total
+    Total number of messages delivered to consumers using basic.consume with manual acknowledgment
+global_messages_delivered_get_auto_ack_total
+    Total number of messages delivered to consumers using basic.get with automatic acknowledgment
+global_messages_delivered_get_manual_ack_total
+    Total number of messages delivered to consumers using basic.get with manual acknowledgment
+global_messages_delivered_total
+    Total number of messages delivered to consumers
+global_messages_get_empty_total
+    Total number of times basic.get operations fetched no message
+global_messages_received_confirm_total
+    Total number of messages received from publishers expecting confirmations
+global_messages_received_total
+    Total number of messages received from publishers
+global_messages_redelivered_total
+    Total number of messages redelivered to consumers
+global_messages_routed_total
+    Total number of messages routed to queues or streams
+global_messages_unroutable_dropped_total
+    Total number of messages published as non-mandatory into an exchange and dropped as unroutable
+global_messages_unroutable_returned_total
+  Total number of messages published as mandatory into an exchange and returned to the publisher as unroutable
+io_read_bytes_total
+    Total number of I/O bytes read
+io_read_ops_total
+    Total number of I/O read operations
+io_read_time_seconds_total
+    Total I/O read time
+io_sync_ops_total
+    Total number of I/O sync operations
+io_sync_time_seconds_total
+    Total I/O sync time
+io_write_bytes_total
+    Total number of I/O bytes written
+io_write_ops_total
+    Total number of I/O write operations
+io_write_time_seconds_total
+    Total I/O write time
+msg_store_read_total
+    Total number of Message Store read operations
+msg_store_write_total
+    Total number of Message Store write operations
+queue_messages_published_total
+    Total number of messages published to queues
+queues_created_total
+    Total number of queues created
+queues_declared_total
+    Total number of queues declared
+queues_deleted_total
+    Total number of queues deleted
+""",
+}
+
+_MIRRORMQ = {
+    GAUGE: """
+cluster_nodes
+    Nodes that belong to the cluster
+cluster_nodes_running
+    Nodes that serve clients and can be reached from this one
+cluster_partitions
+    Nodes that this one is partitioned from
+orphan_messages
+    Messages of partitions that this node's side has lost, set aside until somebody decides
+orphan_queues
+    Queues that such messages are of
+queues_down
+    Queues of this node that have no master and wait for one
+queues_unsynchronised
+    Rings that this node masters with a mirror that lacks messages
+ring_epoch
+    Which master a ring has, counted from its declaration
+ring_epochs
+    The sum of the epochs of all rings that this node is master of
+ring_in_sync_members
+    Members of a ring, its master among them, that have everything
+ring_lag_messages
+    Operations that the mirror furthest behind has not received yet
+ring_members
+    Members of a ring, its master among them
+rings
+    Rings that this node is master of
+""",
+    COUNTER: """
+failovers_total
+    Promotions that this node saw because a master was lost
+""",
+    HISTOGRAM: """
+fsync_duration_seconds
+    How long the disk took to make the journal safe
+""",
+}
+
+
+def _table() -> dict[str, tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
+    for prefix, kinds in (("rabbitmq", _RABBITMQ), ("mirrormq", _MIRRORMQ)):
+        for kind, lines in kinds.items():
+            names = lines.strip().splitlines()
+            for name, meaning in zip(names[::2], names[1::2], strict=True):
+                found[f"{prefix}_{name}"] = (kind, meaning.strip())
+    return found
+
+
+METRICS = _table() | {
+    "process_start_time_seconds": (GAUGE, "Start time of the process since unix epoch in seconds.")
+}
+"""Name → type and help text."""

@@ -1,0 +1,56 @@
+"""What RabbitMQ has no name for: rings and how far mirrors are behind, failovers, orphans, the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from mirrormq.broker.ring_facts import ring_facts
+from mirrormq.management.metrics.sheet import Sheet, labels
+
+if TYPE_CHECKING:
+    from mirrormq.management.seam import ManagedNode
+
+SLICE_RINGS = 200
+"""Told of between two turns of the loop: about a millisecond."""
+
+
+async def of_rings(node: ManagedNode, sheet: Sheet, per_object: bool) -> None:
+    """The cluster, and the rings that this node is master of."""
+    _cluster(node, sheet)
+    me = node.settings.name
+    records = [r for r in node.metadata.state.queues.values() if me in (r.ring.master, *r.waits_for)]
+    mastered = [r for r in records if r.ring.master == me and len(r.ring.members) > 1 and not r.waits_for]
+    sheet.add("mirrormq_rings", len(mastered))
+    sheet.add("mirrormq_queues_down", sum([me in record.waits_for for record in records]))
+    members = in_sync = epochs = lag_most = behind = 0
+    for start in range(0, len(mastered), SLICE_RINGS):
+        for record in mastered[start : start + SLICE_RINGS]:
+            facts, which = ring_facts(node.broker, record), labels(vhost=record.vhost, queue=record.name)
+            lag = max([each for each in facts["lag"].values() if each is not None], default=0)
+            whole = len(facts["in_sync"]) == len(facts["members"])
+            members, in_sync = members + len(facts["members"]), in_sync + len(facts["in_sync"])
+            epochs, lag_most, behind = epochs + facts["epoch"], max(lag_most, lag), behind + (not whole)
+            if per_object:
+                sheet.add("mirrormq_ring_members", len(facts["members"]), which)
+                sheet.add("mirrormq_ring_in_sync_members", len(facts["in_sync"]), which)
+                sheet.add("mirrormq_ring_epoch", facts["epoch"], which)
+                sheet.add("mirrormq_ring_lag_messages", lag, which)
+        await asyncio.sleep(0)
+    sheet.add("mirrormq_queues_unsynchronised", behind)
+    sheet.add("mirrormq_ring_epochs", epochs)
+    if not per_object:
+        sheet.add("mirrormq_ring_members", members)
+        sheet.add("mirrormq_ring_in_sync_members", in_sync)
+        sheet.add("mirrormq_ring_lag_messages", lag_most)
+
+
+def _cluster(node: ManagedNode, sheet: Sheet) -> None:
+    cluster = node.cluster
+    sheet.add("mirrormq_cluster_nodes", len(cluster.members))
+    sheet.add("mirrormq_cluster_nodes_running", len(cluster.running))
+    sheet.add("mirrormq_cluster_partitions", len(cluster.partitions.get(node.settings.name, [])))
+    sheet.add("mirrormq_failovers_total", node.timeline.failovers)
+    kept = node.live.orphans.kept
+    sheet.add("mirrormq_orphan_queues", len({title.queue.key for title in kept.titles.values()}))
+    sheet.add("mirrormq_orphan_messages", sum([kept.count(number) for number in kept.titles]))

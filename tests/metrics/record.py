@@ -1,0 +1,40 @@
+"""Writes down what RabbitMQ's own exporter tells: `python -m tests.metrics.record`."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.brokers.ports import accepts, free_ports
+from tests.brokers.rabbitmq import RabbitMQ
+from tests.metrics.scene import scrape, worked
+
+RECORDING = Path(__file__).with_name("recorded.json")
+PATHS = ("/metrics", "/metrics/per-object")
+SETTLE_S = 8.0
+"""RabbitMQ's statistics are collected every second here, and its caches hold them for five."""
+
+
+def observe() -> dict[str, Any]:
+    """By path: each family's type and labels, as a real RabbitMQ has them."""
+    (port,) = free_ports(1)
+    configuration = (
+        f"prometheus.tcp.port = {port}\nprometheus.tcp.ip = 127.0.0.1\n"
+        "management_agent.disable_metrics_collector = false\ncollect_statistics_interval = 1000\n"
+    )
+    with RabbitMQ(configuration=configuration, more_plugins=("rabbitmq_prometheus",)) as broker:
+        connection = worked(broker.amqp_port)
+        deadline = time.monotonic() + 30
+        while not accepts(port):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        time.sleep(SETTLE_S)
+        found = {path: scrape(port, path).shape() for path in PATHS}
+        connection.close()
+    return found
+
+
+if __name__ == "__main__":
+    RECORDING.write_text(json.dumps(observe(), indent=1) + "\n")

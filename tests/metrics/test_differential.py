@@ -1,0 +1,159 @@
+"""Beside RabbitMQ's own exporter: every metric that has a meaning here is here, with its type and labels.
+
+`recorded.json` is what a real one told (`python -m tests.metrics.record` writes it anew). What is not here,
+and what is told with fewer labels, is listed by name, so that nothing else can be missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+import pytest
+
+from mirrormq.management.metrics.names import METRICS
+from tests.brokers.mirrormq import MirrorMQ
+from tests.brokers.rabbitmq import RabbitMQ
+from tests.management.conftest import managed
+from tests.metrics.record import PATHS, RECORDING, observe
+from tests.metrics.scene import Exposition, scrape, worked
+
+RECORDED = json.loads(RECORDING.read_text())
+
+NOT_HERE = {
+    "erlang_*": "Erlang's machine",
+    "rabbitmq_erlang_gc_*": "Erlang's machine",
+    "rabbitmq_erlang_processes_*": "Erlang's machine",
+    "rabbitmq_erlang_scheduler_*": "Erlang's machine",
+    "rabbitmq_*_process_reductions_total": "Erlang's machine",
+    "rabbitmq_queue_process_memory_bytes": "a queue is no process",
+    "rabbitmq_raft_*": "Raft of quorum queues",
+    "rabbitmq_global_messages_dead_lettered_confirmed_total": "quorum queues",
+    "rabbitmq_global_messages_dead_lettered_delivery_limit_total": "quorum queues",
+    "rabbitmq_schema_db_*": "Mnesia",
+    "rabbitmq_queue_index_*": "there is no index beside the journal",
+    "rabbitmq_io_seek_*": "the journal is read and written at places, without seeking",
+    "rabbitmq_io_reopen_ops_total": "files stay open",
+    "telemetry_scrape_*": "the Erlang exporter's own",
+    "rabbitmq_auth_attempts_detailed_*": "off in RabbitMQ too, unless asked for",
+    "rabbitmq_queue_consumer_capacity": "not measured",
+    "rabbitmq_queue_consumer_utilisation": "not measured",
+    "rabbitmq_queue_disk_*": "not measured by queue",
+    "rabbitmq_queue_head_message_timestamp": "not measured",
+    "rabbitmq_queue_messages_paged_out*": "not measured",
+    "rabbitmq_queue_messages_persistent*": "not measured",
+    "rabbitmq_queue_messages*ram*": "not measured",
+}
+
+COARSER = {
+    "rabbitmq_channel_get*_total": ["channel"],
+    "rabbitmq_channel_messages_*_total": ["channel"],
+    "rabbitmq_queue_messages_published_total": ["queue", "vhost"],
+}
+"""Told per object with these labels only: a channel counts its messages, not by exchange and queue."""
+
+MORE_LABELS = {"rabbitmq_build_info": {"mirrormq_version"}}
+
+
+def has_meaning(name: str) -> bool:
+    return not any(fnmatchcase(name, pattern) for pattern in NOT_HERE)
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[MirrorMQ]:
+    with managed() as broker:
+        connection = worked(broker.amqp_port)
+        yield broker
+        connection.close()
+
+
+@pytest.fixture(scope="module")
+def told(node: MirrorMQ) -> dict[str, Exposition]:
+    return {path: scrape(node.management_port, path) for path in PATHS}
+
+
+WANTED = [(path, name) for path in PATHS for name in RECORDED[path] if has_meaning(name)]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_metric_of_rabbitmq_is_here_with_its_type_and_labels(
+    path: str, told: dict[str, Exposition]
+) -> None:
+    ours, differ = told[path].shape(), {}
+    for name in [name for where, name in WANTED if where == path]:
+        kind, *labels = RECORDED[path][name]
+        coarse = [kept for pattern, kept in COARSER.items() if fnmatchcase(name, pattern)]
+        if path == "/metrics/per-object" and coarse:
+            labels = coarse[:1]
+        found_kind, *found = ours.get(name, [["absent"]])
+        found = [sorted(set(each) - MORE_LABELS.get(name, set())) for each in found]
+        if (found_kind, found) != (kind, labels):
+            differ[name] = {"here": (found_kind, found), "RabbitMQ": (kind, labels)}
+    assert not differ
+
+
+def test_what_is_listed_as_missing_is_missing(told: dict[str, Exposition]) -> None:
+    """A list of exceptions that nobody needs any more would hide the next gap."""
+    recorded = {name for path in PATHS for name in RECORDED[path]}
+    for pattern in NOT_HERE:
+        assert any(fnmatchcase(name, pattern) for name in recorded), pattern
+        assert not [name for path in PATHS for name in told[path].types if fnmatchcase(name, pattern)]
+
+
+def test_nothing_is_called_rabbitmq_that_rabbitmq_does_not_have(told: dict[str, Exposition]) -> None:
+    recorded = {name for path in PATHS for name in RECORDED[path]}
+    ours = {name for path in PATHS for name in told[path].types if name.startswith("rabbitmq_")}
+    assert ours <= recorded
+    assert {name for path in PATHS for name in told[path].types} == METRICS.keys() - ONLY_IN_A_CLUSTER
+
+
+ONLY_IN_A_CLUSTER = {"mirrormq_ring_epoch"}
+"""Told of each ring, and one node has none."""
+
+
+def test_the_numbers_are_those_of_the_work(told: dict[str, Exposition]) -> None:
+    """Three messages published to a queue, one dropped, one returned; one got and acknowledged, one got and
+    given back, then got for good, one with a consumer."""
+    found = told["/metrics"]
+    for name, value in {
+        "rabbitmq_channel_messages_published_total": 5, "rabbitmq_channel_messages_confirmed_total": 5,
+        "rabbitmq_channel_messages_unroutable_dropped_total": 1,
+        "rabbitmq_channel_messages_unroutable_returned_total": 1,
+        "rabbitmq_global_messages_received_total": 5, "rabbitmq_global_messages_routed_total": 3,
+        "rabbitmq_global_messages_acknowledged_total": 1, "rabbitmq_global_messages_redelivered_total": 1,
+        "rabbitmq_channel_get_ack_total": 2, "rabbitmq_channel_get_total": 1,
+        "rabbitmq_channel_get_empty_total": 1, "rabbitmq_channel_messages_delivered_ack_total": 1,
+        "rabbitmq_queue_messages": 1, "rabbitmq_queue_messages_unacked": 1,
+        "rabbitmq_queue_messages_ready": 0, "rabbitmq_queue_consumers": 2, "rabbitmq_queues": 2,
+        "rabbitmq_connections": 1, "rabbitmq_channels": 2, "rabbitmq_global_consumers": 2,
+        "rabbitmq_global_publishers": 1, "rabbitmq_queues_created_total": 2,
+    }.items():  # fmt: skip
+        assert (name, found.values(name)) == (name, [value])
+    assert found.values("rabbitmq_auth_attempts_succeeded_total", protocol="amqp091") == [1]
+    each = told["/metrics/per-object"]
+    assert each.values("rabbitmq_queue_messages_unacked", queue="work", vhost="/") == [1]
+    assert each.values("rabbitmq_queue_messages_unacked", queue="nothing") == [0]
+
+
+def test_the_histogram_of_syncs_adds_up(told: dict[str, Exposition]) -> None:
+    found = told["/metrics"]
+    buckets = [s for s in found.samples if s.name == "mirrormq_fsync_duration_seconds_bucket"]
+    counts = [sample.value for sample in buckets]
+    assert counts == sorted(counts) and buckets[-1].labels == {"le": "+Inf"}
+    assert found.values("mirrormq_fsync_duration_seconds_count") == [counts[-1]]
+    assert counts[-1] == found.values("rabbitmq_io_sync_ops_total")[0] > 0
+    assert 0 < found.values("mirrormq_fsync_duration_seconds_sum")[0] < 60
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+def test_the_recording_is_what_rabbitmq_tells() -> None:
+    if not RabbitMQ.available():
+        pytest.skip("RabbitMQ is not installed")
+    seen = observe()
+    for path in PATHS:
+        names = [name for name in RECORDED[path] if has_meaning(name)]
+        assert {name: seen[path].get(name) for name in names} == {
+            name: RECORDED[path][name] for name in names
+        }
