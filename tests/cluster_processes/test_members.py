@@ -107,3 +107,18 @@ def test_connections_channels_and_consumers_of_all_nodes_are_listed_and_closed_f
         assert nodes.control(2, ["-q", "close_connection", pid, "enough"])[0] == 0
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="enough"):
             channel.connection.process_data_events(5)
+
+
+def test_all_connections_of_a_vhost_are_closed_on_every_node_up_to_a_limit(nodes: Nodes) -> None:
+    nodes.form()
+    kept = [
+        pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", nodes.amqp_port(index)))
+        for index in (0, 1, 1, 2, 2)
+    ]
+    code, out, _ = nodes.control(0, ["close_all_connections", "--limit", "3", "enough"])
+    assert (code, out.splitlines()[-1]) == (0, "Closed 3 connections")
+    for connection in kept[:3]:
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="enough"):
+            connection.process_data_events(5)
+    assert len(nodes.ask(1, "list_connections")) == 2  # type: ignore[arg-type]
+    assert nodes.control(1, ["-q", "close_all_connections", "enough"])[1] == "Closed 2 connections\n"

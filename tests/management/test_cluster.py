@@ -12,6 +12,7 @@ import pytest
 
 from mirrormq.testing import Cluster
 from tests.management.http import Client, part
+from tests.web.test_stream import Stream
 
 DEADLINE_S = 30.0
 NODES = 3
@@ -227,6 +228,65 @@ def test_masters_move_and_spread(cluster: Cluster, clients: list[Client], work: 
         assert clients[0].post("queues/%2F/own0/actions", {"action": action}).status == 204
 
 
+def test_verbs_over_http_reach_any_node(cluster: Cluster, clients: list[Client], work: Work) -> None:
+    for name in (cluster.name(0), cluster.name(2)):
+        reply = clients[0].post("mirrormq/control", {"verb": "status", "node": name}).json
+        assert reply["ok"] and reply["result"]["node"] == name
+    silent = clients[1].post("mirrormq/control", {"verb": "list_unresponsive_queues"}).json
+    assert silent == {"ok": True, "result": []}
+    listed = clients[1].post("mirrormq/control", {"verb": "list_queues"}).json["result"]
+    assert {row["name"]: row["messages"] for row in listed}["own2"] == 3
+
+
+def test_a_node_says_whether_mirrored_queues_would_be_lost_with_it(
+    cluster: Cluster, clients: list[Client], work: Work
+) -> None:
+    """A mirror that joins a queue with messages knows none of them until it is synchronised."""
+    check = "health/checks/node-is-mirror-sync-critical"
+    assert clients[0].get(check) == {"status": "ok"}
+    assert clients[0].get("health/checks/node-is-quorum-critical") == {"status": "ok"}
+    definition = {"ha-mode": "all", "ha-sync-mode": "manual"}
+    body = {"pattern": "^own1$", "definition": definition, "priority": 9}
+    assert clients[0].put("policies/%2F/later", body).status == 201
+    answer = until(lambda: _failing(clients[1], check))
+    assert answer["reason"] == "There are classic mirrored queues without online synchronised mirrors"
+    assert [queue["name"] for queue in answer["queues"]] == ["own1"]
+    assert clients[2].get(check) == {"status": "ok"}
+    assert clients[2].post("queues/%2F/own1/actions", {"action": "sync"}).status == 204
+    until(lambda: clients[1].request("GET", check).status == 200)
+    assert clients[0].delete("policies/%2F/later").status == 204
+    assert clients[0].get(f"healthchecks/node/{cluster.name(2)}") == {"status": "ok"}
+
+
+def _failing(client: Client, path: str) -> dict[str, Any]:
+    answer = client.request("GET", path)
+    return answer.json if answer.status == 503 else {}
+
+
+def test_the_stream_of_one_node_tells_of_queues_of_all(
+    cluster: Cluster, clients: list[Client], work: Work
+) -> None:
+    """Whoever watches any node sees a queue of another one change."""
+    stream = Stream(cluster.management_port(1))
+    try:
+        frames = stream.frames()
+        next(frames)
+        channel = work[0].channel()
+        channel.basic_publish("", "own0", b"x")
+        channel.basic_publish("", "own2", b"x")
+        told: dict[str, int] = {}
+        while not (told.get("own0") == 2 and told.get("own2") == 4):
+            told |= {row["name"]: row["messages"] for row in next(frames)["queues"]}
+        channel.queue_purge("own2")
+        while told["own2"] != 0:
+            told |= {row["name"]: row["messages"] for row in next(frames)["queues"]}
+        for _ in range(3):
+            channel.basic_publish("", "own2", b"x", pika.BasicProperties(delivery_mode=2))
+        channel.close()
+    finally:
+        stream.close()
+
+
 def test_a_node_that_is_frozen_holds_nobody_up_for_long(
     cluster: Cluster, clients: list[Client], work: Work
 ) -> None:
@@ -235,7 +295,7 @@ def test_a_node_that_is_frozen_holds_nobody_up_for_long(
         began = time.monotonic()
         rows = {row["name"]: row for row in clients[0].get("queues")}
         assert time.monotonic() - began < 10
-        assert rows["own0"]["messages"] == 1 and rows["own2"]["node"] == cluster.name(2)
+        assert rows["own0"]["messages"] == 2 and rows["own2"]["node"] == cluster.name(2)
         assert "messages" not in rows["own2"]
     finally:
         cluster.thaw(2)

@@ -14,7 +14,8 @@ from typing import Any
 import pika
 import pytest
 
-from mirrormq.management.live import ROWS_MAX, VIEWERS_MAX
+from mirrormq.management.live import VIEWERS_MAX
+from mirrormq.management.live_rows import ROWS_MAX
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.conftest import managed
 from tests.management.http import Client

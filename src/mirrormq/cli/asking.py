@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from mirrormq.cli import formatting
-from mirrormq.cli.line import GENERAL, Line, UsageError
-from mirrormq.cli.verbs import Verb
+from mirrormq.cli.line import GENERAL, Line, UsageError, full_name
+from mirrormq.cli.verb import Verb
 from mirrormq.config.load import default_runtime_directory
-from mirrormq.control import client
-from mirrormq.control.protocol import EXIT_DATA, EXIT_UNAVAILABLE, ControlError, Request
+from mirrormq.control import client, http_client
+from mirrormq.control.protocol import EXIT_DATA, ControlError, Request
 from mirrormq.control.requirements import IN_ANY_STATE, objection
 
 PASSWORD_VERBS = ("add_user", "change_password", "authenticate_user")
@@ -32,25 +32,36 @@ def perform(verb: Verb, line: Line) -> int:
 
 def check_app(verb: Verb, line: Line) -> None:
     """Refuse what rabbitmqctl refuses when the application runs, or does not."""
-    if verb.name in IN_ANY_STATE:
+    if verb.name in IN_ANY_STATE and not line.uri:
         return
-    refusal = objection(verb.name, ask(line, "ping", [])["app"])
+    told = _first_answer(verb, line)
+    if line.uri:
+        line.answering = told["name"]
+    refusal = objection(verb.name, told["app"])
     if refusal is not None:
         raise UsageError(refusal, heading="Error")
 
 
+def _first_answer(verb: Verb, line: Line) -> dict[str, str]:
+    """Who answers, and in which state. Who waits for a node asks on until there is one."""
+    try:
+        told: dict[str, str] = ask(line, "ping", [])
+        return told
+    except client.NodeUnreachable:
+        if verb.name != "await_startup":
+            raise
+        return {"name": http_client.place(line.uri), "app": ""}
+
+
 def ask(line: Line, verb: str, words: list[str], more: dict[str, Any] | None = None) -> Any:
     """One request to the node the line names."""
-    if "uri" in line.options:
-        raise ControlError(
-            "--uri needs the HTTP API, which this version does not have yet: "
-            "run mirrormqctl on the node's machine.",
-            EXIT_UNAVAILABLE,
-        )
     options = {name: value for name, value in line.options.items() if name not in GENERAL or name == "vhost"}
     options |= more or {}
-    directory = default_runtime_directory(os.environ)
-    return client.call(directory, line.node, Request(verb, words, options), line.timeout_s)
+    request = Request(verb, words, options)
+    if line.uri:
+        named = full_name(str(line.options["node"])) if "node" in line.options else ""
+        return http_client.call(line.uri, named, request, line.timeout_s)
+    return client.call(default_runtime_directory(os.environ), line.node, request, line.timeout_s)
 
 
 def show_banner(verb: Verb, line: Line) -> None:

@@ -20,7 +20,7 @@ def cluster_screen(found: dict[str, Any]) -> Iterable[str]:
         "Maintenance status",
         [f"Node: {name}, status: {state}" for name, state in sorted(found["maintenance_status"].items())],
     )
-    yield from _section("Alarms", [_alarm(alarm) for alarm in found["alarms"]])
+    yield from _section("Alarms", [alarm_line(alarm) for alarm in found["alarms"]])
     yield from _section(
         "Network Partitions",
         [
@@ -29,7 +29,7 @@ def cluster_screen(found: dict[str, Any]) -> Iterable[str]:
         ],
     )
     listeners = [row for _, rows in sorted(found["listeners"].items()) for row in rows]
-    yield from _section("Listeners", [_listener(row) for row in listeners])
+    yield from _section("Listeners", [listener_line(row) for row in listeners])
     flags = [f"Flag: {flag['name']}, state: {flag['state']}" for flag in found["feature_flags"]]
     yield from list(_section("Feature flags", flags))[:-1]
 
@@ -43,10 +43,13 @@ def _version(name: str, found: dict[str, str]) -> str:
     return f"{name}: {product} on MirrorMQ {found['mirrormq_version']}"
 
 
-def _alarm(alarm: dict[str, str]) -> str:
+def alarm_line(alarm: dict[str, str]) -> str:
+    """An alarm in RabbitMQ's words."""
     return f"{ALARMS.get(alarm['resource'], alarm['resource'])} alarm on node {alarm['node']}"
 
 
-def _listener(row: dict[str, Any]) -> str:
+def listener_line(row: dict[str, Any], *, with_node: bool = True) -> str:
+    """Where a node listens and what for."""
     where = f"interface: {row['interface']}, port: {row['port']}"
-    return f"Node: {row['node']}, {where}, protocol: {row['protocol']}, purpose: {row['purpose']}"
+    start = f"Node: {row['node']}, {where}" if with_node else f"I{where[1:]}"
+    return f"{start}, protocol: {row['protocol']}, purpose: {row['purpose']}"

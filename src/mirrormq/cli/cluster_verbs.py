@@ -10,7 +10,7 @@ from pathlib import Path
 from mirrormq.cli import asking
 from mirrormq.cli.cluster_screen import cluster_screen
 from mirrormq.cli.line import Line, UsageError, full_name
-from mirrormq.cli.verbs import Verb
+from mirrormq.cli.verb import Verb
 from mirrormq.config.load import default_runtime_directory
 from mirrormq.control import client, notes
 from mirrormq.control.protocol import EXIT_DATA, EXIT_SOFTWARE, ControlError, Request

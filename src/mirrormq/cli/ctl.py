@@ -11,11 +11,13 @@ import difflib
 import os
 import sys
 
-from mirrormq.cli import formatting, local
+from mirrormq.cli import completion, formatting, health, local
 from mirrormq.cli.asking import check_app, columns_of, perform
 from mirrormq.cli.line import GENERAL, Line, UsageError, parse
-from mirrormq.cli.verbs import VERBS, Verb, usage_of
+from mirrormq.cli.verb import Verb
+from mirrormq.cli.verbs import VERBS, usage_of
 from mirrormq.control.protocol import EXIT_USAGE, ControlError
+from mirrormq.control.requirements import AT_THE_MACHINE, at_the_machine
 from mirrormq.errors import ConfigurationError
 
 PROGRAM_USAGE = (
@@ -34,6 +36,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Do what the words say; returns the exit code."""
+    if arguments[:1] == ["autocomplete"]:
+        print("\n".join(completion.of_ctl(arguments[1:])))
+        return 0
     line = parse(arguments)
     if not line.words or line.words[0] == "help" or (line.options.get("help")):
         return _help(line)
@@ -82,7 +87,11 @@ def check(verb: Verb, line: Line) -> None:
         _ = line.timeout_s
     except ValueError:
         raise UsageError("the timeout must be a number of seconds.") from None
+    is_offline = verb.name == "forget_cluster_node" and "offline" in line.options
+    if line.uri and (verb.name in AT_THE_MACHINE or is_offline):
+        raise UsageError(at_the_machine(verb.name), heading="Error")
     local.check_values(verb, line.words)
+    health.check_values(verb, line)
 
 
 def _help(line: Line) -> int:

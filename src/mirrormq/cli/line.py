@@ -49,6 +49,13 @@ class Line:
     words: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
+    answering: str = ""
+    """Who answers at the address of --uri, once it has said so."""
+
+    @property
+    def uri(self) -> str:
+        """Where a node that is not on this machine is asked over HTTP; empty: at a control socket."""
+        return str(self.options.get("uri") or os.environ.get("MIRRORMQ_URI", ""))
 
     @property
     def is_quiet(self) -> bool:
@@ -61,6 +68,8 @@ class Line:
 
     @property
     def node(self) -> str:
+        if self.answering:
+            return self.answering
         return full_name(str(self.options.get("node") or os.environ.get("MIRRORMQ_NODE") or DEFAULT_NODE))
 
 

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from mirrormq.cli import asking, cluster_verbs, formatting
+from mirrormq.cli import asking, cluster_verbs, formatting, health
 from mirrormq.cli.line import Line, UsageError
 from mirrormq.cli.report import report
 from mirrormq.cli.screens import status_screen
-from mirrormq.cli.verbs import Verb
+from mirrormq.cli.verb import Verb
 from mirrormq.control.client import NodeUnreachable
 from mirrormq.control.protocol import EXIT_DATA, EXIT_TIMEOUT, ControlError
 
@@ -196,5 +196,6 @@ PROGRAMS: dict[str, Callable[[Verb, Line], int]] = {
     "export_definitions": export_definitions,
     "import_definitions": import_definitions,
     **cluster_verbs.PROGRAMS,
+    **health.PROGRAMS,
     "report": report,
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirrormq import __version__
-from mirrormq.cli import chaos, cluster, perf, pipeline
+from mirrormq.cli import chaos, cluster, perf, pipeline, shells
 from mirrormq.cli.data_lock import locked
 from mirrormq.errors import ConfigurationError
 
@@ -32,6 +32,9 @@ app.add_typer(cluster.app, name="cluster")
 app.command("perf")(perf.perf)
 app.command("chaos")(chaos.chaos)
 app.add_typer(pipeline.app, name="pipeline")
+app.command("completion")(shells.completion)
+app.command("alias")(shells.alias)
+app.command("autocomplete", hidden=True, context_settings=shells.ANY_WORDS)(shells.autocomplete)
 
 
 def _show_version(wanted: bool) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from mirrormq.cli import asking
 from mirrormq.cli.line import Line
-from mirrormq.cli.verbs import VERBS, Verb
+from mirrormq.cli.verb import Verb
+from mirrormq.cli.verbs import VERBS
 
 OF_THE_NODE = ("status", "cluster_status", "environment", "list_connections", "list_channels")
 OF_A_VHOST = ("list_queues", "list_exchanges", "list_bindings", "list_permissions", "list_policies")

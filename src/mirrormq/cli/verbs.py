@@ -1,17 +1,12 @@
 """What `mirrormqctl` knows of each verb before it asks the node: words, flags, banner, columns.
 
 The usage lines, banners and column names are rabbitmqctl 3.10's, because scripts match on them.
-In a banner `{0}`, `{1}` … are the arguments, `{vhost}` and other names are options, `{node}` the node.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-VHOST = "[--vhost <vhost>]"
-HEADERS = "[--no-table-headers]"
-UNLIMITED = 10_000
-"""Arguments of a verb that takes any number of columns or tags."""
+from mirrormq.cli import health_verbs
+from mirrormq.cli.verb import HEADERS, UNLIMITED, VHOST, Verb
 
 FLAGS_WITH_VALUE = {
     "--priority": "priority",
@@ -25,6 +20,12 @@ FLAGS_WITH_VALUE = {
     "--format": "format",
     "--vhost-pattern": "vhost-pattern",
     "--queue-pattern": "queue-pattern",
+    "--within": "within",
+    "--unit": "unit",
+    "--address": "address",
+    "--queue-timeout": "queue-timeout",
+    "-P": "pid",
+    "--pid": "pid",
 }
 FLAGS_WITHOUT_VALUE = {
     "--global": "global",
@@ -40,30 +41,6 @@ FLAGS_WITHOUT_VALUE = {
     "--ram": "ram",
     "--skip-if-unchanged": "skip-if-unchanged",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """One verb as the command line sees it."""
-
-    name: str
-    group: str
-    help: str
-    usage: str = ""
-    arguments: tuple[int, int] = (0, 0)
-    """The least and the most words it takes."""
-    banner: str = ""
-    columns: tuple[str, ...] = ()
-    """The columns shown when none are named; empty: not a table."""
-    all_columns: tuple[str, ...] = ()
-    """What may be named; empty: no columns may be named."""
-    options: tuple[str, ...] = ()
-    """Names of the options it takes beside the general ones."""
-    example: str = ""
-    headers: bool = True
-    """rabbitmqctl has one table without a line of column names."""
-    banner_options: dict[str, str] = field(default_factory=dict)
-    """Defaults of the options that the banner shows."""
 
 
 QUEUE_COLUMNS = (
@@ -217,8 +194,6 @@ ALL = (
          CHANNEL_COLUMNS),
     Verb("list_consumers", "Monitoring", "Lists consumers", f"{VHOST} {HEADERS} [<column> ...]",
          (0, UNLIMITED), "Listing consumers in vhost {vhost} ...", CONSUMER_COLUMNS[:-1], CONSUMER_COLUMNS),
-    Verb("ping", "Monitoring", "Checks that the node runs and answers", "", (0, 0),
-         "Will ping {node}. This only checks that the process runs and answers. Timeout: {timeout_ms} ms."),
     Verb("status", "Monitoring", "Shows the status of a node", "", (0, 0), "Status of node {node} ..."),
 
     Verb("add_queue", "Queues", "Declares a durable queue, and named copies that get whatever it gets",
@@ -257,9 +232,6 @@ ALL = (
          "Will put node {node} into maintenance mode. The node will no longer serve any client traffic!"),
     Verb("revive", "Mirrors", "Ends a node's maintenance", "", (0, 0),
          "Will put node {node} back into regular operating mode."),
-    Verb("check_if_node_is_mirror_sync_critical", "Mirrors",
-         "Fails if queues would have no synchronised mirror without this node", "", (0, 0),
-         "Checking if node {node} is critical for data safety of any classic mirrored queues ..."),
 
     Verb("close_connection", "Operations", "Closes a connection", "<connection pid> <explanation>", (2, 2),
          "Closing connection {0}, reason: {1}..."),
@@ -316,7 +288,7 @@ ALL = (
     Verb("shutdown", "Nodes", "Stops the node and waits until its process is gone", "", (0, 0)),
 )  # fmt: skip
 
-VERBS = {verb.name: verb for verb in ALL}
+VERBS = {verb.name: verb for verb in (*ALL, *health_verbs.ALL)}
 
 WITHOUT_TIMEOUT = ("list_channels", "list_vhost_limits", "list_user_limits")
 WITH_TIMEOUT = (

@@ -24,8 +24,8 @@ from mirrormq.config.keys import FAMILIES, SCALARS
 
 PREFIX = "MIRRORMQ_"
 
-READ_ELSEWHERE = frozenset({"COOKIE", "COOKIE_FILE", "CONF", "NODE"})
-"""Variables with a reader of their own: the cookie, the file's path, the control program's node."""
+READ_ELSEWHERE = frozenset({"COOKIE", "COOKIE_FILE", "CONF", "NODE", "URI"})
+"""Variables with a reader of their own: the cookie, the file's path, what `mirrormqctl` asks."""
 
 INTERNAL_PREFIXES = ("TEST_", "BENCH_", "BUILD_")
 """Variables of our own test suite, benchmark and build."""

@@ -14,6 +14,7 @@ from mirrormq.control.verbs import (
     clients,
     cluster,
     definitions,
+    health,
     lifecycle,
     listing,
     management,
@@ -51,6 +52,7 @@ VERBS: dict[str, Verb] = {
     **lifecycle.VERBS,
     **cluster.VERBS,
     **mirrors.VERBS,
+    **health.VERBS,
     **orphans.VERBS,
 }
 

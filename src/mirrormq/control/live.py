@@ -73,6 +73,19 @@ class BrokerView:
         state = "running" if synchronised is None else f"{{syncing, {synchronised}}}"
         return {**declared, **self._queue_state(queue), "state": state}
 
+    def critical_queues(self) -> list[dict[str, Any]]:
+        me = self._broker.settings.name
+        return [
+            {
+                "name": record.name,
+                "readable_name": f"queue '{record.name}' in vhost '{record.vhost}'",
+                "type": "rabbit_classic_queue",
+                "virtual_host": record.vhost,
+            }
+            for record in self._broker.metadata.state.queues.values()
+            if record.ring.master == me and record.ring.in_sync <= {me} and is_mirrored(self._broker, record)
+        ]
+
     def _mirrors(self, record: records.Queue) -> dict[str, Any]:
         """RabbitMQ shows nothing for a queue that no policy mirrors, and a list for any other."""
         mirrors: list[str] | str = ""
@@ -152,6 +165,10 @@ class BrokerView:
             "channels": len(connection.channels),
             "connected_at": connection.connected_at_ms,
             "send_pend": 0,
+            "recv_oct": connection.traffic.received_bytes,
+            "recv_cnt": connection.traffic.received_count,
+            "send_oct": connection.traffic.sent_bytes,
+            "send_cnt": connection.traffic.sent_count,
         }
 
     def _all_channels(self) -> list[Channel]:
@@ -174,6 +191,7 @@ class BrokerView:
             "confirm": publishing.confirms is not None,
             "consumer_count": len(channel.consumers),
             "messages_unacknowledged": len(channel.unacked.by_tag),
+            "messages_unconfirmed": 0 if publishing.confirms is None else publishing.confirms.open_count,
             "messages_uncommitted": sum(len(batch) for _, _, batch in in_transaction),
             "acks_uncommitted": sum(len(deliveries) for _, deliveries in publishing.settlements),
             "prefetch_count": channel.consumer_prefetch,

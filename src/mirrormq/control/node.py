@@ -35,6 +35,9 @@ class LiveObjects(Protocol):
     def queue(self, vhost: str, name: str) -> dict[str, Any] | None:
         """The row of one queue."""
 
+    def critical_queues(self) -> list[dict[str, Any]]:
+        """Mirrored queues of this node without a synchronised mirror: they would be lost with it."""
+
     def connections(self) -> list[dict[str, Any]]:
         """A row for each client connection."""
 
@@ -117,8 +120,8 @@ class ClusterFace(Protocol):
     def address(self) -> str:
         """Where other nodes reach this one, as HOST:PORT; empty if it listens to none."""
 
-    async def ask(self, peer: str, request: Request) -> Any:
-        """The result of a verb on another node."""
+    async def ask(self, peer: str, request: Request, timeout_s: float | None = None) -> Any:
+        """The result of a verb on another node; a ControlError if it does not answer in time."""
 
     async def ask_others(self, request: Request) -> list[Any]:
         """The results of a verb on all other nodes that run; of those that answer."""

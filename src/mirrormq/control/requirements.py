@@ -5,12 +5,18 @@ from __future__ import annotations
 IN_ANY_STATE = frozenset(
     {
         "ping", "await_startup", "stop", "shutdown", "start_app", "stop_app", "environment",
-        "forget_cluster_node", "membership",
+        "forget_cluster_node", "membership", "is_booting", "is_running", "check_running",
     }
 )  # fmt: skip
 """Verbs that do not ask; any verb that is in neither set needs a node that serves clients."""
 
 WHILE_STOPPED = frozenset({"join_cluster", "reset", "force_reset", "force_boot"})
+
+AT_THE_MACHINE = WHILE_STOPPED | {"start_app", "stop_app", "stop", "shutdown", "export_orphans"}
+"""What ends or changes the process, or writes files where it runs: not for who has only a login."""
+
+BETWEEN_NODES = frozenset({"management", "membership", "node_facts", "queue_row"})
+"""What nodes ask each other and no operator does."""
 
 RUNNING = "running"
 
@@ -30,3 +36,8 @@ def objection(verb: str, app_state: str) -> str | None:
             "Stop it with 'mirrormqctl stop_app'."
         )
     return None
+
+
+def at_the_machine(verb: str) -> str:
+    """The refusal of what cannot be done over HTTP."""
+    return f"'{verb}' concerns the node's process or files: run it on the node's machine, without --uri."

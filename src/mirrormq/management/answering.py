@@ -13,6 +13,7 @@ from mirrormq.management.answers import Refusal, encode
 from mirrormq.management.call import Call, declared
 from mirrormq.management.elsewhere import ROWS_PER_QUESTION
 from mirrormq.management.listing import SLICE_ROWS
+from mirrormq.management.live import Live
 from mirrormq.management.resources import channels, connections, consumers, exchanges, nodes, overview, queues
 from mirrormq.management.resources import vhosts as vhost_rows
 from mirrormq.management.seam import ManagedNode
@@ -28,17 +29,20 @@ Question = dict[str, Any]
 class Answering:
     """Answers of one node."""
 
-    def __init__(self, node: ManagedNode, statistics: Statistics) -> None:
+    def __init__(self, node: ManagedNode, statistics: Statistics, live: Live) -> None:
         self._node = node
         self._statistics = statistics
+        self._live = live
 
     async def answer(self, kind: str, question: Question) -> str:
         """JSON in a text."""
         handler = KINDS.get(kind)
-        if handler is None:
-            raise ControlError(f"This node's API has no answer to '{kind}'.", EXIT_USAGE)
         query = question.get("query", {})
         call = Call(self._node, self._statistics, ASKER, "GET", {}, query, {}, b"", ranges.read(query))
+        if kind == "live":
+            return encode(await self._live.answer(call, question["asker"])).decode()
+        if handler is None:
+            raise ControlError(f"This node's API has no answer to '{kind}'.", EXIT_USAGE)
         return (await handler(call, question)).decode()
 
 

@@ -59,7 +59,7 @@ class Application:
         self._node = node
         self._statistics = statistics
         self.live = Live(node, statistics)
-        self.answering = Answering(node, statistics)
+        self.answering = Answering(node, statistics, self.live)
         routes = [*ROUTES, *self.live.routes]
         self.routes = [*routes, *Guide(routes).routes]
         self._router = Router(self.routes)

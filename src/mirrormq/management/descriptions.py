@@ -123,6 +123,7 @@ GET auth How to log in.
 POST rebalance/queues Spread the masters of mirrored queues evenly over the nodes.
 POST mirrormq/queues/{vhost}/{name}/move Make the synchronised mirror on a node the master of a queue.
 GET mirrormq/timeline Who died, who was promoted, how long the gap was, what is redelivered.
+POST mirrormq/control Carry out a verb of mirrormqctl, for administrators.
 GET mirrormq/live What changes, as a stream of events that does not end.
 GET mirrormq/matching/{vhost} Which queues and exchanges a policy's pattern would match.
 """
@@ -135,6 +136,7 @@ PUT queues/{vhost}/{name} durable auto_delete arguments node
 POST queues/{vhost}/{name}/get count ackmode encoding truncate
 POST queues/{vhost}/{name}/actions action
 POST mirrormq/queues/{vhost}/{name}/move node
+POST mirrormq/control verb arguments options node
 POST bindings/{vhost}/e/{source}/q/{destination} routing_key arguments
 POST bindings/{vhost}/e/{source}/e/{destination} routing_key arguments
 PUT vhosts/{vhost} description tags tracing

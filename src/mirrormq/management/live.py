@@ -13,39 +13,27 @@ event tells. A stream ends when the user it was opened for is deleted or changed
 from __future__ import annotations
 
 import asyncio
-import heapq
 import inspect
 import time
 import traceback
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mirrormq.management import access
 from mirrormq.management.answers import Refusal, encode
 from mirrormq.management.call import Call, Listing, Stream
 from mirrormq.management.counted import LENGTHS
 from mirrormq.management.listing import rows_of
-from mirrormq.management.resources import nodes, overview, queues
+from mirrormq.management.live_rows import LiveRows, Told, busiest, news
+from mirrormq.management.resources import nodes, overview
 from mirrormq.management.routing import Route
 from mirrormq.management.seam import ManagedNode
 from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
 
-if TYPE_CHECKING:
-    from mirrormq.queues.queue import Queue
-
 INTERVAL_S = 1.0
 """Between two events: as fast as a reader follows numbers."""
-
-SLICE_QUEUES = 500
-"""Compared between two turns of the loop: about a millisecond."""
-
-SLICE_ROWS = 50
-"""Rows built between two turns, as in listings."""
-
-ROWS_MAX = 200
-"""Queues told of in one event, the busiest: four pages of a list."""
 
 VIEWERS_MAX = 100
 """Streams at a time, a fifth of the HTTP connections there may be."""
@@ -65,15 +53,6 @@ WATCHER = User("", tags=[access.MONITORING])
 CHARTED = ("publish", "deliver_get", "ack", "redeliver")
 """The rates of a line of history."""
 TOTALS = ("message_stats", "queue_totals", "object_totals")
-NOT_NEWS = frozenset(
-    {
-        "applications", "arguments", "auth_mechanisms", "config_files", "contexts", "db_dir",
-        "effective_policy_definition", "enabled_plugins", "exchange_types", "log_files",
-    }
-)  # fmt: skip
-"""Long and always the same: who wants these asks the API once."""
-
-Key = tuple[str, str]
 
 
 class Frame(NamedTuple):
@@ -98,7 +77,9 @@ class Live:
         self._frame = Frame(0, b"", b"", b"", [], False)
         self._shares: dict[str, bytes] = {}
         """Totals of users who see their own vhosts only, in this frame."""
-        self._seen: dict[Key, tuple[Any, ...]] | None = None
+        self.rows = LiveRows(node, statistics)
+        self._first = True
+        """No list has changed before a page shows one."""
         self._changes = 0
         self._failed = False
         self._wanted, self._news = asyncio.Event(), asyncio.Event()
@@ -175,7 +156,8 @@ class Live:
     async def _pause(self, spent_s: float) -> None:
         if self._viewers:
             return await asyncio.sleep(max(INTERVAL_S / 2, INTERVAL_S - spent_s))
-        self._statistics.watched, self._seen = False, None
+        self._statistics.watched = self.rows.wanted and self._statistics.interval_s > INTERVAL_S
+        self._first = True
         self._wanted.clear()
         try:
             await asyncio.wait_for(self._wanted.wait(), self._statistics.interval_s)
@@ -188,17 +170,14 @@ class Live:
         if not self._viewers:
             self._remember(await self._totals(call))
             return
-        if self._statistics.interval_s > INTERVAL_S:
-            self._statistics.watched = True
-            if time.monotonic() - self._statistics.sampled_at_s > INTERVAL_S / 2:
-                await self._statistics.sample()
+        await self._sampled()
         rows, more = await self._rows(call)
         totals = await self._totals(call)
         self._remember(totals)
         members = await _settled(nodes.list_nodes(call))
         head = b'{"at_ms":%d,"definitions":%d,' % (time.time() * 1000, self._changes)
         number = self._frame.number + 1
-        self._frame = Frame(number, head, encode(totals), encode([_news(row) for row in members]), rows, more)
+        self._frame = Frame(number, head, encode(totals), encode([news(row) for row in members]), rows, more)
         self._shares.clear()
         self._spread()
 
@@ -216,35 +195,28 @@ class Live:
         self._history.append([time.time(), *rates, *(lengths.get(name, 0) for name in LENGTHS)])
 
     async def _rows(self, call: Call) -> tuple[list[tuple[str, bytes]], bool]:
-        """Queues that are not as they were a second ago; at first none, for a page begins with a list."""
-        before, now = self._seen, {}
-        changed: list[tuple[float, Key]] = []
-        live = [
-            (vhost.name, queue)
-            for vhost in self._node.broker.vhosts.values()
-            for queue in vhost.local_queues()
-        ]
-        for start in range(0, len(live), SLICE_QUEUES):
-            for vhost, queue in live[start : start + SLICE_QUEUES]:
-                key = vhost, queue.name
-                now[key] = seen = self._looks(queue)
-                if before is not None and before.get(key) != seen:
-                    changed.append((sum(map(abs, seen[1])), key))
-            await asyncio.sleep(0)
-        self._seen = now
-        told: list[tuple[str, bytes]] = []
-        for _, key in heapq.nlargest(ROWS_MAX, changed):
-            record = call.state.queues.get(key)
-            if record is not None:
-                told.append((key[0], encode(_news(await _settled(queues.row(call, record))))))
-            if len(told) % SLICE_ROWS == 0:
-                await asyncio.sleep(0)
-        return told, len(changed) > ROWS_MAX
+        """Queues of all nodes that are not as they were a second ago; a page begins with a list."""
+        elsewhere = asyncio.ensure_future(call.elsewhere.ask_all("live", asker=call.me))
+        told, more = await self.rows.changed(call.me, call)
+        for found in (await elsewhere).values():
+            told += [Told(busy, vhost, row.encode()) for busy, vhost, row in found["rows"]]
+            more = more or found["more"]
+        first, self._first = self._first, False
+        chosen = busiest(told)
+        return [(each.vhost, each.row) for each in chosen], (more and not first) or len(told) > len(chosen)
 
-    def _looks(self, queue: Queue) -> tuple[Any, ...]:
-        sample = self._statistics.last(queue)
-        numbers, rates = (sample.numbers, sample.rates) if sample is not None else ((), ())
-        return numbers, rates, len(queue.consumers.all)
+    async def answer(self, call: Call, asker: str) -> dict[str, Any]:
+        """The same for another node whose page is watched."""
+        await self._sampled()
+        told, more = await self.rows.changed(asker, call)
+        return {"rows": [[each.busy, each.vhost, each.row.decode()] for each in told], "more": more}
+
+    async def _sampled(self) -> None:
+        """While somebody watches there is a sample a second."""
+        if self._statistics.interval_s > INTERVAL_S:
+            self._statistics.watched = True
+            if time.monotonic() - self._statistics.sampled_at_s > INTERVAL_S / 2:
+                await self._statistics.sample()
 
 
 async def _settled(answer: Any) -> Any:
@@ -252,10 +224,6 @@ async def _settled(answer: Any) -> Any:
     if inspect.isawaitable(answer):
         answer = await answer
     return await rows_of(answer) if isinstance(answer, Listing) else answer
-
-
-def _news(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in NOT_NEWS}
 
 
 def _event(name: str, data: bytes) -> bytes:

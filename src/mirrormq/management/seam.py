@@ -81,8 +81,8 @@ class ManagedNode(Node, Protocol):
     def timeline(self) -> Timeline:
         """What happened to nodes and rings."""
 
-    async def carry_out(self, request: Request) -> Any:
-        """Do what `mirrormqctl` would do; raises ControlError."""
+    async def carry_out(self, request: Request, where: str = "") -> Any:
+        """Do what `mirrormqctl` would do, at this node or another; raises ControlError."""
 
     def pending_bytes(self, connection: Connection) -> int:
         """Output that a client has not taken yet."""

@@ -67,7 +67,7 @@ class Statistics:
     async def run(self) -> None:
         """Take samples until cancelled."""
         while True:
-            if not self.watched:
+            if not self.watched or time.monotonic() - self.sampled_at_s > self.interval_s:
                 await self.sample()
             await asyncio.sleep(self.interval_s)
 

@@ -18,6 +18,7 @@ from mirrormq.control.protocol import EXIT_TIMEOUT, ControlError, Request
 from mirrormq.interlink.handshake import Identity
 from mirrormq.runtime import formation
 from mirrormq.runtime.interlink_dialler import PeerAddress
+from mirrormq.runtime.questions import ANSWER_TIMEOUT_S
 
 if TYPE_CHECKING:
     from mirrormq.config.settings import Settings
@@ -81,8 +82,8 @@ class ClusterChanges:
     def address(self) -> str:
         return self._here.address
 
-    async def ask(self, peer: str, request: Request) -> Any:
-        return await self._here.questions.ask(peer, request)
+    async def ask(self, peer: str, request: Request, timeout_s: float | None = None) -> Any:
+        return await self._here.questions.ask(peer, request, timeout_s or ANSWER_TIMEOUT_S)
 
     async def ask_others(self, request: Request) -> list[Any]:
         peers = [name for name in self.running if name != self._settings.name]
@@ -99,6 +100,7 @@ class ClusterChanges:
         here = self._here
         return {
             "joined": here.member.joined,
+            "cluster": here.member.cluster_id,
             "serving": self._node.serving,
             "knows": name in here.member.metadata.state.nodes,
         }

@@ -8,6 +8,7 @@ clients; those who serve register with `follow` and hear of links and of message
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import traceback
 from typing import Any, Protocol
@@ -22,13 +23,13 @@ from mirrormq.cluster.member_events import (
     MembersChanged,
     Refused,
 )
-from mirrormq.cluster.messages import ClusterMessage, JoinRefused
+from mirrormq.cluster.messages import ClusterMessage, JoinRefused, JoinRequest
 from mirrormq.cluster.partitions import IGNORE, Handling
 from mirrormq.cluster.questions import VerbAnswered, VerbAsked
 from mirrormq.cluster.steward import Household, Steward, StewardMessage
 from mirrormq.config.settings import Settings
 from mirrormq.consensus import Storage
-from mirrormq.control.protocol import Request
+from mirrormq.control.protocol import ControlError, Request
 from mirrormq.errors import DamageError
 from mirrormq.interlink.handshake import Identity
 from mirrormq.metadata import records
@@ -39,7 +40,11 @@ from mirrormq.runtime.questions import Questions
 from mirrormq.storage.errors import JournalFailed
 
 FOR_IMPOSTORS = (JoinRefused, VerbAsked, VerbAnswered)
-"""What may be said to a node that has lost its disk."""
+FROM_IMPOSTORS = (JoinRequest, VerbAsked, VerbAnswered)
+"""What may be said to a node that has lost its disk, and what is heard from it."""
+
+EXAMINE_S = 0.5
+"""How often a node that should know its cluster and did not is asked whether it does by now."""
 
 HAND_OVER_TIMEOUT_S = 1.0
 """How long a leader that stops waits for another to take over: some ten round trips of a slow network. If
@@ -95,6 +100,7 @@ class ClusterNode:
         self._dialled: dict[str, str] = {}
         self._dial_scheduled = False
         self._impostors: set[str] = set()
+        self._examining: dict[str, asyncio.Task[None]] = {}
         self._work_scheduled = False
         self._ticking: asyncio.TimerHandle | None = None
         self.take_part(files)
@@ -126,12 +132,15 @@ class ClusterNode:
         return Handling(settings.cluster_partition_handling, listed, settings.pause_if_all_down_recover)
 
     def force(self) -> None:
-        """From now on, whoever is there is enough."""
-        self.forced = True
+        """Whoever is there is enough, until everybody is."""
+        self._set_forced(True)
+        self.member.force()
+
+    def _set_forced(self, forced: bool) -> None:
+        self.forced = forced
         handling = self._handling()
         self.steward.handling = self.steward.serving.handling = handling
         self.member.set_rule(handling.quorum())
-        self.member.force()
 
     def connect(self, interlink: Interlink) -> None:
         """Links are possible from now on."""
@@ -196,8 +205,9 @@ class ClusterNode:
         """Hear of links, those that are there first."""
         self._followers.append(follower)
         for peer in self.interlink.peers if self.interlink is not None else ():
-            assert self.interlink is not None
-            follower.link_up(peer, self.interlink.session(peer) or 0)
+            if peer not in self._impostors:
+                assert self.interlink is not None
+                follower.link_up(peer, self.interlink.session(peer) or 0)
 
     def unfollow(self, follower: LinkFollower) -> None:
         """Hear no more."""
@@ -216,23 +226,47 @@ class ClusterNode:
     def on_up(self, peer: str, session: int) -> None:
         if self._is_impostor(peer):
             self._impostors.add(peer)
+            self._examining[peer] = self._node.loop.create_task(self._examine(peer))
             return
         self.steward.up(peer, session)
         for follower in list(self._followers):
             follower.link_up(peer, session)
+        if self.forced and {self.settings.name, *self.member.linked} >= set(self.members):
+            self._set_forced(False)
         self._node.cluster_changed()
 
     def _is_impostor(self, peer: str) -> bool:
         """Is it a member by name, but one that knows nothing? Then it has lost its disk, and with it what it
         promised to the others. It must not be taken for the member that it was: the cluster has to
-        forget that one first, and let this one in as a new node."""
+        forget that one first, and let this one in as a new node. (Or it was let in while it shook hands.)"""
         assert self.interlink is not None
         return self.interlink.is_blank(peer) and peer in self.member.consensus.members.voters
+
+    async def _examine(self, peer: str) -> None:
+        """Ask it whether it knows by now what cluster it belongs to."""
+        said = False
+        while peer in self._impostors:
+            with contextlib.suppress(ControlError):
+                told = await self.questions.ask(peer, Request("membership", [self.settings.name]))
+                if told["joined"] and told["cluster"] == self.member.cluster_id:
+                    self._greet_again(peer)
+                elif not said:
+                    said = True
+                    self._node.log.warning(
+                        f"{peer} is a member, but it has lost its data: let it be forgotten"
+                    )
+            await asyncio.sleep(EXAMINE_S)
+
+    def _greet_again(self, peer: str) -> None:
+        """It is the member that it says it is, or it is none any more: a node like any other."""
+        if self.interlink is not None:
+            self.interlink.renew(peer)
 
     def on_down(self, peer: str, reason: str) -> None:
         self.questions.down(peer)
         if peer in self._impostors:
             self._impostors.discard(peer)
+            self._examining.pop(peer).cancel()
             return
         self.steward.down(peer, reason)
         for follower in list(self._followers):
@@ -240,6 +274,8 @@ class ClusterNode:
         self._node.cluster_changed()
 
     def on_message(self, peer: str, payload: Any) -> None:
+        if peer in self._impostors and not isinstance(payload, FROM_IMPOSTORS):
+            return
         if isinstance(payload, ClusterMessage | StewardMessage):
             self.steward.receive(peer, payload)
         elif isinstance(payload, VerbAsked | VerbAnswered):
@@ -247,13 +283,6 @@ class ClusterNode:
         else:
             for follower in list(self._followers):
                 follower.link_message(peer, payload)
-
-    def _recognise(self) -> None:
-        """Whoever is no member any more is a node like any other, and may become one."""
-        assert self.interlink is not None
-        for peer in self._impostors - set(self.member.consensus.members.voters):
-            self._impostors.discard(peer)
-            self.on_up(peer, self.interlink.session(peer) or 0)
 
     def on_relief(self, peer: str) -> None:
         for follower in list(self._followers):
@@ -350,5 +379,6 @@ class ClusterNode:
                 log.info(f"{peer} and this node share one history again")
             case MembersChanged() if self.interlink is not None:
                 self._introduce_ourselves()
-                self._recognise()
+                for peer in self._impostors - set(self.member.consensus.members.voters):
+                    self._greet_again(peer)
         self._node.cluster_changed()

@@ -147,6 +147,11 @@ class Interlink:
         if (link := self._links.get(name)) is not None:
             link.end("removed")
 
+    def renew(self, name: str) -> None:
+        """Drop the link to this node, so that the two shake hands again."""
+        if (link := self._links.get(name)) is not None:
+            link.end("to shake hands again")
+
     def remove_dialler(self, name: str) -> None:
         """Dial this node no more; a link that is there stays."""
         if (dialler := self._diallers.pop(name, None)) is not None:

@@ -22,6 +22,7 @@ from mirrormq.connections.peer import is_loopback
 from mirrormq.control.dispatch import answer
 from mirrormq.control.node import ClusterFace, LiveObjects
 from mirrormq.control.protocol import ControlError, Request
+from mirrormq.control.verbs import users
 from mirrormq.errors import ConfigurationError
 from mirrormq.interlink.detector import Timing
 from mirrormq.management import machine
@@ -96,10 +97,14 @@ class _Managed:
         self._node.read_clock()
         self._node.end_turn_soon()
 
-    async def carry_out(self, request: Request) -> Any:
+    async def carry_out(self, request: Request, where: str = "") -> Any:
+        loop = asyncio.get_running_loop()
+        request = await loop.run_in_executor(None, users.prepare, self._node.node, request)
+        if where not in ("", self.settings.name):
+            return await self.cluster.ask(where, request)
         reply = await answer(self._node.node, request)
         if not reply["ok"]:
-            raise ControlError(reply["error"], reply["exit_code"])
+            raise ControlError(reply["error"], reply["exit_code"], bare=reply.get("bare", False))
         return reply["result"]
 
     async def settled(self) -> None:

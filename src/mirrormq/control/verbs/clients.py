@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from mirrormq.control.everywhere import everywhere, rows_everywhere
+from mirrormq.control.everywhere import HERE, everywhere, rows_everywhere
 from mirrormq.control.node import Shell
 from mirrormq.control.protocol import ControlError, Request
 from mirrormq.control.verbs.checks import vhost_of
@@ -33,12 +34,28 @@ async def close_connection(node: Shell, request: Request) -> None:
     await everywhere(node, request, lambda: live.close_connections(explanation, pid=pid))
 
 
-def close_all_connections(node: Shell, request: Request) -> str:
-    """All of a vhost; with --global, all of the node."""
+async def close_all_connections(node: Shell, request: Request) -> int | str:
+    """All of a vhost, on every node; with --global, all of this node."""
     limit = int(request.options.get("limit", 0))
     vhost = "" if request.flag("global") else request.vhost
     closed = node.live.close_connections(request.arguments[0], vhost=vhost, limit=limit)
+    if request.flag(HERE):
+        return closed
+    if vhost:
+        closed += await _close_elsewhere(node, request, max(limit - closed, 0) if limit else None)
     return f"Closed {closed} connections"
+
+
+async def _close_elsewhere(node: Shell, request: Request, left: int | None) -> int:
+    """The same on the other nodes, one after the other while there is a limit."""
+    if left is None:
+        return sum((await everywhere(node, request, lambda: 0))[1:])
+    closed = 0
+    for peer in node.cluster.running:
+        if peer != node.settings.name and closed < left:
+            options = {**request.options, "limit": left - closed, HERE: True}
+            closed += await node.cluster.ask(peer, replace(request, options=options))
+    return closed
 
 
 async def close_all_user_connections(node: Shell, request: Request) -> None:

@@ -110,18 +110,9 @@ def revive(node: Shell, request: Request) -> None:
     node.metadata.write(moves.revive(_own(node)))
 
 
-def check_if_node_is_mirror_sync_critical(node: Shell, request: Request) -> str:
-    """Would a queue be left without a synchronised mirror if this node stopped?"""
-    me = node.settings.name
-    critical = [
-        queue
-        for queue in node.metadata.state.queues.values()
-        if queue.ring.master == me and len(queue.ring.members) > 1 and queue.ring.in_sync == {me}
-    ]
-    if critical:
-        names = "\n".join(f"{queue.name} in vhost {queue.vhost}" for queue in critical)
-        raise ControlError(f"The following queues would have no synchronised mirror:\n{names}")
-    return f"Node {me} reported no classic mirrored queues without online synchronised mirrors"
+def critical_queues(node: Shell, request: Request) -> list[dict[str, Any]]:
+    """Which queues would be left without a synchronised mirror if this node stopped?"""
+    return node.live.critical_queues()
 
 
 VERBS = {
@@ -132,5 +123,5 @@ VERBS = {
     "recover_queue": recover_queue,
     "drain": drain,
     "revive": revive,
-    "check_if_node_is_mirror_sync_critical": check_if_node_is_mirror_sync_critical,
+    "critical_queues": critical_queues,
 }

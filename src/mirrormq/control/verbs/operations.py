@@ -13,6 +13,7 @@ from mirrormq.control.protocol import EXIT_DATA, ControlError, Request
 def ping(node: Shell, request: Request) -> dict[str, Any]:
     """Which process answers, and whether it serves clients yet."""
     return {
+        "name": node.settings.name,
         "pid": os.getpid(),
         "serving": node.serving,
         "app": node.app_state.value,

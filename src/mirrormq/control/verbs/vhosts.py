@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from mirrormq.auth.limits import VHOST_LIMITS
-from mirrormq.control.node import Node
+from mirrormq.control.node import Node, Shell
 from mirrormq.control.protocol import Request
 from mirrormq.control.verbs.checks import json_value, validation_failed, vhost_of
 from mirrormq.metadata.commands import DeleteVhost, PutVhost
@@ -30,7 +30,7 @@ def delete_vhost(node: Node, request: Request) -> None:
     node.metadata.write(DeleteVhost(request.arguments[0]))
 
 
-def list_vhosts(node: Node, request: Request) -> list[dict[str, Any]]:
+def list_vhosts(node: Shell, request: Request) -> list[dict[str, Any]]:
     return [
         {
             "name": vhost.name,
@@ -38,7 +38,7 @@ def list_vhosts(node: Node, request: Request) -> list[dict[str, Any]]:
             "tags": vhost.tags,
             "tracing": vhost.tracing,
             "default_queue_type": "undefined",
-            "cluster_state": [f"{{{node.settings.name}, running}}"],
+            "cluster_state": [f"{{{name}, running}}" for name in node.cluster.running],
         }
         for vhost in node.metadata.state.vhosts.values()
     ]

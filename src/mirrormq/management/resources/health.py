@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirrormq.control.certificates import expiring
 from mirrormq.errors import AmqpError
 from mirrormq.management import access
 from mirrormq.management.answers import bad_request, encode, not_found
@@ -51,9 +52,8 @@ def certificates(call: Call) -> dict[str, Any] | Raw:
         raise bad_request("Invalid expiration value.")
     if call.parts["unit"] not in TIME_UNITS:
         raise bad_request(f"Time unit not recognised. Supported units: {', '.join(TIME_UNITS)}.")
-    if call.node.settings.tls_listeners:
-        return _failed("The expiry of certificates is not checked by this node")
-    return {"status": "ok"}
+    found = expiring(call.node.settings, int(call.parts["within"]), call.parts["unit"])
+    return _failed("Certificates expiring", expired=found) if found else {"status": "ok"}
 
 
 def port(call: Call) -> dict[str, Any] | Raw:
@@ -74,12 +74,23 @@ def protocol(call: Call) -> dict[str, Any] | Raw:
     return _failed("No active listener", missing=wanted, protocols=protocols)
 
 
-def single_node(call: Call) -> dict[str, Any]:
-    return {"status": "ok", "reason": "single node cluster"}
+def mirrors(call: Call) -> dict[str, Any] | Raw:
+    """Would mirrored queues be lost with this node?"""
+    if len(call.node.cluster.members) == 1:
+        return {"status": "ok", "reason": "single node cluster"}
+    if found := call.node.live.critical_queues():
+        return _failed("There are classic mirrored queues without online synchronised mirrors", queues=found)
+    return {"status": "ok"}
+
+
+def quorum(call: Call) -> dict[str, Any]:
+    """There are no quorum queues that could lose theirs."""
+    alone = len(call.node.cluster.members) == 1
+    return {"status": "ok", "reason": "single node cluster"} if alone else {"status": "ok"}
 
 
 def node(call: Call) -> dict[str, Any]:
-    if call.parts.get("name", call.node.settings.name) != call.node.settings.name:
+    if call.parts.get("name", call.me) not in (call.me, *call.elsewhere.peers):
         raise not_found()
     return {"status": "ok"}
 
@@ -106,8 +117,8 @@ ROUTES = [
     Route("health/checks/port-listener/{port}", access.management, {"GET": port}),
     Route("health/checks/protocol-listener/{protocol}", access.management, {"GET": protocol}),
     Route("health/checks/virtual-hosts", access.management, {"GET": ok}),
-    Route("health/checks/node-is-mirror-sync-critical", access.management, {"GET": single_node}),
-    Route("health/checks/node-is-quorum-critical", access.management, {"GET": single_node}),
+    Route("health/checks/node-is-mirror-sync-critical", access.management, {"GET": mirrors}),
+    Route("health/checks/node-is-quorum-critical", access.management, {"GET": quorum}),
     Route("healthchecks/node", access.management, {"GET": node}),
     Route("healthchecks/node/{name}", access.management, {"GET": node}),
 ]

@@ -39,7 +39,7 @@ function heardFrame(frame) {
     if (queues.size <= QUEUES_KEPT_MAX) break;
     queues.delete(key);
   }
-  for (const entry of queues.values()) { // of whom nothing was heard, nothing has changed, unless its master has moved away
+  for (const entry of queues.values()) { // of whom nothing was heard, nothing has changed, unless its node is gone
     const numbers = numbersOf(entry.row);
     if (entry.tick === tick + 1 || isAtRest(numbers)) entry.series.add(frame.at_ms / 1000, numbers);
   }

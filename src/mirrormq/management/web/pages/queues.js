@@ -19,7 +19,6 @@ const ARGUMENTS = [
   "x-dead-letter-routing-key", "x-single-active-consumer", "x-max-priority", "x-queue-mode", "x-queue-master-locator",
 ];
 const SECONDS_WHEN_BUSY = 5; // more queues changed than one event tells: look again at the rows that are shown
-const SECONDS_IN_CLUSTER = 2; // the stream tells of queues whose master is on its node
 
 function Declare({ onDone }) {
   const declare = async (fields) => {
@@ -54,8 +53,8 @@ const stat = (row, name) => row.message_stats?.[`${name}_details`]?.rate ?? 0;
 
 export function Queues() {
   const more = useStore(live, (value) => Math.floor(value.more / SECONDS_WHEN_BUSY));
-  const { queues, nodes } = useStore(live);
-  const listing = useListing("queues", { every: nodes?.length > 1 ? SECONDS_IN_CLUSTER : more ? SECONDS_WHEN_BUSY : 0 });
+  const { queues } = useStore(live);
+  const listing = useListing("queues", { every: more ? SECONDS_WHEN_BUSY : 0 });
   const rows = (listing.data?.items || []).map((row) => {
     const heard = queues.get(keyOf(row));
     return heard && heard.tick > listing.tick ? { ...row, ...heard.row } : row;

@@ -1,0 +1,67 @@
+"""What a shell may put in place of the word that is being typed behind `mirrormqctl`.
+
+Shells ask `mirrormqctl autocomplete -- WORDS`, where the last word is the unfinished one, perhaps empty.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mirrormq.cli.formatting import FORMATTERS
+from mirrormq.cli.line import GENERAL, SWITCHES, VALUE_FLAGS
+from mirrormq.cli.verb import Verb
+from mirrormq.cli.verbs import VERBS
+from mirrormq.config.load import default_runtime_directory
+
+WITHOUT_A_NODE = ("autocomplete", "help", "version")
+APPLY_TO = ("all", "exchanges", "queues")
+
+
+def of_ctl(words: list[str]) -> list[str]:
+    """The words that begin like the last one and make sense there."""
+    if words[:1] == ["--"]:
+        words = words[1:]
+    *before, unfinished = words or [""]
+    return sorted(word for word in _possible(before, unfinished) if word.startswith(unfinished))
+
+
+def _possible(before: list[str], unfinished: str) -> list[str]:
+    flag = VALUE_FLAGS.get(before[-1]) if before else None
+    if flag is not None:
+        return _values(flag)
+    name = _verb_in(before)
+    verb = VERBS.get(name)
+    if unfinished.startswith("-"):
+        return _flags(verb)
+    if name == "help":
+        return list(VERBS)
+    if not name:
+        return [*VERBS, *WITHOUT_A_NODE]
+    return [column for column in verb.all_columns if column not in before] if verb is not None else []
+
+
+def _verb_in(before: list[str]) -> str:
+    """The first word that is neither a flag nor a flag's value."""
+    words = iter(before)
+    for word in words:
+        if word in VALUE_FLAGS:
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
+def _flags(verb: Verb | None) -> list[str]:
+    allowed = GENERAL | (set(verb.options) if verb is not None else set())
+    return [flag for flag, option in (VALUE_FLAGS | SWITCHES).items() if option in allowed and len(flag) > 2]
+
+
+def _values(option: str) -> list[str]:
+    if option == "formatter":
+        return list(FORMATTERS)
+    if option == "apply-to":
+        return list(APPLY_TO)
+    if option == "node":
+        directory = default_runtime_directory(os.environ)
+        return [found.stem for found in directory.glob("*.sock")] if directory.is_dir() else []
+    return []

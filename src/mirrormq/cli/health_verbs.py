@@ -1,0 +1,67 @@
+"""Verbs of rabbitmq-diagnostics, rabbitmq-queues and rabbitmq-upgrade: is a node well, may it stop?"""
+
+from __future__ import annotations
+
+from mirrormq.cli.verb import HEADERS, UNLIMITED, VHOST, Verb
+
+GROUP = "Health"
+UNRESPONSIVE_COLUMNS = ("name", "durable", "auto_delete", "arguments", "pid", "recoverable_slaves")
+FLAG_COLUMNS = ("name", "state", "stability", "provided_by", "desc", "doc_url")
+
+ALL = (
+    Verb("ping", GROUP, "Checks that the node runs and answers", "", (0, 0),
+         "Will ping {node}. This only checks that the process runs and answers. Timeout: {timeout_ms} ms."),
+    Verb("is_booting", GROUP, "Says whether the node is starting", "", (0, 0),
+         "Asking node {node} for its boot status ..."),
+    Verb("is_running", GROUP, "Says whether the node serves clients", "", (0, 0),
+         "Asking node {node} for its status ..."),
+    Verb("check_running", GROUP, "Fails unless the node serves clients", "", (0, 0),
+         "Checking if RabbitMQ is running on node {node} ..."),
+    Verb("alarms", GROUP, "Lists alarms of the node and of the cluster", "", (0, 0),
+         "Asking node {node} to report any known resource alarms ..."),
+    Verb("check_local_alarms", GROUP, "Fails if the node has an alarm", "", (0, 0),
+         "Asking node {node} to report any local resource alarms ..."),
+    Verb("check_alarms", GROUP, "Fails if any node of the cluster has an alarm", "", (0, 0),
+         "Asking node {node} to report any local resource alarms ..."),
+    Verb("listeners", GROUP, "Lists where the node listens", "", (0, 0),
+         "Asking node {node} to report its protocol listeners ..."),
+    Verb("check_port_listener", GROUP, "Fails unless the node listens on a port", "<port>", (1, 1),
+         "Asking node {node} if there's an active listener on port {0} ...",
+         example="check_port_listener 5672"),
+    Verb("check_protocol_listener", GROUP, "Fails unless the node listens for a protocol", "<protocol>",
+         (1, 1), "Asking node {node} if there's an active listener for protocol {0} ...",
+         example="check_protocol_listener amqp"),
+    Verb("check_port_connectivity", GROUP, "Fails unless every port of the node can be connected to",
+         "[--address <ip|hostname>]", (0, 0),
+         "Testing TCP connections to all active listeners on node {node} ...",
+         options=("address",)),
+    Verb("check_virtual_hosts", GROUP, "Fails unless all vhosts can be used", "", (0, 0),
+         "Checking if all vhosts are running on node {node} ..."),
+    Verb("check_certificate_expiration", GROUP, "Fails if certificates of TLS listeners expire soon",
+         "[--within <period>] [--unit <unit>]", (0, 0), "Checking certificate expiration on node {node} ...",
+         options=("within", "unit"), example="check_certificate_expiration --within 2 --unit months"),
+    Verb("check_if_node_is_mirror_sync_critical", GROUP,
+         "Fails if queues would have no synchronised mirror without this node", "", (0, 0),
+         "Checking if node {node} is critical for data safety of any classic mirrored queues ..."),
+    Verb("check_if_node_is_quorum_critical", GROUP, "Never fails: there are no quorum queues", "", (0, 0),
+         "Checking if node {node} is critical for quorum of any quorum queues ..."),
+    Verb("node_health_check", GROUP, "RabbitMQ's old check of everything", "", (0, 0),
+         "Timeout: {timeout} seconds ...\nChecking health of node {node} ..."),
+    Verb("await_online_synchronized_mirror", GROUP,
+         "Waits until every mirrored queue of the node has a synchronised mirror", "", (0, 0)),
+    Verb("await_online_quorum_plus_one", GROUP, "Never waits: there are no quorum queues", "", (0, 0)),
+    Verb("post_upgrade", GROUP, "Spreads masters evenly after an upgrade", "", (0, 0),
+         "Executing post upgrade tasks...\n"),
+    Verb("list_unresponsive_queues", GROUP, "Lists queues whose node does not answer in time",
+         f"[--local] [--queue-timeout <milliseconds>] [<column> ...] {HEADERS}", (0, UNLIMITED),
+         "Listing unresponsive queues for vhost {vhost} ...", ("name",), UNRESPONSIVE_COLUMNS,
+         ("local", "queue-timeout")),
+    Verb("list_feature_flags", GROUP, "Lists RabbitMQ's feature flags", "[<column> ...]", (0, UNLIMITED),
+         "Listing feature flags ...", ("name", "state"), FLAG_COLUMNS),
+    Verb("enable_feature_flag", GROUP, "Enables a feature flag; all that are here are",
+         "<all | feature_flag>", (1, 1), 'Enabling feature flag "{0}" ...'),
+    Verb("restart_vhost", GROUP, "Starts a vhost that failed; none of ours does", VHOST, (0, 0),
+         "Trying to restart vhost '{vhost}' on node '{node}' ..."),
+    Verb("server_version", GROUP, "Shows the version of the node", "", (0, 0),
+         "Asking node {node} for its RabbitMQ version..."),
+)  # fmt: skip

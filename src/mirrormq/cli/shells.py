@@ -1,0 +1,118 @@
+"""`mirrormq completion` and `mirrormq alias`: the programs as a shell's user meets them."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+PROGRAMS = ("mirrormq", "mirrormqctl")
+ALIASES = ("rabbitmqctl", "rabbitmq-diagnostics", "rabbitmq-queues", "rabbitmq-upgrade")
+"""RabbitMQ's programs whose verbs mirrormqctl has."""
+
+ANY_WORDS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+BASH = """\
+_{function}() {{
+    local IFS=$'\\n'
+    COMPREPLY=($({program} autocomplete -- "${{COMP_WORDS[@]:1:COMP_CWORD}}" 2>/dev/null))
+}}
+complete -o default -F _{function} {program}
+"""
+
+ZSH = """\
+_{function}() {{
+    local -a found
+    found=("${{(@f)$({program} autocomplete -- "${{(@)words[2,CURRENT]}}" 2>/dev/null)}}")
+    if [[ -n "$found[1]" ]]; then compadd -a found; else _files; fi
+}}
+compdef _{function} {program}
+"""
+
+FISH = """\
+complete -c {program} -f -a \\
+    '({program} autocomplete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
+"""
+
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+
+
+def completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")]) -> None:
+    """Print what lets a shell complete verbs, flags and columns of mirrormq and mirrormqctl.
+
+    \b
+    Example, for this shell and for all that are started later:
+      source <(mirrormq completion bash)
+      mirrormq completion bash > ~/.local/share/bash-completion/completions/mirrormqctl
+    """
+    if shell not in SCRIPTS:
+        print(f"mirrormq completion: there is none for {shell!r}: say {', '.join(SCRIPTS)}.", file=sys.stderr)
+        raise typer.Exit(2)
+    for program in (*PROGRAMS, *(name for name in ALIASES if _is_ours(_directory() / name))):
+        print(SCRIPTS[shell].format(program=program, function=f"complete_{program.replace('-', '_')}"))
+
+
+def autocomplete(context: typer.Context) -> None:
+    """What may stand in place of the last word; shells ask this."""
+    from mirrormq.cli.main import app  # which has this one among them
+
+    words = context.args[1:] if context.args[:1] == ["--"] else context.args
+    *before, unfinished = words or [""]
+    found: object = typer.main.get_command(app)
+    for word in before:
+        found = getattr(found, "commands", {}).get(word, found)
+    names = list(getattr(found, "commands", {}))
+    if unfinished.startswith("-"):
+        names = [flag for parameter in getattr(found, "params", ()) for flag in parameter.opts]
+    print("\n".join(sorted(name for name in names if name.startswith(unfinished))))
+
+
+def alias(
+    directory: Annotated[Path | None, typer.Option(help="Where; beside mirrormqctl if not given.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take them away again.")] = False,
+) -> None:
+    """Install mirrormqctl under the names rabbitmqctl, rabbitmq-diagnostics, -queues and -upgrade.
+
+    A program of that name that is not ours is never touched.
+
+    \b
+    Example:
+      mirrormq alias --directory ~/.local/bin
+    """
+    where = directory or _directory()
+    try:
+        for name in ALIASES:
+            _take_away(where / name) if remove else _install(where / name)
+    except OSError as error:
+        print(f"mirrormq alias: {error.filename or where}: {error.strerror}.", file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
+def _install(path: Path) -> None:
+    if _is_ours(path):
+        return
+    if path.is_symlink() or path.exists():
+        print(f"mirrormq alias: {path} is another program and stays: name a directory.", file=sys.stderr)
+        raise typer.Exit(1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(_directory() / PROGRAMS[1])
+    print(path)
+
+
+def _take_away(path: Path) -> None:
+    if _is_ours(path):
+        path.unlink()
+        print(path)
+
+
+def _directory() -> Path:
+    """Where the programs of this installation are."""
+    beside = Path(sys.argv[0]).resolve().parent
+    return beside if (beside / PROGRAMS[1]).exists() else Path(sysconfig.get_path("scripts"))
+
+
+def _is_ours(path: Path) -> bool:
+    return path.is_symlink() and path.resolve() == (_directory() / PROGRAMS[1]).resolve()

@@ -1,0 +1,87 @@
+"""Until when the certificates of TLS listeners are good, read from their files.
+
+Python's ssl module tells dates only of a peer's certificate, so the two dates are read here from the
+certificate itself: a sequence whose fifth part, or fourth where the version is left out, holds them.
+"""
+
+from __future__ import annotations
+
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from mirrormq.config.settings import Address, Settings, TlsOptions
+
+UNITS_DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+"""RabbitMQ's units: its months and years are that long, too."""
+
+BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+SEQUENCE, VERSION, UTC_TIME = 0x30, 0xA0, 0x17
+
+
+def expiring(settings: Settings, within: int, unit: str) -> list[dict[str, Any]]:
+    """The TLS listeners with a certificate that will not be good any more in so many days, weeks …"""
+    until = datetime.now(UTC) + timedelta(days=within * UNITS_DAYS[unit])
+    listeners = [("amqp/ssl", address, settings.tls) for address in settings.tls_listeners]
+    if settings.management_tls_listener is not None:
+        listeners.append(("https", settings.management_tls_listener, settings.management_tls))
+    return [
+        _row(settings.name, protocol, address, options)
+        for protocol, address, options in listeners
+        if any(last < until for path in _files(options) for last in last_days(path))
+    ]
+
+
+def _files(options: TlsOptions) -> list[Path]:
+    return [path for path in (options.certfile, options.cacertfile) if path is not None]
+
+
+def _row(node: str, protocol: str, address: Address, options: TlsOptions) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "node": node,
+        "protocol": protocol,
+        "interface": address.host or "[::]",
+        "port": address.port,
+    }
+    for name, path in (("certfile", options.certfile), ("cacertfile", options.cacertfile)):
+        if path is not None:
+            found[name] = str(path)
+            found[f"{name}_expires_on"] = [f"{last:%Y-%m-%d %H:%M:%SZ}" for last in last_days(path)]
+    return found
+
+
+def last_days(path: Path) -> list[datetime]:
+    """Until when each certificate of a file is good; a file that cannot be read tells nothing."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return []
+    parts = [part.partition(END)[0] for part in text.split(BEGIN)[1:]]
+    return [_last_day(ssl.PEM_cert_to_DER_cert(f"{BEGIN}{part}{END}")) for part in parts]
+
+
+def _last_day(certificate: bytes) -> datetime:
+    _, whole, _ = _read(certificate, 0)
+    _, signed, _ = _read(whole, 0)
+    place = 0
+    kind, _, after = _read(signed, place)
+    for _ in range(3 if kind == VERSION else 2):  # number, algorithm, issuer
+        place = after
+        _, _, after = _read(signed, place)
+    _, validity, _ = _read(signed, after)
+    _, _, second = _read(validity, 0)
+    kind, text, _ = _read(validity, second)
+    digits = text.decode("ascii").rstrip("Z")
+    if kind == UTC_TIME:  # two digits of the year: until 2049
+        digits = ("20" if digits < "50" else "19") + digits
+    return datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+
+
+def _read(data: bytes, place: int) -> tuple[int, bytes, int]:
+    """One element: its kind, its contents, and where the next one begins."""
+    kind, length, start = data[place], data[place + 1], place + 2
+    if length & 0x80:
+        size = length & 0x7F
+        length, start = int.from_bytes(data[start : start + size], "big"), start + size
+    return kind, data[start : start + length], start + length

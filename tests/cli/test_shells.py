@@ -1,0 +1,102 @@
+"""Completion in a real shell, and mirrormqctl under the names of RabbitMQ's programs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mirrormq.cli.completion import of_ctl
+from mirrormq.cli.shells import ALIASES, SCRIPTS
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A directory with both programs, as an installation makes them."""
+    for name, module in (("mirrormq", "main"), ("mirrormqctl", "ctl")):
+        path = tmp_path / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(
+            f"#!{sys.executable}\nimport sys\nfrom mirrormq.cli.{module} import main\nsys.exit(main())\n"
+        )
+        path.chmod(0o755)
+    return tmp_path / "bin"
+
+
+def run(programs: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    return subprocess.run(words, capture_output=True, text=True, check=False, env=environment, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["list_q"], ["list_queues"]),
+        (["sync"], ["sync_queue"]),
+        (["-n", "mirror1", "list_v"], ["list_vhost_limits", "list_vhosts"]),
+        (["list_queues", "slave"], ["slave_pids"]),
+        (["list_queues", "name", "messages_r"], ["messages_ram", "messages_ready", "messages_ready_ram"]),
+        (["list_users", "--formatter", "js"], ["json", "json_stream"]),
+        (["list_queues", "--of"], ["--offline"]),
+        (["set_policy", "--of"], []),
+        (["help", "cancel"], ["cancel_sync_queue"]),
+        (["list_queues", "name", "name"], []),
+    ],
+)
+def test_what_may_stand_there(words: list[str], expected: list[str]) -> None:
+    assert of_ctl(words) == of_ctl(["--", *words]) == expected
+
+
+def test_nodes_of_this_machine_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIRRORMQ_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "mirror7@localhost.sock").touch()
+    assert of_ctl(["-n", ""]) == ["mirror7@localhost"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_completes_both_programs(programs: Path) -> None:
+    script = """
+        source <(mirrormq completion bash)
+        COMP_WORDS=(mirrormqctl -q cancel); COMP_CWORD=2; _complete_mirrormqctl; echo "${COMPREPLY[@]}"
+        COMP_WORDS=(mirrormq cluster ki); COMP_CWORD=2; _complete_mirrormq; echo "${COMPREPLY[@]}"
+        COMP_WORDS=(mirrormq cluster up --de); COMP_CWORD=3; _complete_mirrormq; echo "${COMPREPLY[@]}"
+        COMP_WORDS=(mirrormqctl list_queues ""); COMP_CWORD=2; _complete_mirrormqctl; echo "${#COMPREPLY[@]}"
+        complete -p mirrormqctl
+    """
+    done = run(programs, "bash", "-c", script)
+    assert done.stderr == ""
+    verb, command, flag, count, registered = done.stdout.splitlines()
+    assert (verb, command, flag) == ("cancel_sync_queue", "kill", "--detach")
+    assert int(count) > 30
+    assert registered == "complete -o default -F _complete_mirrormqctl mirrormqctl"
+
+
+def test_every_shell_has_a_script_and_others_are_refused(programs: Path) -> None:
+    for shell in SCRIPTS:
+        done = run(programs, "mirrormq", "completion", shell)
+        assert done.returncode == 0 and "mirrormqctl autocomplete" in done.stdout
+    refused = run(programs, "mirrormq", "completion", "tcsh")
+    assert refused.returncode == 2 and "say bash, zsh, fish" in refused.stderr
+
+
+def test_one_command_installs_rabbitmqs_names_and_takes_them_away(programs: Path, tmp_path: Path) -> None:
+    where = tmp_path / "elsewhere"
+    done = run(programs, "mirrormq", "alias", "--directory", str(where))
+    assert done.stdout.splitlines() == [str(where / name) for name in ALIASES]
+    assert "list_queues" in run(programs, str(where / "rabbitmqctl"), "help").stdout
+    assert run(programs, "mirrormq", "alias", "--directory", str(where)).stdout == ""
+    run(programs, "mirrormq", "alias", "--directory", str(where), "--remove")
+    assert list(where.iterdir()) == []
+
+
+def test_another_program_of_that_name_stays(programs: Path, tmp_path: Path) -> None:
+    (tmp_path / "rabbitmqctl").write_text("RabbitMQ's own")
+    for flags in ((), ("--remove",)):
+        run(programs, "mirrormq", "alias", "--directory", str(tmp_path), *flags)
+        assert (tmp_path / "rabbitmqctl").read_text() == "RabbitMQ's own"
+    refused = run(programs, "mirrormq", "alias", "--directory", str(tmp_path))
+    assert refused.returncode == 1 and "is another program and stays" in refused.stderr
