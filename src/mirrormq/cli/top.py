@@ -1,0 +1,187 @@
+"""`mirrormq top`: a live screen of nodes, queues, rings and rates, from any node's HTTP API."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import select
+import shutil
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Annotated, Any
+from urllib.parse import quote, unquote, urlsplit
+
+import typer
+
+from mirrormq.cli.top_screen import SORT_COLUMNS, SORTS, Line, Picture, screen
+
+DEFAULT_URI = "http://guest:guest@127.0.0.1:15672"
+TIMEOUT_S = 5.0
+"""For one answer: a node that is slower than that is as good as dead to somebody who watches."""
+QUEUES_MAX = 200
+"""Asked for at a time, the first in the chosen order; more than any terminal is high."""
+QUEUE_COLUMNS = (
+    "name,vhost,node,state,consumers,messages,messages_ready,messages_unacknowledged,message_stats,mirrormq"
+)
+STYLES = {"title": "1", "heading": "1;7", "good": "32", "bad": "1;31", "soft": "2", "plain": ""}
+ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+HOME, CLEAR_LINE, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+KEYS = "  q quit   s order   space now"
+
+
+class Unreachable(Exception):
+    """No node answers, or none lets us in."""
+
+
+class Source:
+    """The HTTP API of whichever node answers."""
+
+    def __init__(self, uris: list[str]) -> None:
+        self._uris = uris
+        self._at = 0
+
+    def picture(self, sort: str) -> Picture:
+        """A look at the cluster; tries each node once. Raises Unreachable."""
+        problems: list[str] = []
+        for _ in self._uris:
+            uri = self._uris[self._at]
+            try:
+                return self._look(uri, sort)
+            except urllib.error.HTTPError as error:
+                problems.append(f"{_place(uri)}: {_refusal(error)}")
+            except (OSError, ValueError) as error:
+                problems.append(f"{_place(uri)}: {getattr(error, 'reason', error)}")
+            self._at = (self._at + 1) % len(self._uris)
+        raise Unreachable("; ".join(problems))
+
+    def _look(self, uri: str, sort: str) -> Picture:
+        down = "false" if sort == "name" else "true"
+        page = f"page=1&page_size={QUEUES_MAX}&sort={SORT_COLUMNS[sort]}&sort_reverse={down}"
+        overview, nodes, queues = (
+            _get(uri, path) for path in ("overview", "nodes", f"queues?{page}&columns={quote(QUEUE_COLUMNS)}")
+        )
+        return Picture(_place(uri), time.strftime("%H:%M:%S"), overview, nodes, queues)
+
+
+def _place(uri: str) -> str:
+    """Without the password."""
+    parts = urlsplit(uri)
+    return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+
+
+def _refusal(error: urllib.error.HTTPError) -> str:
+    if error.code == 401:
+        return "this user and password are refused, or the user is no monitor"
+    return f"HTTP status {error.code}"
+
+
+def _get(uri: str, path: str) -> Any:
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("write it as http://user:password@host:port")
+    name, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
+    address = parts.netloc.rpartition("@")[2]
+    request = urllib.request.Request(f"{parts.scheme}://{address}{parts.path.rstrip('/')}/api/{path}")
+    secret = base64.b64encode(f"{name}:{password}".encode()).decode()
+    request.add_header("authorization", f"Basic {secret}")
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+        return json.loads(answer.read())
+
+
+def top(
+    uri: Annotated[
+        list[str] | None, typer.Option(help="HTTP API of a node; repeat it, and a dead one is skipped.")
+    ] = None,
+    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.2)] = 2.0,
+    sort: Annotated[str, typer.Option(help=f"Order of the queues: {', '.join(SORTS)}.")] = SORTS[0],
+    once: Annotated[bool, typer.Option("--once", help="Print one look and stop, for scripts.")] = False,
+) -> None:
+    """Watch nodes, queues, rings and rates in a terminal; q ends it, s changes the order of the queues.
+
+    \b
+    Example:
+      mirrormq top --uri http://guest:guest@127.0.0.1:15672 --uri http://guest:guest@127.0.0.1:15673
+      mirrormq top --once --sort in
+    """
+    if sort not in SORTS:
+        _fail(f"'{sort}' is no order; use one of {', '.join(SORTS)}")
+    source = Source(uri or [DEFAULT_URI])
+    if once or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        _print_once(source, sort)
+    else:
+        _watch(source, sort, interval)
+
+
+def _fail(sentence: str) -> None:
+    print(f"mirrormq top: {sentence}.", file=sys.stderr)
+    raise typer.Exit(1)
+
+
+def _print_once(source: Source, sort: str) -> None:
+    try:
+        picture = source.picture(sort)
+    except Unreachable as problem:
+        _fail(f"no node answers ({problem}); name one with --uri")
+        return
+    for line in screen(picture, sort, shutil.get_terminal_size((120, 0)).columns, None):
+        print("".join(text for text, _ in line).rstrip())
+
+
+def _watch(source: Source, sort: str, interval: float) -> None:
+    with _terminal() as keyboard, contextlib.suppress(KeyboardInterrupt):
+        while True:
+            _draw(_frame(source, sort))
+            key = _key(keyboard, interval)
+            if key in ("q", "Q", "\x03"):
+                return
+            if key == "s":
+                sort = SORTS[(SORTS.index(sort) + 1) % len(SORTS)]
+
+
+def _frame(source: Source, sort: str) -> list[Line]:
+    width, height = shutil.get_terminal_size()
+    try:
+        lines = screen(source.picture(sort), sort, width, height - 1)
+    except Unreachable as problem:
+        lines = [[("mirrormq top", "title")], [(f"! no node answers: {problem}"[:width], "bad")]]
+    return [*lines, [(KEYS[:width], "soft")]]
+
+
+def _draw(lines: list[Line]) -> None:
+    plain = "NO_COLOR" in os.environ
+    shown = ["".join(_styled(text, "" if plain else STYLES[style]) for text, style in line) for line in lines]
+    sys.stdout.write(HOME + f"{CLEAR_LINE}\r\n".join(shown) + CLEAR_LINE + CLEAR_BELOW)
+    sys.stdout.flush()
+
+
+def _styled(text: str, style: str) -> str:
+    return f"\x1b[{style}m{text}\x1b[0m" if style else text
+
+
+def _key(keyboard: int, interval: float) -> str:
+    """What is typed before it is time to look again."""
+    ready, _, _ = select.select([keyboard], [], [], interval)
+    return os.read(keyboard, 32).decode("utf-8", "replace")[:1] if ready else ""
+
+
+@contextlib.contextmanager
+def _terminal() -> Iterator[int]:
+    """Keys one by one and a screen of its own; as it was before, however this ends."""
+    import termios
+    import tty
+
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    try:
+        tty.setcbreak(keyboard)
+        sys.stdout.write(ENTER)
+        yield keyboard
+    finally:
+        sys.stdout.write(LEAVE)
+        sys.stdout.flush()
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
