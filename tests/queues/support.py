@@ -12,6 +12,7 @@ from mirrormq.queues.message import NEVER, Message
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
 from mirrormq.wire.content import body_of, build_frames
+from mirrormq.wire.fields import Table
 from mirrormq.wire.methods import encode_basic_publish
 from mirrormq.wire.properties import BasicProperties, encode_properties
 
@@ -35,11 +36,16 @@ def tiny_limits(patch: pytest.MonkeyPatch) -> None:
 
 def make_message(
     body: bytes, *, persistent: bool = False, priority: int = 0, expires_at: int = NEVER,
-    expiration: str | None = None, routing_key: str = "q",
+    expiration: str | None = None, routing_key: str = "q", headers: Table | None = None,
 ) -> Message:  # fmt: skip
     """A message as a channel would make it."""
     properties = encode_properties(
-        BasicProperties(delivery_mode=2 if persistent else 1, priority=priority, expiration=expiration)
+        BasicProperties(
+            headers=headers,
+            delivery_mode=2 if persistent else 1,
+            priority=priority,
+            expiration=expiration,
+        )
     )
     envelope = make_envelope(encode_basic_publish("", routing_key), properties)
     return Message(envelope, build_frames(1, properties, body, 0), expires_at)

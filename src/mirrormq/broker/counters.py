@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.queue import Queue
 
 if TYPE_CHECKING:
@@ -96,7 +97,10 @@ class Churn:
 
 def publish_own(queue: QueueFace, messages: list[Message]) -> None:
     """Messages that no client has published: dead letters, events, copies of traced ones. Statistics of
-    clients leave them out."""
+    clients leave them out. Whatever publisher they once had did not publish them here."""
+    for message in messages:
+        if message.envelope.presented is not None:
+            message.envelope = make_envelope(message.envelope.publish, message.envelope.properties)
     queue.publish(messages)
     if isinstance(queue, Queue):
         queue.counters.own += len(messages)

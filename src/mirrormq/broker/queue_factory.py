@@ -13,6 +13,7 @@ from mirrormq.queues.backing import BackingQueue
 from mirrormq.queues.message import Message
 from mirrormq.queues.paged import HotBudget, PagedQueue
 from mirrormq.queues.priority import PriorityQueue
+from mirrormq.queues.producers import Producers
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.settings import QueueSettings
 from mirrormq.storage.queue_store import JournalQueue
@@ -60,7 +61,9 @@ def make_queue(vhost: Vhost, record: records.Queue) -> Queue:
     settings = queue_settings(vhost.broker.policies, record)
     store = vhost.broker.journal.queue(record.queue_id)
     backing = make_keeper(store, settings, vhost.broker.hot_budget, vhost.broker.warnings.append)
-    return make_queue_of(vhost, record, backing)
+    queue = make_queue_of(vhost, record, backing)
+    queue.producers = Producers(store.presented())
+    return queue
 
 
 def make_queue_of(vhost: Vhost, record: records.Queue, backing: BackingQueue) -> Queue:

@@ -181,6 +181,7 @@ class Rings:
         )  # fmt: skip
         if replica.copy is not None:
             replica.copy.lazy = queue_settings(broker.policies, record).lazy
+            replica.copy.producers = store.presented()
         self.replicas[record.queue_id] = replica
         self._keep_ticking()
         return replica

@@ -24,6 +24,7 @@ from mirrormq.queues.consumers import QueueConsumer
 from mirrormq.queues.envelope import make_envelope, properties_of
 from mirrormq.queues.face import Publisher, QueueFace, Subscriber
 from mirrormq.queues.message import Message
+from mirrormq.queues.producers import presented_in
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.safety import Waiting
 from mirrormq.remote.down_queue import DownQueue
@@ -246,7 +247,11 @@ def unsettled_batches(unsettled: list[Unsettled], waiting: list[Waiting], produc
 
 
 def _messages(append: Append) -> list[Message]:
-    return [
+    messages = [
         Message(make_envelope(append.publish, properties_of(frames)), frames, append.expires_at)
         for frames in append.contents
     ]
+    if append.presented:
+        for message in messages:
+            message.envelope.presented = presented_in(message.envelope.properties)
+    return messages

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mirrormq.broker import reply_to
 from mirrormq.queues.message import NEVER, Envelope, Message
+from mirrormq.queues.producers import PRODUCER_HEADER, presented_by
 from mirrormq.wire.properties import decode_properties, scan_properties
 
 if TYPE_CHECKING:
@@ -49,13 +50,16 @@ def _collect(
     """Fill `batch`; it is appended whenever a message needs the ordinary road, or another treatment."""
     exchange, routing_key, mandatory = target.exchange, target.routing_key, target.mandatory
     suffix = b"\x00" + publish[6:-1] + b"\xce"
-    kind = False
+    kind = (False, False)
     for content in contents:
         properties = _properties(content)
+        presented = None
         persistent, priority, expiration, headers_at, user_id = scan_properties(properties)
         if headers_at >= 0:
             headers = decode_properties(properties, 0).headers or {}
             special = "CC" in headers or "BCC" in headers
+            if PRODUCER_HEADER in headers:
+                presented = presented_by(headers)
         else:
             special = False
         if (
@@ -67,12 +71,13 @@ def _collect(
             _append(publishing, queues, batch)
             publishing.publish(publish, properties, [content])
             continue
-        if persistent is not kind:
+        if (persistent, presented is not None) != kind:
             _append(publishing, queues, batch)
-            kind = persistent
+            kind = (persistent, presented is not None)
         envelope = Envelope(
             publish, exchange, routing_key, mandatory, properties, persistent, priority, None, suffix
         )
+        envelope.presented = presented
         batch.append(Message(envelope, content, NEVER, int.from_bytes(content[11:19], "big")))
 
 

@@ -17,6 +17,7 @@ from mirrormq.errors import AccessRefused, NotImplemented_, PreconditionFailed
 from mirrormq.queues.envelope import ExpirationInvalid, make_envelope
 from mirrormq.queues.face import Publisher, QueueFace
 from mirrormq.queues.message import NEVER, Envelope, Message
+from mirrormq.queues.producers import PRODUCER_HEADER, presented_by
 from mirrormq.ranges import questions
 from mirrormq.wire.fields import Table
 from mirrormq.wire.methods import decode_basic_publish, encode_basic_return
@@ -174,6 +175,8 @@ class Publishing:
         if headers_at >= 0:
             headers = decode_properties(properties, 0).headers or {}
         envelope, queues, contents = channel.vhost.route(envelope, headers, contents)
+        if PRODUCER_HEADER in headers:
+            envelope.presented = presented_by(headers)
         self._last_envelope, self._last_queues = envelope, queues
         unchanged = envelope.properties is properties and channel.vhost.routes_repeat(target.exchange)
         self._last_publish = publish if unchanged else b""

@@ -26,7 +26,7 @@ wraps another and tells its mirrors what it does). Whoever implements this owes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from mirrormq.queues.message import Message
@@ -106,6 +106,9 @@ class BackingQueue(Protocol):
     def erase(self) -> None:
         """The queue is deleted: everything goes, unacknowledged messages too."""
 
+    def forget_producers(self, producers: list[str]) -> None:
+        """Of these nothing need be remembered any more."""
+
     def unstored(self) -> list[Message]:
         """The ready messages that are in memory only; the journal has the others."""
 
@@ -125,9 +128,6 @@ class MirroredBacking(BackingQueue, Protocol):
 
     def publish_from(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
         """`publish`, of messages that a node has numbered."""
-
-    def forget_producers(self, producers: list[str]) -> None:
-        """Nodes that published are gone for good."""
 
     def speak(self) -> None:
         """Tell what is told once per turn."""
@@ -182,6 +182,15 @@ class QueueStore(Protocol):
 
     def load(self, sequences: Sequence[int]) -> list[Message]:
         """Read messages back, in the order asked for; raises DamageError for a bad record."""
+
+    def presented(self) -> dict[str, int]:
+        """The highest publish id of each producer, as far as it was written down (`queues.producers`)."""
+
+    def present(self, highest: Mapping[str, int], mark: int) -> None:
+        """Producers have come so far with the messages below `mark`: write that down with them."""
+
+    def present_only(self, highest: Mapping[str, int], mark: int) -> None:
+        """So it is, whatever was written down before."""
 
     def reserve(self, next_sequence: int) -> None:
         """Numbers below this are used, also by messages that were never stored."""

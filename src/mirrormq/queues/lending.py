@@ -189,6 +189,13 @@ class Lending:
         chunks = [self._paged.popleft() for _ in range(len(self._paged) - before)]
         self._insert(list(chain.from_iterable(chunks)))
 
+    def forget_producers(self: PagedQueue, producers: list[str]) -> None:  # type: ignore[misc]
+        """Of these nothing need be remembered any more."""
+        known = self._store.presented()
+        left = {name: number for name, number in known.items() if name not in producers}
+        if len(left) < len(known):
+            self._store.present_only(left, self.next_sequence)
+
     def glance(self: PagedQueue, first: int, end: int, limit: int) -> list[Message]:  # type: ignore[misc]
         """Ready messages that are in memory only."""
         found: list[Message] = []

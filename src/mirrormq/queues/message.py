@@ -32,6 +32,7 @@ class Envelope:
         "hidden_keys",
         "mandatory",
         "persistent",
+        "presented",
         "priority",
         "properties",
         "publish",
@@ -60,6 +61,8 @@ class Envelope:
         self.persistent = persistent
         self.priority = priority
         self.expiration_ms = expiration_ms
+        self.presented: tuple[str, int] | None = None
+        """Its publisher's name and number for it, if it is to be kept once (`queues.producers`)."""
         self.hidden_keys: tuple[str, ...] = ()
         """Routing keys of the BCC header, which nobody may see; a dead letter goes to them again."""
         self.deliver_suffix = deliver_suffix

@@ -25,6 +25,7 @@ from mirrormq.errors import DamageError
 from mirrormq.queues.backing import ANY_BYTES, QueueStore
 from mirrormq.queues.lending import Lending
 from mirrormq.queues.message import NEVER, Message
+from mirrormq.queues.producers import highest_of
 
 
 class HotBudget:
@@ -85,6 +86,8 @@ class PagedQueue(Lending):
         if self._durable:
             persistent = [message for message in messages if message.envelope.persistent]
             if persistent:
+                if messages[0].envelope.presented is not None:
+                    self._store.present(highest_of(persistent), messages[-1].sequence + 1)
                 self._store.append(persistent, durable=True)
             if len(persistent) < len(messages):
                 self._store.reserve(messages[-1].sequence + 1)

@@ -169,6 +169,10 @@ class PriorityQueue:
         """Drop every ready message."""
         return sum([level.purge() for level in self._descending])
 
+    def forget_producers(self, producers: list[str]) -> None:
+        """Of these nothing need be remembered any more."""
+        self._level(0).forget_producers(producers)
+
     def unstored(self) -> list[Message]:
         """The ready messages that are in memory only."""
         return [message for level in self._descending for message in level.unstored()]

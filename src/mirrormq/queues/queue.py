@@ -19,13 +19,14 @@ from mirrormq.queues.face import Publisher, QueueFace
 from mirrormq.queues.leasing import Leasing
 from mirrormq.queues.lifetimes import Lifetimes
 from mirrormq.queues.message import NEVER, Message
+from mirrormq.queues.presenting import Presenting
 from mirrormq.queues.producers import Origin, Producers
 from mirrormq.queues.safety import NOBODY, Safety, Waiting
 from mirrormq.queues.settings import QueueSettings
 from mirrormq.queues.surroundings import QueueCounters, Surroundings
 
 
-class Queue(LocalAnswers, Leasing):
+class Queue(LocalAnswers, Leasing, Presenting):
     """One live queue of this node. Has the face that channels see (`queues.face`)."""
 
     def __init__(
@@ -71,7 +72,8 @@ class Queue(LocalAnswers, Leasing):
         origin: Origin | None = None,
     ) -> None:  # fmt: skip
         """Append messages numbered `first`, `first + 1` … by their publisher, if it wants confirms. Those
-        from another node say so with `origin`, and are kept once however often they come."""
+        from another node say so with `origin`, and are kept once however often they come. All or none of
+        them are presented."""
         if self.deleted:
             self._publish_too_late(messages, publisher, first, origin)
             return
@@ -83,6 +85,14 @@ class Queue(LocalAnswers, Leasing):
                 origin = Origin(origin.producer, origin.first_number + seen)
                 if not messages:
                     return
+        if messages[0].envelope.presented is None:
+            self._publish_new(messages, publisher, first, origin)
+        else:
+            self._publish_presented(messages, publisher, first, origin)
+
+    def _publish_new(
+        self, messages: list[Message], publisher: Publisher | None, first: int, origin: Origin | None
+    ) -> None:
         if self.settings.rejects_publishes and self.settings.limited:
             self._publish_each_if_room(messages, publisher, first, origin)
             return
@@ -118,33 +128,8 @@ class Queue(LocalAnswers, Leasing):
     def forget_producers(self, gone: Callable[[str], bool]) -> None:
         """Nodes' lives are over: nothing more comes from them."""
         names = self.producers.forget(gone)
-        if names and self.mirrored is not None:
-            self.mirrored.forget_producers(names)
-
-    def _publish_each_if_room(
-        self, messages: list[Message], publisher: Publisher | None, first: int, origin: Origin | None
-    ) -> None:
-        for offset, message in enumerate(messages):
-            its_origin = origin and Origin(origin.producer, origin.first_number + offset)
-            self._publish_if_room(message, publisher, first + offset, its_origin)
-
-    def _publish_if_room(
-        self, message: Message, publisher: Publisher | None, number: int, origin: Origin | None
-    ) -> None:
-        while self._is_full_for(message) and self.pump():
-            pass
-        if not self._is_full_for(message):
-            self._append([message], publisher, number, origin)
-            return
-        self.counters.published += 1
-        if self.settings.overflow == "reject-publish-dlx":
-            self._surroundings.dead_letter(self, [message], "maxlen")
-        if publisher is not None:
-            publisher.refused(number)
-
-    def _is_full_for(self, message: Message) -> bool:
-        backing = self.backing
-        return self.settings.exceeded(backing.ready_count + 1, backing.ready_bytes + message.body_size)
+        if names:
+            self.backing.forget_producers(names)
 
     def _append(
         self, messages: list[Message], publisher: Publisher | None, first: int, origin: Origin | None
@@ -153,6 +138,8 @@ class Queue(LocalAnswers, Leasing):
         ttl = self.settings.message_ttl_ms
         if ttl is not None or envelope.expiration_ms is not None:
             self._lifetimes.begin(messages, ttl)
+        if envelope.presented is not None:
+            self._remember(messages)
         if self.mirrored is None:
             self.backing.publish(messages)
         else:
@@ -170,7 +157,7 @@ class Queue(LocalAnswers, Leasing):
     ) -> Origin:
         if origin is None:
             origin = Origin(self._producer, self._number(len(messages)))
-            self.producers[origin.producer] = origin.first_number + len(messages) - 1
+            self.producers.seen(origin, len(messages))
         mirrored.publish_from(messages, origin.producer, origin.first_number)
         return origin
 

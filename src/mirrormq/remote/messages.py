@@ -35,6 +35,8 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     """Where each has properties of its own, what a queue must know of them; no priorities if all are 0."""
     redelivered: bool = False
     """They were sent to an earlier master, which may have given them to consumers."""
+    presented: bool = False
+    """Their publisher numbers them, and they are to be kept once."""
 
 
 class DeliveredRun(msgspec.Struct, frozen=True, array_like=True):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import NEVER, Envelope, Message
+from mirrormq.queues.producers import presented_in
 from mirrormq.remote.messages import DeliveredRun, Run
 
 HEADER_AT = 3
@@ -78,7 +79,7 @@ def _shared(envelope: Envelope, messages: Sequence[Message]) -> Run:
     contents = [message.frames for message in messages]
     return Run(
         envelope.publish, envelope.properties, contents, envelope.hidden_keys,
-        redelivered=messages[0].redelivered,
+        redelivered=messages[0].redelivered, presented=envelope.presented is not None,
     )  # fmt: skip
 
 
@@ -90,7 +91,7 @@ def _mixed(messages: Sequence[Message]) -> Run:
     contents = [message.frames for message in messages]
     return Run(
         envelope.publish, None, contents, (), envelope.persistent, priorities if any(priorities) else [],
-        messages[0].redelivered,
+        messages[0].redelivered, envelope.presented is not None,
     )  # fmt: skip
 
 
@@ -100,6 +101,7 @@ def _alike(one: Envelope, other: Envelope) -> bool:
         one.publish == other.publish
         and one.persistent is other.persistent
         and one.expiration_ms is None is other.expiration_ms
+        and (one.presented is None) is (other.presented is None)
         and not one.hidden_keys
         and not other.hidden_keys
     )
@@ -117,13 +119,16 @@ def unpack(run: Run, envelopes: Envelopes) -> list[Message]:
         ]
     else:
         envelope = envelopes.get(run.publish, run.properties)
-        if run.hidden_keys:
+        if run.hidden_keys or run.presented:
             envelope = make_envelope(run.publish, run.properties)
             envelope.hidden_keys = run.hidden_keys
         messages = [Message(envelope, c, NEVER, size(c[BODY_SIZE_AT:PROPERTIES_AT], "big")) for c in contents]
     if run.redelivered:
         for message in messages:
             message.redelivered = True
+    if run.presented:
+        for message in messages:
+            message.envelope.presented = presented_in(message.envelope.properties)
     return messages
 
 

@@ -18,6 +18,7 @@ from mirrormq import limits
 from mirrormq.errors import DamageError
 from mirrormq.queues.backing import ANY_BYTES, BackingQueue, QueueStore
 from mirrormq.queues.message import Message
+from mirrormq.queues.producers import highest_of
 from mirrormq.replication.operations import Append, Delivered, Forget, Remove, encode
 from mirrormq.replication.ranges import Range, RangeSet, ranges_of
 
@@ -95,6 +96,7 @@ class MirroredMaster:
         append = Append(
             first.sequence, first.envelope.publish, first.envelope.persistent, first.expires_at,
             [message.frames for message in messages], producer, first_number,
+            {} if first.envelope.presented is None else highest_of(messages),
         )  # fmt: skip
         self.last_number = self._tell(encode(append))
 
@@ -137,7 +139,8 @@ class MirroredMaster:
         return count
 
     def forget_producers(self, producers: list[str]) -> None:
-        """Nodes that published are gone for good."""
+        """Of these nothing need be remembered any more."""
+        self.inner.forget_producers(producers)
         self._tell(encode(Forget(producers)))
         self._stir()
 

@@ -20,6 +20,7 @@ from mirrormq.queues.backing import QueueStore
 from mirrormq.queues.envelope import make_envelope, properties_of
 from mirrormq.queues.message import Message
 from mirrormq.queues.paged import HotBudget
+from mirrormq.queues.producers import presented_in, presented_only
 from mirrormq.replication.operations import Append, Delivered, Forget, Remove, decode
 from mirrormq.replication.ranges import Range, RangeSet
 
@@ -74,6 +75,7 @@ class MirrorCopy:
                 for producer in operation.producers:
                     self.producers.pop(producer, None)
                     self._brought.pop(producer, None)
+                self._write_presented()
 
     def _append(self, append: Append) -> None:
         size = len(append.contents)
@@ -83,13 +85,15 @@ class MirrorCopy:
         if append.producer:
             if self._doubtful:
                 self._replace_doubtful(append)
-            last = {append.producer: append.first_number + size - 1}
+            last = {append.producer: append.first_number + size - 1, **append.presented}
             _raise(self.producers, last)
             _raise(self._brought, last)
 
     def _keep(self, append: Append) -> None:
         self.known_up_to = max(self.known_up_to, append.first_sequence + len(append.contents) - 1)
         if self._durable and append.persistent:
+            if append.presented:
+                self._store.present(append.presented, self.known_up_to + 1)
             self._store.append_contents(
                 append.first_sequence, append.publish, append.contents, append.expires_at, durable=True
             )
@@ -174,6 +178,23 @@ class MirrorCopy:
             if operation.producer in self.producers:
                 known = self.producers[operation.producer]
                 self.producers[operation.producer] = min(known, operation.first_number - 1)
+            if operation.presented:
+                self._unpresent(operation)
+
+    def _unpresent(self, append: Append) -> None:
+        """Presented messages have never come: what is not above the first of each may come again."""
+        for frames in append.contents:
+            found = presented_in(properties_of(frames))
+            if found is not None and found[0] in self.producers:
+                self.producers[found[0]] = min(self.producers[found[0]], found[1] - 1)
+        self._write_presented()
+
+    def _write_presented(self) -> None:
+        """What was written down of clients may have been too much."""
+        if self._durable:
+            known = presented_only(self.producers)
+            if known or self._store.presented():
+                self._store.present_only(known, self.known_up_to + 1)
 
     def _replace_doubtful(self, append: Append) -> None:
         """Messages that are here under another sequence have happened after all."""
@@ -215,6 +236,7 @@ class MirrorCopy:
             name: min(number, producers[name]) for name, number in self.producers.items() if name in producers
         }
         _raise(self.producers, self._brought)
+        self._write_presented()
 
     def synchronise(self, batch: Iterable[Append]) -> None:
         """Older messages from the master; the ring may have brought some of them, or news of their end."""
@@ -248,6 +270,7 @@ class MirrorCopy:
         self._removed_meanwhile = None
         _raise(self.producers, self._introduced)
         self._introduced = {}
+        self._write_presented()
 
     def drop(self, ranges: list[Range]) -> None:
         """Messages that the master does not have (any more)."""

@@ -26,6 +26,8 @@ class Append(msgspec.Struct, frozen=True, array_like=True, tag="a"):
     producer: str = ""
     """Through which node they came: `first_number` lets a new master know them again."""
     first_number: int = 0
+    presented: dict[str, int] = {}
+    """How far clients that number their messages have come with these (`queues.producers`)."""
 
 
 class Remove(msgspec.Struct, frozen=True, array_like=True, tag="r"):

@@ -143,6 +143,8 @@ class Replica:
         mirrored.delivered_up_to = copy.delivered_up_to
         assert self.service is not None
         self.service.producers = copy.producers if complete else {}
+        if not complete:
+            self._store.present_only({}, backing.next_sequence)
         self.copy = None
 
     def _become_mirror(self) -> None:

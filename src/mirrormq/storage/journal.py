@@ -22,8 +22,9 @@ from mirrormq.queues.message import Message
 from mirrormq.storage import records, shutdown_index
 from mirrormq.storage.disk import Disk
 from mirrormq.storage.housekeeping import Housekeeper
-from mirrormq.storage.limits import REFERENCES_PER_RECORD, RESERVED_IDS_FROM, SEGMENT_BYTES
+from mirrormq.storage.limits import PRODUCERS_ID, REFERENCES_PER_RECORD, SEGMENT_BYTES
 from mirrormq.storage.loading import Loader, MakeEnvelope
+from mirrormq.storage.presented import Presented
 from mirrormq.storage.queue_store import EVERY_SEQUENCE, JournalQueue
 from mirrormq.storage.recovery import Recovery, RecoveryReport
 from mirrormq.storage.segments import Segments, widen
@@ -46,6 +47,8 @@ class Journal:
         self.touched: dict[int, JournalQueue] = {}
         """Queues with something to write at the next flush."""
         self._housekeeper = Housekeeper(self)
+        self.presented = Presented(self)
+        """What queues remember of publishers that number their messages."""
 
     def open(self) -> RecoveryReport:
         """Rebuild everything from disk. Call once, before anything else."""
@@ -57,11 +60,13 @@ class Journal:
             if reason is None:
                 report.from_index = True
                 report.count(self.segments, self.queues)
+                self.presented.recover()
                 return report
             report.index_ignored = reason
             self.remove_index()
         Recovery(self._disk, self.segments, self._make_queue, report).run(self.queues)
         report.count(self.segments, self.queues)
+        self.presented.recover()
         return report
 
     def _make_queue(self, queue_id: int) -> JournalQueue:
@@ -70,9 +75,10 @@ class Journal:
     def forget_unknown(self, known_ids: Collection[int]) -> list[int]:
         """Erase recovered queues whose ids are not in `known_ids`; says which. Reserved ids stay."""
         known = set(known_ids)
-        unknown = sorted(queue_id for queue_id in set(self.queues) - known if queue_id < RESERVED_IDS_FROM)
+        unknown = sorted(queue_id for queue_id in set(self.queues) - known if queue_id < PRODUCERS_ID)
         for queue_id in unknown:
             self.queues[queue_id].erase()
+        self.presented.forget_unknown(known)
         return unknown
 
     def queue(self, queue_id: int) -> JournalQueue:
@@ -149,6 +155,7 @@ class Journal:
 
     def write_pending(self) -> None:
         """Buffer the records of acknowledgements and delivery marks gathered by the queues."""
+        self.presented.write_pending()
         touched, self.touched = self.touched, {}
         for store in touched.values():
             store.write_pending()
@@ -178,6 +185,7 @@ class Journal:
     def drop_queue(self, store: JournalQueue) -> None:
         """An erased queue is no longer ours."""
         self.queues.pop(store.queue_id, None)
+        self.presented.forget(store.queue_id)
         self.touched.pop(store.queue_id, None)
 
     def write_erased(self, queue_id: int) -> None:

@@ -47,6 +47,9 @@ RESYNC_CHECKSUM_BYTES = 1 << 30
 """Bytes that may be checksummed while searching for the next valid record behind damage in one
 segment; about a second of work."""
 
+PRODUCERS_ID = 0xF000_0000 - 1
+"""Under this id the node keeps what its queues remember of publishers (`storage.presented`)."""
+
 RESERVED_IDS_FROM = 0xF000_0000
 """Queue ids from here on are not queues of the metadata, which would have to declare four thousand million
 to get here: the node keeps messages of its own under them (orphans)."""

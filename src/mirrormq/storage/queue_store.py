@@ -8,7 +8,7 @@ range, not a thousand records.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mirrormq.queues.message import Message
@@ -186,6 +186,18 @@ class JournalQueue:
         """Read messages back, in the order asked for; raises DamagedMessages for bad records."""
         self.check()
         return self._journal.loader.load(self.queue_id, self.table, self.paged, sequences)
+
+    def presented(self) -> dict[str, int]:
+        """The highest publish id of each producer, as far as it was written down."""
+        return dict(self._journal.presented.of_queue(self.queue_id))
+
+    def present(self, highest: Mapping[str, int], mark: int) -> None:
+        """Producers have come so far with the messages below `mark`: write that down with them."""
+        self._journal.presented.raise_to(self.queue_id, highest, mark)
+
+    def present_only(self, highest: Mapping[str, int], mark: int) -> None:
+        """So it is, whatever was written down before."""
+        self._journal.presented.replace(self.queue_id, highest, mark)
 
     def delivered(self, sequence: int) -> None:
         """Everything up to `sequence` has been handed to a consumer at least once."""

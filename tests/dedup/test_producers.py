@@ -1,0 +1,139 @@
+"""The table of producers is bounded, forgets whom it has not heard of, and keeps nodes and clients apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrormq import limits
+from mirrormq.queues.producers import Origin, Producers, presented_by, presented_in
+from mirrormq.storage.journal import Journal
+from mirrormq.wire.fields import Field, table_of
+from mirrormq.wire.properties import BasicProperties, encode_properties
+from tests.queues.support import make_disk, make_message, open_journal
+
+
+def key(name: str) -> str:
+    found = presented_by(table_of({"x-producer": name, "x-publish-id": 1}))
+    assert found is not None
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"x-producer": "a"},
+        {"x-publish-id": 1},
+        {"x-producer": "a", "x-publish-id": "1"},
+        {"x-producer": "a", "x-publish-id": -1},
+        {"x-producer": "a", "x-publish-id": True},
+        {"x-producer": 7, "x-publish-id": 1},
+        {"x-producer": "a" * 256, "x-publish-id": 1},
+        {"x-producer": "a", "x-publish-id": Field("T", 5)},
+    ],
+)
+def test_what_is_not_presented_as_it_should_be_is_not_presented(headers: dict[str, object]) -> None:
+    assert presented_by(table_of(headers)) is None
+
+
+def test_properties_tell_who_presents() -> None:
+    headers = table_of({"x-producer": "job", "x-publish-id": 1 << 40})
+    properties = encode_properties(BasicProperties(headers=headers, message_id="x"))
+    assert presented_in(properties) == (key("job"), 1 << 40)
+    assert presented_in(encode_properties(BasicProperties(message_id="x"))) is None
+
+
+def test_the_one_not_heard_of_for_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PRESENTED_MAX", 3)
+    producers = Producers({key("known"): 5, "node#1": 9})
+    for number, name in enumerate(("a", "b", "a", "c")):
+        gone = producers.heard({key(name): number}, number)
+        assert gone == ([key("known")] if name == "c" else [])
+    assert producers.heard({key("d"): 1}, 9) == [key("b")]
+    assert set(producers) == {"node#1", key("a"), key("c"), key("d")}
+    assert producers[key("a")] == 2
+
+
+def test_who_is_silent_for_too_long_is_forgotten() -> None:
+    producers = Producers()
+    producers.heard({key("a"): 1}, 1_000)
+    later = 1_000 + limits.PRESENTED_IDLE_MS
+    assert producers.heard({key("b"): 1}, later - 1) == []
+    assert producers.heard({key("b"): 2}, later) == [key("a")]
+
+
+def test_clients_do_not_push_nodes_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PRODUCERS_MAX", 2)
+    producers = Producers()
+    for number in range(4):
+        producers.heard({key(f"{number}#1"): number}, number)
+        producers.seen(Origin(f"node#{number}", 1), 1)
+    assert [name for name in producers if name.startswith("node")] == ["node#2", "node#3"]
+    assert len(producers) == 6
+    assert producers.forget(lambda name: name.endswith("3")) == ["node#3"]
+
+
+# -- on disk ----------------------------------------------------------------------------------------
+
+
+def stored(journal: Journal, first: int, last: int, *, noted: bool = True) -> None:
+    """Messages `first` to `last` of queue 1, presented under their sequences."""
+    store = journal.queue(1)
+    messages = []
+    for number in range(first, last + 1):
+        headers = table_of({"x-producer": "job", "x-publish-id": number})
+        message = make_message(b"x", persistent=True, headers=headers)
+        message.sequence = number
+        messages.append(message)
+    if noted:
+        store.present({key("job"): last}, last + 1)
+    store.append(messages, durable=True)
+
+
+@pytest.mark.parametrize("way", ["kill", "power", "close"])
+def test_what_was_flushed_is_known_after_a_restart(way: str) -> None:
+    disk = make_disk()
+    journal = open_journal(disk)
+    for first in range(1, 200, 10):
+        stored(journal, first, first + 9)
+        journal.flush(sync=True)
+        journal.queue(1).forget(range(first, first + 9))
+        journal.housekeeping(1 << 20)
+    if way == "close":
+        journal.close()
+    elif way == "kill":
+        disk.kill()
+    else:
+        disk.crash()
+    journal = open_journal(disk)
+    assert journal.queue(1).presented() == {key("job"): 200}
+    journal.queue(1).erase()
+    journal.flush(sync=True)
+    journal.close()
+    assert open_journal(disk).queue(1).presented() == {}
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_messages_of_a_torn_flush_speak_for_themselves(before: int) -> None:
+    """The messages reached the disk, and what was to be written behind them did not."""
+    disk = make_disk()
+    journal = open_journal(disk)
+    for flushed in range(before):
+        stored(journal, 10 * flushed + 1, 10 * flushed + 10)
+        journal.flush(sync=True)
+    stored(journal, 10 * before + 1, 10 * before + 5)
+    journal.writer.sync()
+    disk.crash()
+    journal = open_journal(disk)
+    assert journal.queue(1).presented() == {key("job"): 10 * before + 5}
+
+
+def test_queues_that_are_gone_are_forgotten() -> None:
+    disk = make_disk()
+    journal = open_journal(disk)
+    stored(journal, 1, 3)
+    journal.close()
+    journal = open_journal(disk)
+    journal.forget_unknown({2})
+    journal.close()
+    assert open_journal(disk).queue(1).presented() == {}
