@@ -23,6 +23,7 @@ from typing import Any, Literal
 import msgspec
 
 from mirrormq.broker.broker import Outside
+from mirrormq.broker.rings import REMOVALS_WAIT_MS
 from mirrormq.cluster.coordinator import Coordinator
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records
@@ -301,7 +302,8 @@ class Cluster:
         self.line.append((c.ChangeViews([change]), None, None))
 
     def check_equal(self, name: str) -> None:
-        """Every mirror that is synchronised holds what the master holds."""
+        """Every mirror that is synchronised holds what the master holds, or soon will."""
+        self.advance(REMOVALS_WAIT_MS)
         master = self.master(name).replica(name)
         assert master.backing is not None
         held = master.backing.held()

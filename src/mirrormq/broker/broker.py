@@ -147,11 +147,12 @@ class Broker(ClientLimits):
         self._reporting.append(channel)
 
     def turn(self, commit: bool = True) -> bool:
-        """Do what the turn has left to do; True if there is more for another turn at once.
+        """Do what the turn has left to do; True if there is more for another turn at once."""
+        self.begin_turn()
+        return self.finish_turn(commit)
 
-        Without `commit` the sync is left to a later turn, and with it the confirms that wait for it. But
-        what was delivered is written down before a consumer sees it, so that it is called redelivered
-        by a node that was killed in between.
+    def begin_turn(self) -> bool:
+        """What comes before the disk; True if there was something to say to the other nodes of a ring.
 
         Each list is emptied one by one, so that an exception out of one queue leaves the others to the
         next call.
@@ -163,8 +164,17 @@ class Broker(ClientLimits):
             queue.awake = False
             if not queue.deleted and queue.pump():
                 self.wake(queue)
-        self.rings.speak()
+        spoke = self.rings.speak()
         self.remote.send_early()
+        return spoke
+
+    def finish_turn(self, commit: bool = True) -> bool:
+        """The disk, and what waits for it; True if there is more for another turn at once.
+
+        Without `commit` the sync is left to a later turn, and with it the confirms that wait for it. But
+        what was delivered is written down before a consumer sees it, so that it is called redelivered
+        by a node that was killed in between.
+        """
         if commit:
             if self.journal.dirty or self.journal.needs_sync:
                 self.journal.flush(sync=self.journal.needs_sync)

@@ -37,6 +37,10 @@ TICK_MS = 500
 ATTEMPTS_PER_LIFE = 1 << 32
 """Attempts to be synchronised are numbered from here on in each life of the node."""
 
+REMOVALS_WAIT_MS = 5
+"""How long mirrors may not hear that messages have gone. What a consumer acknowledges then goes round with
+the next publishes: a lap that carries nothing else costs every member as much as one that does."""
+
 PROPOSE_AGAIN_MS = 2_000
 """A proposal that has changed nothing for so long is made once more: the leader may have changed, and the
 way through a slow cluster takes less."""
@@ -115,7 +119,7 @@ class Rings:
         assert replica.backing is not None and replica.service is not None
         queue_id = replica.queue_id
         replica.service.producers = queue.producers
-        replica.backing.heard = lambda: self.touch(queue_id)
+        replica.backing.heard = lambda pressing: self._heard(replica, pressing)
         remote = self._broker.remote
         queue.mirror(replica.backing, remote.producer, lambda count: remote.number_publishes(queue_id, count))
         self._queues[queue_id] = queue
@@ -267,20 +271,29 @@ class Rings:
         if replica is not None:
             self._dirty[queue_id] = replica
 
+    def _heard(self, replica: Replica, pressing: bool) -> None:
+        """A master has something to tell its mirrors."""
+        backing = replica.backing
+        if pressing:
+            self.touch(replica.queue_id)
+        elif backing is not None:
+            clock = self._broker.clock
+            clock.at(clock.now_ms + REMOVALS_WAIT_MS, backing.hurry)
+
     @property
     def pending(self) -> bool:
         """Is there something to do at once?"""
         return bool(self._dirty)
 
-    def speak(self) -> None:
-        """Before the disk: pass on what has happened."""
+    def speak(self) -> bool:
+        """Before the disk: pass on what has happened; True if somebody was told something."""
         if not self._dirty:
-            return
+            return False
         dirty, self._dirty = self._dirty, {}
         for queue_id, replica in dirty.items():
             self._take(replica, replica.take(self._broker.clock.now_ms, reporting=False, idle=False))
             self._uncommitted[queue_id] = replica
-        self._post()
+        return self._post()
 
     def commit(self) -> None:
         """After the disk: say what this node has, and see what is complete."""
@@ -318,12 +331,13 @@ class Rings:
 
             clock.at(due, go_on)
 
-    def _post(self) -> None:
+    def _post(self) -> bool:
         mail, self._mail = self._mail, {}
         for peer, messages in mail.items():
             self._send(peer, RingMail(messages))
         if self._proposals:
             self._propose()
+        return bool(mail)
 
     def _propose(self) -> None:
         proposals, self._proposals = self._proposals, {}

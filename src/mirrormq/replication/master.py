@@ -1,7 +1,9 @@
 """The master's keeper of messages: an ordinary one, wrapped, that tells the ring what it does.
 
 The queue in front of it notices nothing (`queues.backing`). Appends are told as they happen, because a
-confirm waits for their number; removals and deliveries are told once per turn, all together.
+confirm waits for their number; deliveries once per turn, all together. Removals press nobody: a mirror that
+hears of one a little later holds a message a little longer. They go along with the next thing there is to
+tell, or by themselves when they have waited long enough (`hurry`).
 
 The wrapper may be put around a queue that is at work, and taken off again. It must be able to say what the
 queue holds, and to show each message, because a mirror that joins must be told. The journal knows most of
@@ -55,9 +57,12 @@ class MirroredMaster:
         """… and what was purged."""
         self.delivered_up_to = 0
         self._delivered_told = 0
-        self.heard: Callable[[], None] = lambda: None
-        """Called when there is something new to tell, once until the next `speak`."""
+        self.heard: Callable[[bool], None] = lambda pressing: None
+        """Called when there is something new to tell, once until the next `speak`; and once more if that was
+        nothing pressing, and now there is something that is."""
         self._silent = True
+        self.pressing = False
+        """Is there something to tell that should not wait?"""
         self.last_number = last_number
         """The last operation that it has told of."""
 
@@ -83,10 +88,16 @@ class MirroredMaster:
         self._tell_append(messages[start:] if start else messages, producer, first_number + start)
         self._stir()
 
-    def _stir(self) -> None:
-        if self._silent:
+    def _stir(self, *, pressing: bool = True) -> None:
+        if self._silent or (pressing and not self.pressing):
             self._silent = False
-            self.heard()
+            self.pressing = pressing
+            self.heard(pressing)
+
+    def hurry(self) -> None:
+        """What did not press has waited long enough."""
+        if not self._silent:
+            self._stir()
 
     def _tell_append(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
         first = messages[0]
@@ -109,7 +120,7 @@ class MirroredMaster:
                 if known is None and not message.position:
                     self.unseen -= 1
         self._gone += [message.sequence for message in messages]
-        self._stir()
+        self._stir(pressing=False)
 
     def delivered(self, sequence: int) -> None:
         """Messages have been with a consumer."""
@@ -145,8 +156,8 @@ class MirroredMaster:
         self._stir()
 
     def speak(self) -> None:
-        """Tell what is told once per turn."""
-        self._silent = True
+        """Tell what was not told as it happened."""
+        self._silent, self.pressing = True, False
         if self.delivered_up_to > self._delivered_told:
             self._delivered_told = self.delivered_up_to
             self.last_number = self._tell(encode(Delivered(self.delivered_up_to)))

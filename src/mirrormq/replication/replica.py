@@ -239,7 +239,7 @@ class Replica:
         """Everything to be done since the last time. The first time in a turn, not `reporting`: the disk
         comes in between. `idle` now and then, to finish what is worth no message of its own, and to look
         for members that are late."""
-        if self.backing is not None:
+        if self.backing is not None and (self.backing.pressing or idle):
             self.backing.speak()
         if self.service is not None and idle:
             self.service.lateness.excuse(now_ms)

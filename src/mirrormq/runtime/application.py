@@ -139,8 +139,10 @@ class Application:
             self.sockets.write(self.broker.writing)
             return
         try:
-            if self.broker.turn(self._commit_now()):
+            spoke = self.broker.begin_turn()
+            if self.broker.finish_turn(self._commit_now(spoke)):
                 self.end_turn_soon()
+            self.node.cluster_node.flush()
         except Exception as error:
             self.fault(None, error)
             if isinstance(error, FATAL):
@@ -154,10 +156,12 @@ class Application:
             self._write_warnings()
         self._arm_timer()
 
-    def _commit_now(self) -> bool:
+    def _commit_now(self, spoke: bool) -> bool:
         """Group commit: while publishers keep sending, look at the sockets a few times more, so that
-        one fsync serves them all. A publisher that waits for its confirm does not wait for others."""
-        keep_collecting = self.journal.needs_sync and self.input_seen
+        one fsync serves them all. A publisher that waits for its confirm does not wait for others. And
+        what was said to other nodes leaves before this one waits for its disk, so that theirs work
+        meanwhile: sockets are written to between two turns."""
+        keep_collecting = self.journal.needs_sync and (self.input_seen or spoke)
         self.input_seen = False
         if keep_collecting and self._postponed < limits.COMMIT_POSTPONEMENTS:
             self._postponed += 1

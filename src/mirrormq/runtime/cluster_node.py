@@ -219,6 +219,11 @@ class ClusterNode:
         if self.interlink is not None and (peer not in self._impostors or isinstance(message, FOR_IMPOSTORS)):
             self.interlink.send(peer, message, urgent)
 
+    def flush(self) -> None:
+        """Let what was sent leave soon."""
+        if self.interlink is not None:
+            self.interlink.flush()
+
     def congested(self, peer: str) -> bool:
         """Does so much wait for this node that callers should slow down?"""
         return self.interlink is not None and self.interlink.congested(peer)

@@ -121,7 +121,7 @@ class Link(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The transport can take more."""
         self._writable = True
-        self._flush()
+        self.flush()
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
@@ -155,7 +155,7 @@ class Link(asyncio.BufferedProtocol):
     def heartbeat(self) -> None:
         """Show that this node lives."""
         self._lanes.put_heartbeat()
-        self._flush()
+        self.flush()
 
     def end(self, reason: str) -> None:
         """Close at once; the interlink hears of it once."""
@@ -246,9 +246,10 @@ class Link(asyncio.BufferedProtocol):
 
     def _flush_scheduled_now(self) -> None:
         self._flush_scheduled = False
-        self._flush()
+        self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Give the transport what waits."""
         if self._ended or not self._writable or not self._lanes:
             return
         assert self._transport is not None

@@ -162,6 +162,11 @@ class Interlink:
         if (link := self._links.get(peer)) is not None:
             link.send(payload, urgent)
 
+    def flush(self) -> None:
+        """Let what was sent leave as soon as this turn of the loop is over, and not one turn later."""
+        for link in self._links.values():
+            link.flush()
+
     def congested(self, peer: str) -> bool:
         """Does so much wait for this peer that callers should slow down?"""
         link = self._links.get(peer)
