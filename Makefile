@@ -11,6 +11,7 @@ AMQP_PORT ?= 5672
 MANAGEMENT_PORT ?= 15672
 ARGS ?=
 SEEDS ?= 100
+JOBS ?= $(shell nproc)
 FIRST ?= 1
 
 # The distribution's own interpreter first: Debian builds it with PGO, 25-45 % faster than a plain build.
@@ -53,8 +54,8 @@ check: $(STAMP) ## format, lint and types, changing nothing
 format: $(STAMP) ## let ruff format the code and mend what it safely can
 	cd $(ROOT) && $(RUN) -m ruff format . && $(RUN) -m ruff check --fix .
 
-sim: $(STAMP) ## simulate SEEDS clusters with faults, from seed FIRST on (SEEDS=1000 FIRST=1)
-	cd $(ROOT) && $(RUN) -m mirrormq.simulator --seeds $(SEEDS) --first $(FIRST) $(ARGS)
+sim: $(STAMP) ## simulate SEEDS clusters with faults, from seed FIRST on, in JOBS processes (SEEDS=1000 FIRST=1)
+	cd $(ROOT) && $(RUN) -m mirrormq.simulator --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS) $(ARGS)
 
 bench: $(STAMP) ## measure beside RabbitMQ, write benchmarks/RESULTS.md and CLUSTER.md (ARGS="--only publish": one node's)
 	cd $(ROOT) && $(RUN) -m benchmarks.run $(ARGS)

@@ -30,8 +30,8 @@ PRESENCE_MS = 1000
 """How often a node tells the others of itself when nothing changes."""
 
 MEET_MS = 2000
-"""A node that starts waits so long to hear whether those in touch serve; and where a few may go on without
-the rest, for all others to be in touch: ten times what a link takes. It may have to take over their
+"""A node that starts waits so long to hear of those who ran when it last heard; and where a few may go on
+without the rest, for all others to be in touch: ten times what a link takes. It may have to take over their
 metadata first."""
 
 HEARSAY_MS = 2000
@@ -111,6 +111,8 @@ class Steward:
         self._told: Presence | None = None
         self._told_ms = 0
         self._began_ms: int | None = None
+        self._met: set[str] = set()
+        """Nodes to which this process has had a link."""
         self._broken_ms: dict[str, int] = {}
         """Nodes to which a connection broke, and when."""
         self._lingering: dict[str, int] = {}
@@ -124,6 +126,7 @@ class Steward:
 
     def up(self, peer: str, session: int) -> None:
         """There is a link to a node."""
+        self._met.add(peer)
         self._broken_ms.pop(peer, None)
         if self._lingering.pop(peer, None) is not None:
             self.member.down(peer, "replaced")
@@ -209,7 +212,7 @@ class Steward:
         if member.leading:
             running = [node.name for node in member.metadata.state.nodes.values() if node.running]
             victims = self._sightings.victims(running, self._now_ms)
-        self.coordinator.reach((member.linked - victims) | self._rumoured())
+        self.coordinator.reach((member.linked - victims) | self._rumoured() | self._expected())
         self._mark()
         self.look()
 
@@ -222,6 +225,13 @@ class Steward:
             for name in self._broken_ms
             if any(name in presence.reachable for presence in self.presences.values())
         )
+
+    def _expected(self) -> frozenset[str]:
+        """Nodes that this one has not met, because it has only just begun: it may lead before all links are
+        up, and must not give up a master that runs and is about to be seen."""
+        if self._began_ms is None or self._now_ms - self._began_ms >= MEET_MS:
+            return frozenset()
+        return frozenset(self.member.consensus.members.voters) - self._met
 
     @property
     def _strict(self) -> bool:
@@ -334,7 +344,10 @@ class Steward:
         voters = self.member.consensus.members.voters
         if self._began_ms is None or self._now_ms - self._began_ms >= MEET_MS:
             return ""
-        awaited = self.member.linked.intersection(voters) if self._strict else set(voters)
+        awaited = set(voters)
+        if self._strict:
+            nodes = self.member.metadata.state.nodes.values()
+            awaited &= self.member.linked | {node.name for node in nodes if node.running}
         unmet = sorted(awaited - {self.member.name} - self.presences.keys())
         return f"it has not heard of {', '.join(unmet)} yet" if unmet else ""
 

@@ -32,13 +32,16 @@ class Played(NamedTuple):
     confirmed: int
     masters: int
     """How often a queue got another master."""
+    orphans: int
+    """Messages that came back from the losing side of a partition."""
 
 
 def play(arguments: argparse.Namespace, seed: int) -> Played:
     """One seed."""
     options = options_of(seed, arguments.nodes, arguments.mode, arguments.faults, arguments.seconds * 1000)
     world, wrong, _ = outcome(options)
-    return Played(options, wrong, len(world.history.confirmed), _changes(world))
+    orphans = sum(delivered.orphaned for delivered in world.history.delivered)
+    return Played(options, wrong, len(world.history.confirmed), _changes(world), orphans)
 
 
 def _changes(world: World) -> int:
@@ -63,13 +66,14 @@ class Progress:
     def __init__(self, count: int) -> None:
         self._count = count
         self._began_s = time.monotonic()
-        self.done = self.confirmed = self.masters = 0
+        self.done = self.confirmed = self.masters = self.orphans = 0
 
     def add(self, played: Played) -> None:
         """A seed is done."""
         self.done += 1
         self.confirmed += played.confirmed
         self.masters += played.masters
+        self.orphans += played.orphans
         if sys.stderr.isatty() or self.done == self._count or self.done % 100 == 0:
             self._show()
 
@@ -128,7 +132,7 @@ def main() -> int:
         print(f"\nagain: python -m mirrormq.simulator --first {played.options.seed} --seeds 1{drawn}")
     print(
         f"\n{progress.done} seeds, {len(failed)} failed, {progress.confirmed} confirmed, "
-        f"{progress.masters} changes of master"
+        f"{progress.masters} changes of master, {progress.orphans} orphans returned"
     )
     return 1 if failed else 0
 

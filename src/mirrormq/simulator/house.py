@@ -181,6 +181,10 @@ class BrokerHouse:
         ring = replica.ring
         return Copy(self._node.name, queue, ring.is_master, bodies(replica), ring.received)
 
+    def has_orphans(self) -> bool:
+        """Has it set something aside that is not back in its queue yet?"""
+        return self.orphanage is not None and bool(self.orphanage.orphans.titles)
+
     def empty(self) -> bool:
         """Does it hold nothing?"""
         broker = self.broker

@@ -1,9 +1,9 @@
 """The operator, when the faults are over: the policy is as it was, and sides that went on apart become one.
 
 Where the mode heals by itself (`autoheal`) the operator has nothing to do. With `ignore` somebody has to
-decide who gives up: the operator looks at what nodes say of partitions, keeps the side of the first one that
-says something, and restarts all others, in good order or with a kill. All of a side are stopped before any
-of them is started, as RabbitMQ's operators do it.
+decide who gives up: the operator looks at what nodes say of partitions, keeps the largest side, and restarts
+all others, in good order or with a kill. All of a side are stopped before any of them is started, as
+RabbitMQ's operators do it.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Operator:
     def __init__(self, premises: Premises) -> None:
         self._premises = premises
         self._stopped: list[Node] = []
+        self._attempts = 0
         self._apart_since_ms: int | None = None
         self._wrote_ms: int | None = None
 
@@ -65,11 +66,11 @@ class Operator:
             self._restart_losers()
 
     def _apart(self) -> list[str]:
-        """Whom the first node that is partitioned from anybody is partitioned from."""
-        for node in self._premises.nodes.values():
-            if node.running and (apart := node.steward.partitions):
-                return apart
-        return []
+        """Whom the node is partitioned from that is partitioned from the fewest: its side is the largest. If
+        that has not helped (with `pause_if_all_down` the rest may pause meanwhile), the next one."""
+        running = [node.steward.partitions for node in self._premises.nodes.values() if node.running]
+        found = sorted(filter(None, running), key=len)
+        return found[self._attempts % len(found)] if found else []
 
     def _policies_are_right(self) -> bool:
         return all(_is_right(node.member.metadata.state) for node in self._premises.nodes.values())
@@ -77,6 +78,7 @@ class Operator:
     def _restart_losers(self) -> None:
         self._apart_since_ms = None
         self._stopped = [self._premises.nodes[name] for name in self._apart()]
+        self._attempts += 1
         self._premises.note(f"the operator restarts {' '.join(node.name for node in self._stopped)}")
         killed = self._premises.timeline.now_ms % 2
         for node in self._stopped:

@@ -246,7 +246,9 @@ class World:
         for client in self.clients:
             client.rest()
         end = self.timeline.now_ms + SETTLE_MS
-        while self.timeline.now_ms < end and (self.unsettled() or not self.operator.is_content()):
+        while self.timeline.now_ms < end and not (
+            self.operator.is_content() and not self.unsettled() and self._agrees()
+        ):
             self.operator.look()
             self._pass(LOOK_MS)
 
@@ -255,8 +257,16 @@ class World:
         for number, queue in enumerate(self.options.queues):
             self._start_client(Drainer, f"d{number}", [queue])
         end = self.timeline.now_ms + SETTLE_MS
-        while self.timeline.now_ms < end and self._undrained():
+        while self.timeline.now_ms < end and (self._undrained() or not self._agrees()):
             self._pass(LOOK_MS)
+
+    def _agrees(self) -> bool:
+        """Is everybody of one mind? Then a moment has come at which it can be asked for."""
+        copies = self.copies()
+        masters = {copy.queue: copy for copy in copies if copy.master}
+        return len(set(self.metadata().values())) == 1 and all(
+            copy.queue in masters and copy.received == masters[copy.queue].received for copy in copies
+        )
 
     def _undrained(self) -> list[str]:
         """Nodes that hold messages."""
@@ -312,6 +322,11 @@ class World:
                     if queue.waits_for
                     or (queue.name[0] in "mt" and len(queue.ring.in_sync) < len(self.names))
                 ]
+        found += [
+            f"{node.name} keeps orphans"
+            for node in self.nodes.values()
+            if node.running and isinstance(node.house, BrokerHouse) and node.house.has_orphans()
+        ]
         found += [
             f"{client.name} waits for {client.unanswered} confirms"
             for client in self.clients
