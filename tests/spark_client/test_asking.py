@@ -71,6 +71,13 @@ def test_the_reader_is_told_what_is_wrong(cluster: Cluster, rabbitmq: RabbitMQ) 
         asker.ask(questions.extent(QUEUE))
 
 
+def test_takes_follow_each_other_on_a_mirrored_queue_where_nothing_else_happens(cluster: Cluster) -> None:
+    with Asker(Nodes(parse_uris(cluster.uri(1)), answer_timeout_s=10, patience_s=0)) as asker:
+        counts = [asker.ask(questions.take(QUEUE, "idle", take, 100)).headers["count"] for take in (1, 2, 3)]
+        assert counts == [100, 100, 100]
+        assert asker.ask(questions.release(QUEUE, "idle")).headers["count"] == 300
+
+
 def test_a_read_goes_on_at_another_node(cluster: Cluster) -> None:
     """The last test of this cluster: it kills the queue's master in the middle of a read."""
     nodes = Nodes(parse_uris(",".join((cluster.uri(1), cluster.uri(0)))))

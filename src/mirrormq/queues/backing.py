@@ -132,6 +132,9 @@ class MirroredBacking(BackingQueue, Protocol):
     def speak(self) -> None:
         """Tell what is told once per turn."""
 
+    def stir(self) -> None:
+        """Have the ring looked at in this turn: somebody waits to hear how far it is."""
+
 
 class QueueStore(Protocol):
     """One queue's share of the node's journal: what a BackingQueue writes to and pages from.

@@ -65,3 +65,5 @@ class Leasing:
     def when_safe(self: Queue, told: Callable[[], None]) -> None:  # type: ignore[misc]
         """Call this when everything that was done to the queue so far is as safe as can be."""
         self._confirm_later(_Told(told), 0, 0, True, NO_ORIGIN)
+        if self.mirrored is not None:
+            self.mirrored.stir()  # it may be so already, and then nothing else would tell

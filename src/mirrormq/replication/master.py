@@ -86,9 +86,10 @@ class MirroredMaster:
                 self._tell_append(messages[start:at], producer, first_number + start)
                 start, first = at, message
         self._tell_append(messages[start:] if start else messages, producer, first_number + start)
-        self._stir()
+        self.stir()
 
-    def _stir(self, *, pressing: bool = True) -> None:
+    def stir(self, *, pressing: bool = True) -> None:
+        """Have the ring looked at: in this turn, if it presses."""
         if self._silent or (pressing and not self.pressing):
             self._silent = False
             self.pressing = pressing
@@ -97,7 +98,7 @@ class MirroredMaster:
     def hurry(self) -> None:
         """What did not press has waited long enough."""
         if not self._silent:
-            self._stir()
+            self.stir()
 
     def _tell_append(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
         first = messages[0]
@@ -120,13 +121,13 @@ class MirroredMaster:
                 if known is None and not message.position:
                     self.unseen -= 1
         self._gone += [message.sequence for message in messages]
-        self._stir(pressing=False)
+        self.stir(pressing=False)
 
     def delivered(self, sequence: int) -> None:
         """Messages have been with a consumer."""
         self.inner.delivered(sequence)
         self.delivered_up_to = max(self.delivered_up_to, sequence)
-        self._stir()
+        self.stir()
 
     def purge(self) -> int:
         """Drop every ready message."""
@@ -137,7 +138,7 @@ class MirroredMaster:
         count = self.inner.purge()
         before.subtract(self.held())
         self._purged += before.ranges()
-        self._stir()
+        self.stir()
         return count
 
     def settle(self, stretches: Sequence[Range]) -> int:
@@ -146,14 +147,14 @@ class MirroredMaster:
         count = self.inner.settle(stretches)
         self._purged += stretches
         self.speak()
-        self._stir()
+        self.stir()
         return count
 
     def forget_producers(self, producers: list[str]) -> None:
         """Of these nothing need be remembered any more."""
         self.inner.forget_producers(producers)
         self._tell(encode(Forget(producers)))
-        self._stir()
+        self.stir()
 
     def speak(self) -> None:
         """Tell what was not told as it happened."""
