@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -88,6 +89,9 @@ def test_a_promotion_tells_who_died_how_long_it_took_and_what_comes_again(
     assert 0 <= event["gap_ms"] < 20_000
     told = scene.clients[asked].get("mirrormq/timeline")
     assert [e["text"] for e in told if (e["kind"], e["node"]) == ("node_down", scene.names[dead])] == ["lost"]
+    log = (scene.cluster.directory / event["node"] / "log" / "node.log").read_text()
+    assert f"rabbit on node {scene.names[dead]} down" in log
+    assert re.search(r"Mirrored queue 'orders' in vhost '/': Promoting mirror <.*> to leader", log)
     assert [e["at_ms"] for e in told] == sorted(e["at_ms"] for e in told)
     other = 3 - dead - asked
     assert until(lambda: all(e in scene.clients[other].get("mirrormq/timeline") for e in told))

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq.auth import sasl
 from mirrormq.auth.permissions import Permissions
+from mirrormq.broker import client_remarks, metadata_remarks
 from mirrormq.broker.alarms import MEMORY, Alarms
 from mirrormq.broker.client_limits import ClientLimits
 from mirrormq.broker.events import Events
 from mirrormq.broker.firehose import Firehose
 from mirrormq.broker.inquiries import Inquiries
 from mirrormq.broker.pids import Pids
+from mirrormq.broker.remarks import Remarks
 from mirrormq.broker.reply_to import ReplyConsumer, node_of
 from mirrormq.broker.rings import Rings
 from mirrormq.broker.vhost import Vhost
@@ -100,7 +102,7 @@ class Broker(ClientLimits):
         """Every connection that is past its handshake, oldest first."""
         self.reply_consumers: dict[str, ReplyConsumer] = {}
         """Channels that wait for direct replies, by the name their requests carry."""
-        self.warnings: list[str] = []
+        self.remarks = Remarks()
         """Things to log; the runtime takes them."""
         node = metadata.state.nodes.get(settings.name)
         self.life = max(1, node.life) if node is not None else 1
@@ -225,6 +227,7 @@ class Broker(ClientLimits):
         """A connection is open."""
         self.connections[connection] = None
         self.events.connection_created(connection)
+        client_remarks.granted(connection)
 
     def disconnected(self, connection: Connection) -> None:
         """A connection is gone."""
@@ -234,6 +237,7 @@ class Broker(ClientLimits):
         if vhost is not None:
             vhost.past_traffic.add(connection.traffic)
         self.events.connection_closed(connection)
+        client_remarks.closed(connection)
 
     def delete_exclusive(self, connection: Connection) -> None:
         """The queues that belonged to a connection go with it, those too that are still on their way."""
@@ -244,9 +248,7 @@ class Broker(ClientLimits):
 
     def log_error(self, connection: Connection, error: AmqpError, channel: int = 0) -> None:
         """A client's mistake is worth a line."""
-        self.warnings.append(
-            f"error on AMQP connection ({connection.name}), channel {channel}: {error.code} {error.text}"
-        )
+        client_remarks.failed(connection, error, channel)
 
     def alarms_changed(self) -> None:
         """Let publishers go on when no alarm is left; a raised one blocks each when it next publishes."""
@@ -342,6 +344,7 @@ class Broker(ClientLimits):
     # -- following the metadata -----------------------------------------------------------------
 
     def _follow(self, change: Change) -> None:
+        metadata_remarks.follow(self, change)
         record = change.record
         if isinstance(record, records.Vhost):
             self._follow_vhost(change, record)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from mirrormq.broker import client_events
+from mirrormq.broker import client_events, metadata_remarks
 from mirrormq.broker.counters import Churn
 from mirrormq.broker.event_values import Facts, headers
 from mirrormq.broker.metadata_events import events_of
@@ -119,6 +119,7 @@ class Events:
 
     def observe(self, written: Written) -> None:
         """A metadata command was carried out; the node that it was written on tells of it."""
+        metadata_remarks.observe(self._broker, written)
         if written.here:
             self._count_queues(written)
         if written.here and self.heard:

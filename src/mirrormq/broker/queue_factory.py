@@ -60,7 +60,7 @@ def make_queue(vhost: Vhost, record: records.Queue) -> Queue:
     """A live queue with whatever the journal kept for it."""
     settings = queue_settings(vhost.broker.policies, record)
     store = vhost.broker.journal.queue(record.queue_id)
-    backing = make_keeper(store, settings, vhost.broker.hot_budget, vhost.broker.warnings.append)
+    backing = make_keeper(store, settings, vhost.broker.hot_budget, vhost.broker.remarks.warn)
     queue = make_queue_of(vhost, record, backing)
     queue.producers = Producers(store.presented())
     return queue

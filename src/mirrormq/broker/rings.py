@@ -176,7 +176,7 @@ class Rings:
             present = broker.metadata.state.queues[record.key]
             settings = queue_settings(broker.policies, present)
             return make_keeper(
-                store, settings, broker.hot_budget, broker.warnings.append, delivered_up_to=delivered_up_to
+                store, settings, broker.hot_budget, broker.remarks.warn, delivered_up_to=delivered_up_to
             )
 
         replica = Replica(

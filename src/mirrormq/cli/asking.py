@@ -112,7 +112,14 @@ def banner_words(verb: Verb, line: Line) -> dict[str, str]:
         "where": "all vhosts" if options.get("global") else f'vhost "{options.get("vhost", "/")}"',
         "conditions": f"if queue is {' and if queue is '.join(conditions)} " if conditions else "",
         "threshold": _threshold(verb, words),
+        "levelled": _levelled(words),
     }
+
+
+def _levelled(words: list[str]) -> str:
+    """What becomes of a log's level, in rabbitmqctl's words."""
+    category = f'for category "{words[0]}" ' if len(words) == 2 else ""
+    return f'{category}to "{words[-1]}"' if words else ""
 
 
 def _threshold(verb: Verb, words: list[str]) -> str:

@@ -21,6 +21,7 @@ from mirrormq.config.readers import Reader
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "none")
 LOG_CATEGORIES = ("channel", "connection", "federation", "mirroring", "queue", "upgrade")
+"""RabbitMQ's, of what is here."""
 TLS_VERSIONS = ("tlsv1.3", "tlsv1.2", "tlsv1.1", "tlsv1")
 INT32_MAX = 2**31 - 1
 
@@ -144,7 +145,10 @@ SCALARS: dict[str, Key] = {
     "log.default.level": Key("log.level", read.one_of(*LOG_LEVELS)),
     "log.console": Key("log.console", read.boolean),
     "log.console.formatter": Key("log.formatter", read.one_of("plaintext", "json")),
-    "log.file": Key("log.file", read.path),
+    "log.console.level": Key("log.console_level", read.one_of(*LOG_LEVELS)),
+    "log.file": Key("log.file", read.path_or_false),
+    "log.file.formatter": Key("log.file_formatter", read.one_of("plaintext", "json")),
+    "log.file.level": Key("log.file_level", read.one_of(*LOG_LEVELS)),
     **{f"log.{name}.level": Key(f"log.category.{name}", read.one_of(*LOG_LEVELS)) for name in LOG_CATEGORIES},
 }
 
@@ -178,9 +182,9 @@ WITHOUT_MEANING = (
     "cluster_keepalive_interval", "collect_statistics",
     "default_worker_pool_size", "definitions.skip_if_unchanged", "delegate_count",
     "distribution.listener.*", "erlang.K", "hipe_compile", "log.*.rotation.*", "log.*.file",
-    "log.console.color_esc_seqs.*", "log.console.formatter.*", "log.console.level",
+    "log.console.color_esc_seqs.*", "log.console.formatter.*",
     "log.console.stdio", "log.console.use_colors", "log.exchange", "log.exchange.*",
-    "log.file.formatter", "log.file.formatter.*", "log.file.level", "log.journald", "log.journald.*",
+    "log.file.formatter.*", "log.journald", "log.journald.*",
     "log.ra.level", "log.syslog", "log.syslog.*", "management.csp.policy",
     "management.db_cache_multiplier", "management.disable_stats", "management.enable_queue_totals",
     "management.headers.*", "management.hsts.policy", "management.http_log_dir",

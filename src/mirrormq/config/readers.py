@@ -132,6 +132,11 @@ def path(value: str) -> Path:
     return Path(value).expanduser()
 
 
+def path_or_false(value: str) -> Path | None:
+    """A path, or `false` for none."""
+    return None if value.lower() == "false" else path(value)
+
+
 def readable_file(value: str) -> Path:
     """A file that exists and may be read now, not when the first client needs it."""
     found = Path(value).expanduser()

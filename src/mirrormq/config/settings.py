@@ -104,10 +104,15 @@ class LogOptions:
     level: str = "info"
     categories: tuple[tuple[str, str], ...] = ()
     """(category, level) pairs such as ("connection", "debug"), as `log.connection.level` gives."""
-    console: bool = True
+    console: bool | None = None
+    """None: unless the lines go to a file."""
     file: Path | None = None
     formatter: str = "plaintext"
-    """`plaintext` or `json`."""
+    """`plaintext` or `json`, on the console."""
+    file_formatter: str = "plaintext"
+    console_level: str = "debug"
+    """Lines below it do not go there, whatever their category."""
+    file_level: str = "debug"
 
     def level_of(self, category: str) -> str:
         """The level that holds for one category of log lines."""

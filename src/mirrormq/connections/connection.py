@@ -12,6 +12,7 @@ stops reading. What a single channel waits for holds up only that channel (`chan
 from __future__ import annotations
 
 from mirrormq import limits
+from mirrormq.broker import client_remarks
 from mirrormq.broker.broker import Broker
 from mirrormq.broker.vhost import Vhost
 from mirrormq.channels.channel import Channel
@@ -297,6 +298,9 @@ class Connection(Outbox, ChannelFrames):
 
     def lost(self) -> None:
         """The socket is gone."""
+        if not self.finished and not self.closed_because:
+            began = self.state is not State.HEADER or bool(self._header)
+            self.closed_because = client_remarks.UNEXPECTED if began else client_remarks.NOTHING_RECEIVED
         self.finished = True
         if self.state is not State.CLOSED:
             self.state = State.CLOSED

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.auth import refusals, sasl
+from mirrormq.broker import client_remarks
 from mirrormq.connections import heartbeats
 from mirrormq.connections.server_properties import server_properties
 from mirrormq.connections.states import State
@@ -52,8 +53,9 @@ def expected_so_far(received: bytes) -> bytes:
 def protocol_header(connection: Connection, received: bytes) -> bytes:
     """Check the first eight octets; returns what came behind them."""
     version = VERSIONS.get(received[:PROTOCOL_HEADER_SIZE])
+    client_remarks.accepted(connection)
     if version is None:
-        connection.closed_because = "bad protocol header"
+        connection.closed_because = client_remarks.bad_header(received[:PROTOCOL_HEADER_SIZE])
         connection.output().append(PROTOCOL_HEADER)
         connection.finish()
         return b""
@@ -82,7 +84,7 @@ def begin(connection: Connection) -> None:
 
 def _too_slow(connection: Connection) -> None:
     if connection.state in (State.HEADER, State.STARTING, State.SECURING, State.TUNING, State.OPENING):
-        connection.closed_because = "handshake_timeout"
+        connection.closed_because = client_remarks.TOO_SLOW
         connection.finish()
 
 
@@ -133,6 +135,7 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
     broker = connection.broker
     connection.client_properties = method.client_properties
     connection.mechanism = method.mechanism
+    client_remarks.named(connection)
     certificate_user, offered = connection.peer.certificate_user, broker.mechanisms(connection.peer)
     if method.mechanism == sasl.EXTERNAL and sasl.EXTERNAL in offered and certificate_user is None:
         nobody = sasl.Credentials(sasl.EXTERNAL, "", None)
@@ -157,9 +160,7 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
 
 def _refuse_login(connection: Connection, credentials: sasl.Credentials, reason: str) -> None:
     broker = connection.broker
-    broker.warnings.append(
-        f"Error on AMQP connection ({connection.name}): {credentials.mechanism} login refused: {reason}"
-    )
+    client_remarks.login_refused(connection, credentials.mechanism, reason)
     broker.events.authentication_failed(connection, credentials.user, reason)
     connection.closed_because = reason
     if connection.client_can("authentication_failure_close"):

@@ -143,9 +143,21 @@ class ClusterFace(Protocol):
         """What another node has to know before it joins."""
 
 
+class LogSwitches(Protocol):
+    """The node's log."""
+
+    def set_level(self, category: str, level: str) -> None:
+        """From now on until the node stops; `default` for all categories that have none of their own."""
+
+    def reopen(self) -> None:
+        """Go on in new files, where the old ones were moved away."""
+
+
 class Shell(Node, Protocol):
     """The same whether or not it serves clients, with the switch for that."""
 
+    @property
+    def logs(self) -> LogSwitches: ...
     @property
     def cluster(self) -> ClusterFace: ...
     @property

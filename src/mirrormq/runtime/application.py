@@ -102,8 +102,9 @@ class Application:
         self.orphan_return = OrphanReturn(self.broker, self.orphanage.orphans)
         self.live: LiveObjects = BrokerView(self.broker, self.orphan_return)
         self.resources = ResourceWatch(
-            self.broker.alarms, settings.data_directory, memory_limit, settings.disk_limit_bytes(total)
-        )
+            settings.name, self.broker.alarms, settings.data_directory, memory_limit,
+            settings.disk_limit_bytes(total),
+        )  # fmt: skip
         self.management = ManagementServer(self)
 
     async def start(self) -> None:
@@ -152,8 +153,8 @@ class Application:
         self.sockets.wake_rested()
         if self.sockets.resume():
             self.end_turn_soon()
-        if self.broker.warnings:
-            self._write_warnings()
+        if self.broker.remarks:
+            self._write_remarks()
         self._arm_timer()
 
     def _commit_now(self, spoke: bool) -> bool:
@@ -170,10 +171,9 @@ class Application:
         self._postponed = 0
         return True
 
-    def _write_warnings(self) -> None:
-        for warning in self.broker.warnings:
-            self._log.warning(warning)
-        self.broker.warnings.clear()
+    def _write_remarks(self) -> None:
+        for remark in self.broker.remarks.take():
+            getattr(self._log, remark.level)(remark.text, category=remark.category, **remark.facts)
 
     def after_waiting(self) -> None:
         """Something that a connection waited for has happened."""

@@ -1,41 +1,123 @@
-"""Log lines: structured, to the console or a file; never one per message."""
+"""Log lines: structured, to the console and to a file, with levels by category; never one per message.
+
+Keys and words are RabbitMQ's. A line has a level and a category (`domain` in JSON: `rabbitmq.connection`),
+and is written where both the category's level and the output's let it pass. The levels of categories can be
+changed while the node runs (`mirrormqctl set_log_level`).
+"""
 
 from __future__ import annotations
 
-import logging
 import sys
-from typing import Any, TextIO
+from collections.abc import MutableMapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
 
+import msgspec
 import structlog
 
 from mirrormq.config.settings import LogOptions
 
-_LEVELS = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "notice": logging.INFO,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-    "critical": logging.CRITICAL,
-    "none": logging.CRITICAL + 10,
+LEVELS = {
+    name: number
+    for number, name in enumerate(("debug", "info", "notice", "warning", "error", "critical", "none"))
 }
+DEFAULT = "default"
+CATEGORY = "category"
+
+Event = MutableMapping[str, Any]
+
+
+class _Output:
+    """One place that lines go to."""
+
+    def __init__(self, path: Path | None, formatter: str, level: str) -> None:
+        self._path = path
+        self._is_json = formatter == "json"
+        self.level = LEVELS[level]
+        self._stream: TextIO = sys.stderr
+        self.reopen()
+        self._console = structlog.dev.ConsoleRenderer(colors=self._stream.isatty(), pad_event_to=0)
+
+    def reopen(self) -> None:
+        """Go on in a new file, where the old one was moved away."""
+        if self._path is not None:
+            before = self._stream
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._stream = self._path.open("a", buffering=1)
+            if before is not sys.stderr:
+                before.close()
+
+    def write(self, level: str, category: str, event: Event) -> None:
+        text, facts = str(event["event"]), {name: event[name] for name in event if name not in _TOLD}
+        now = datetime.now(UTC).astimezone()
+        if self._is_json:
+            line = self._json(level, category, text, facts, now)
+        else:
+            shown = {"timestamp": now.isoformat(" "), "level": level, "event": text, **facts}
+            line = str(self._console(None, level, shown))
+        self._stream.write(_sendable(line) + "\n")
+        self._stream.flush()
+
+    @staticmethod
+    def _json(level: str, category: str, text: str, facts: dict[str, Any], now: datetime) -> str:
+        domain = "rabbitmq" if category == DEFAULT else f"rabbitmq.{category}"
+        line = {"time": now.isoformat(" "), "level": level, "msg": text, "domain": domain, **facts}
+        sendable = {
+            name: _sendable(value) if isinstance(value, str) else value for name, value in line.items()
+        }
+        return msgspec.json.encode(sendable, enc_hook=repr).decode()
+
+
+_TOLD = frozenset({"event", CATEGORY})
+
+
+def _sendable(text: str) -> str:
+    """What came over a wire may hold what is no character."""
+    return text.encode("utf-8", "replace").decode()
+
+
+class Logs:
+    """The levels and outputs of one node."""
+
+    def __init__(self, options: LogOptions) -> None:
+        self._levels = {DEFAULT: options.level, **dict(options.categories)}
+        self._outputs: list[_Output] = []
+        if options.console if options.console is not None else options.file is None:
+            self._outputs.append(_Output(None, options.formatter, options.console_level))
+        if options.file is not None:
+            self._outputs.append(_Output(options.file, options.file_formatter, options.file_level))
+
+    @property
+    def levels(self) -> dict[str, str]:
+        """The categories whose level is set, and their levels."""
+        return dict(self._levels)
+
+    def set_level(self, category: str, level: str) -> None:
+        """From now on until the node stops; `default` for all that have none of their own."""
+        self._levels[category] = level
+
+    def reopen(self) -> None:
+        """Go on in new files, where the old ones were moved away."""
+        for output in self._outputs:
+            output.reopen()
+
+    def logger(self) -> Any:
+        """Takes `info("text", fact=…)` and so on; `bind(category=…)` gives one of another category."""
+        return structlog.wrap_logger(
+            structlog.ReturnLogger(), processors=[self._write], wrapper_class=structlog.BoundLogger
+        )
+
+    def _write(self, _: Any, level: str, event: Event) -> NoReturn:
+        category = event.get(CATEGORY, DEFAULT)
+        wanted = LEVELS[self._levels.get(category, self._levels[DEFAULT])]
+        rank = LEVELS[level]
+        for output in self._outputs:
+            if rank >= max(wanted, output.level):
+                output.write(level, category, event)
+        raise structlog.DropEvent
 
 
 def logger(options: LogOptions) -> Any:
     """A logger as `log.*` asks for."""
-    stream: TextIO = sys.stderr
-    if options.file is not None:
-        options.file.parent.mkdir(parents=True, exist_ok=True)
-        stream = options.file.open("a", buffering=1)
-    renderer: Any = structlog.processors.JSONRenderer()
-    if options.formatter != "json":
-        renderer = structlog.dev.ConsoleRenderer(colors=stream.isatty(), pad_event_to=0)
-    return structlog.wrap_logger(
-        structlog.WriteLogger(stream),
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=False),
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[options.level]),
-    )
+    return Logs(options).logger()

@@ -53,7 +53,8 @@ class Node:
     def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
         self.settings = settings
         self.loop = loop
-        self.log: Any = logs.logger(settings.log)
+        self.logs = logs.Logs(settings.log)
+        self.log: Any = self.logs.logger()
         self.started_at_s = time.time()
         self.exit_code = 0
         self.lives = Lives(self)

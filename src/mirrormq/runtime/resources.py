@@ -62,8 +62,9 @@ class ResourceWatch:
     """The node's watermarks."""
 
     def __init__(
-        self, alarms: Alarms, directory: Path, memory_limit_bytes: int, disk_limit_bytes: int
+        self, node: str, alarms: Alarms, directory: Path, memory_limit_bytes: int, disk_limit_bytes: int
     ) -> None:
+        self._node = node
         self._alarms = alarms
         self._directory = directory
         self.memory_limit_bytes = memory_limit_bytes
@@ -87,5 +88,6 @@ class ResourceWatch:
 
     def _sentence(self, name: str, alarm: str, numbers: str) -> str:
         if alarm in self._alarms.raised:
-            return f"{name} resource limit alarm set ({numbers}): publishers are blocked until it clears"
-        return f"{name} resource limit alarm cleared ({numbers})"
+            text = f"{name} resource limit alarm set on node {self._node} ({numbers})."
+            return f"{text}\n*** Publishers will be blocked until this alarm clears ***"
+        return f"{name} resource limit alarm cleared on node {self._node} ({numbers})"
