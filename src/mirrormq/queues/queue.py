@@ -173,6 +173,7 @@ class Queue(LocalAnswers, Leasing, Presenting):
             assert origin is not None
             waiting = Waiting(self.mirrored.last_number, publisher, first, last, origin, messages)
             self._safety.after_lap(waiting, durable=durable)
+            self.mirrored.stir()
         elif durable:
             self._safety.after_flush(publisher, first, last)
         else:
