@@ -35,6 +35,7 @@ from mirrormq.consensus import (
     Ready,
     Role,
     Settings,
+    Snapshot,
     Storage,
     decode_message,
     encode_message,
@@ -96,6 +97,8 @@ class Member:
         self._promise: tuple[int, str | None, int] | None = None
         self._sync = False
         self._taken = False
+        self._idle = False
+        """Nothing has happened since the last `work`."""
         self._working = False
         self._failure: Exception | None = None
         self._events: list[MemberEvent] = []
@@ -154,6 +157,7 @@ class Member:
 
     def tick(self) -> None:
         """`TICK_MS` have passed."""
+        self._idle = False
         self.consensus.tick()
         self._doors.tick()
         self._wake()
@@ -172,6 +176,7 @@ class Member:
 
     def receive(self, peer: str, message: ClusterMessage) -> None:
         """A message has come over a node's link."""
+        self._idle = False
         match message:
             case Raft():
                 if self._doors.heard(peer):
@@ -197,6 +202,11 @@ class Member:
         self._introduce()
         self._presence_changed()
 
+    def reset_to(self, snapshot: Snapshot) -> None:
+        """Give up this node's history for that of a fork's winner."""
+        self._idle = False
+        self.consensus.reset_to(snapshot)
+
     def hand_over(self) -> None:
         """If this node leads, let another one do it: before it stops, so that nobody has to miss it."""
         if not self.leading:
@@ -205,9 +215,11 @@ class Member:
         heirs = sorted(name for name in voters & self._linked if name != self.name)
         if heirs:
             self.consensus.transfer_leadership(heirs[0])
+            self._idle = False
             self._wake()
 
     def _presence_changed(self) -> None:
+        self._idle = False
         if not self.awaited:
             self._introduce()
         if self._introduced or self._linked:
@@ -236,6 +248,7 @@ class Member:
         return self.consensus.state.log.members.everyone == (self.name,)
 
     def propose(self, entry: bytes, sync: bool, otherwise: bytes | None = None) -> int | None:
+        self._idle = False
         try:
             number = self.consensus.propose(entry, otherwise)
         except (Busy, NotLeader):
@@ -245,6 +258,7 @@ class Member:
         return number
 
     def proposed(self) -> None:
+        self._idle = False
         if self._single:
             self.work()
         else:
@@ -257,11 +271,11 @@ class Member:
 
         A failure of the disk is final; one of those who follow the metadata is raised when all is done.
         """
-        if self._working:
-            return False
         if self._failure is not None:
             raise self._failure
-        self._working = True
+        if self._working or self._idle:
+            return False
+        self._working = self._idle = True
         trouble: list[Exception] = []
         version = self.metadata.state.version
         try:

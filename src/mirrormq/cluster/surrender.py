@@ -138,7 +138,7 @@ class Surrender:
         winner_is_forked = self.winner in self._member.consensus.forks
         self._end()
         if winner_is_forked:
-            self._member.consensus.reset_to(snapshot)
+            self._member.reset_to(snapshot)
 
     def _end(self) -> None:
         self.winner, self._parts = "", []

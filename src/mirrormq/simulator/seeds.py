@@ -10,15 +10,15 @@ import random
 from mirrormq.cluster.partitions import AUTO, AUTOHEAL, IGNORE, PAUSE_IF_ALL_DOWN, PAUSE_MINORITY
 from mirrormq.simulator.world import Options
 
-NODES = {2: 5, 3: 9, 5: 2}
+NODES = {2: 5, 3: 8, 5: 1}
 MODES = {AUTO: 5, AUTOHEAL: 4, PAUSE_MINORITY: 3, IGNORE: 3, PAUSE_IF_ALL_DOWN: 2}
 QUEUES = {"m": 6, "t": 1, "u": 2, "v": 1}
 """Kinds of queues (`workload.durable`)."""
 
 QUEUES_MAX = 4
-CLIENTS_MAX = 4
+CLIENTS_MAX = 3
 FAULTS_MAX = 6
-LOAD_MS = (4000, 12_000)
+LOAD_MS = (2500, 7500)
 """Short runs find what needs few things to happen, and more of them can be made."""
 
 

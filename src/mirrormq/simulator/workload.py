@@ -28,7 +28,7 @@ PREFETCH = 5
 PATIENCE_MS = 15_000
 """A client that waits so long for an answer hangs up and tries elsewhere."""
 
-PACE_MS = 200
+PACE_MS = 250
 """A client does something about twice in this time."""
 
 DRAIN_PREFETCH = 100
