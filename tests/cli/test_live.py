@@ -60,7 +60,7 @@ def test_counts_connections_channels_and_consumers_are_the_clients(
         "user": "guest",
         "state": "running",
         "channels": 1,
-        "protocol": "{0,9,1}",
+        "protocol": [0, 9, 1],
         "timeout": 60,
     }
     (found,) = rows("list_channels", "connection", "number", "confirm", "consumer_count", "prefetch_count")

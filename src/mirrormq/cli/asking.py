@@ -111,6 +111,7 @@ def banner_words(verb: Verb, line: Line) -> dict[str, str]:
         "whom": "all users" if options.get("global") else f'user "{options.get("user", "guest")}"',
         "where": "all vhosts" if options.get("global") else f'vhost "{options.get("vhost", "/")}"',
         "conditions": f"if queue is {' and if queue is '.join(conditions)} " if conditions else "",
+        "flag": "all feature flags" if words == ["all"] else f'feature flag "{"".join(words)}"',
         "threshold": _threshold(verb, words),
         "levelled": _levelled(words),
     }

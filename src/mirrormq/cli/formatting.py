@@ -26,11 +26,11 @@ def table(rows: Sequence[Row], columns: Sequence[str], headers: bool) -> Iterabl
 
 
 def csv(rows: Sequence[Row], columns: Sequence[str], headers: bool) -> Iterable[str]:
-    """Everything that is not a number in double quotes."""
+    """Everything in double quotes."""
     if rows and headers:
         yield ",".join(_quoted(column) for column in columns)
     for row in rows:
-        yield ",".join(_csv_field(row.get(column, "")) for column in columns)
+        yield ",".join(_quoted(text_of(row.get(column, ""))) for column in columns)
 
 
 def json_rows(rows: Sequence[Row], columns: Sequence[str], headers: bool) -> Iterable[str]:
@@ -42,9 +42,9 @@ def json_rows(rows: Sequence[Row], columns: Sequence[str], headers: bool) -> Ite
 
 
 def json_stream(rows: Sequence[Row], columns: Sequence[str], headers: bool) -> Iterable[str]:
-    """One object per line and nothing around them."""
-    for row in rows:
-        yield _json_object(row, columns)
+    """One object per line, an empty line between two, and nothing around them."""
+    for number, row in enumerate(rows):
+        yield ("\n" if number else "") + _json_object(row, columns)
 
 
 def pretty_table(rows: Sequence[Row], columns: Sequence[str], headers: bool) -> Iterable[str]:
@@ -73,11 +73,15 @@ RENDERERS = {
 
 
 def _json_object(row: Row, columns: Sequence[str]) -> str:
-    return json.dumps({column: _json_cell(row.get(column, "")) for column in columns}, separators=(",", ":"))
+    return json.dumps(
+        {column: _json_cell(column, row.get(column, "")) for column in columns}, separators=(",", ":")
+    )
 
 
-def _json_cell(value: Any) -> Any:
+def _json_cell(column: str, value: Any) -> Any:
     """Objects (definitions, limits) stand as JSON text inside a cell, as in rabbitmqctl."""
+    if column == "protocol" and isinstance(value, str):
+        return [int(part) for part in value.strip("{}").split(",") if part.isdigit()]
     return compact_json(value) if isinstance(value, dict) else value
 
 
@@ -120,9 +124,3 @@ def _term(kind: str, value: Any) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
-
-
-def _csv_field(value: Any) -> str:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
-    return _quoted(text_of(value))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +17,10 @@ from mirrormq.cli import asking
 from mirrormq.cli.cluster_screen import alarm_line, listener_line
 from mirrormq.cli.line import Line, UsageError
 from mirrormq.cli.verb import Verb
-from mirrormq.control.protocol import EXIT_DATA, EXIT_SOFTWARE, EXIT_UNAVAILABLE
+from mirrormq.control.protocol import EXIT_DATA, EXIT_SOFTWARE, EXIT_UNAVAILABLE, ControlError
 
+NODE_HEALTH_CHECK_S = 70.0
+"""rabbitmqctl's own limit for node_health_check."""
 AWAIT_MIRROR_S = 120.0
 """rabbitmq-upgrade's own limit for await_online_synchronized_mirror."""
 POLL_S = 0.2
@@ -34,21 +37,21 @@ def _is_json(line: Line) -> bool:
     return bool(line.options.get("formatter") == "json")
 
 
+def _shown(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
 def passed(line: Line, sentence: str, **more: Any) -> int:
     """All is well."""
-    if _is_json(line):
-        print(json.dumps({"result": "ok", **more}, separators=(",", ":")))
-    elif not line.options.get("silent"):
-        print(sentence)
+    print(_shown({"result": "ok", **more}) if _is_json(line) else sentence)
     return 0
 
 
-def failed(line: Line, text: str, **more: Any) -> int:
+def failed(line: Line, text: str, *, heading: str = "Error:\n", **more: Any) -> int:
     """It is not; scripts look at the exit code."""
-    if _is_json(line):
-        print(json.dumps({"result": "error", **more}, separators=(",", ":")))
-    elif not line.options.get("silent"):
-        print(f"Error:\n{text}")
+    if not line.options.get("silent"):
+        shown = _shown({"result": "error", **more}) if _is_json(line) and more else f"{heading}{text}"
+        print(shown, file=sys.stderr)
     return EXIT_UNAVAILABLE
 
 
@@ -56,17 +59,19 @@ def is_running(verb: Verb, line: Line) -> int:
     """Says so, and is content either way."""
     asking.show_banner(verb, line)
     runs = _state(line) == "running"
-    if _is_json(line):
-        print(json.dumps({"result": runs}, separators=(",", ":")))
-    else:
-        print(_running_sentence(line.node, runs))
+    sentence = _running_sentence(line.node, runs)
+    print(_shown({"message": sentence, "result": runs}) if _is_json(line) else sentence)
     return 0
 
 
 def check_running(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
     runs = _state(line) == "running"
-    return (passed if runs else failed)(line, _running_sentence(line.node, runs))
+    sentence = _running_sentence(line.node, runs)
+    if not runs:
+        return failed(line, sentence)
+    print(_shown({"message": sentence}) if _is_json(line) else sentence)
+    return 0
 
 
 def _state(line: Line) -> str:
@@ -83,48 +88,46 @@ def is_booting(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
     boots = _state(line) == "starting"
     rest = "is fully booted (check with is_running), stopped or has not started booting yet"
-    if _is_json(line):
-        print(json.dumps({"result": boots}, separators=(",", ":")))
-    else:
-        print(f"RabbitMQ on node {line.node} {'is booting' if boots else rest}")
+    sentence = f"RabbitMQ on node {line.node} {'is booting' if boots else rest}"
+    print(_shown({"message": sentence, "result": boots}) if _is_json(line) else sentence)
     return 0
+
+
+def _alarms(line: Line) -> tuple[list[str], list[str]]:
+    """This node's, and those of the others."""
+    found = asking.ask(line, "cluster_status", [])["alarms"]
+    local = [alarm_line(alarm) for alarm in found if alarm["node"] == line.node]
+    return local, [alarm_line(alarm) for alarm in found if alarm["node"] != line.node]
 
 
 def alarms(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
-    found = asking.ask(line, "cluster_status", [])["alarms"]
-    if _is_json(line):
-        parts = _parts(line, found)
-        print(json.dumps({"result": "ok", **parts} if found else {"result": "ok"}, separators=(",", ":")))
-    else:
-        lines = [alarm_line(alarm) for alarm in found]
-        print("\n".join(lines) or f"Node {line.node} reported no alarms, local or clusterwide")
-    return 0
+    local, others = _alarms(line)
+    if not local and not others:
+        return passed(line, _no_alarms(line), alarms=[], node=line.node)
+    message = f"Node {line.node} reported alarms"
+    return passed(line, "\n".join(local + others), **{"local": local, "global": others, "message": message})
 
 
-def _parts(line: Line, found: list[dict[str, str]]) -> dict[str, Any]:
-    local = [alarm_line(alarm) for alarm in found if alarm["node"] == line.node]
-    return {"local": local, "global": [alarm_line(alarm) for alarm in found]}
+def _no_alarms(line: Line) -> str:
+    return f"Node {line.node} reported no alarms, local or clusterwide"
 
 
 def check_alarms(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
-    found = asking.ask(line, "cluster_status", [])["alarms"]
-    if not found:
-        return passed(line, f"Node {line.node} reported no alarms, local or clusterwide")
-    text = "\n".join(alarm_line(alarm) for alarm in found)
-    return failed(line, text, **_parts(line, found), message=f"Node {line.node} reported alarms")
+    local, others = _alarms(line)
+    if not local and not others:
+        return passed(line, _no_alarms(line))
+    told: dict[str, Any] = {"local": local, "global": others, "message": f"Node {line.node} reported alarms"}
+    return failed(line, "\n".join(local + others), heading="", **told)
 
 
 def check_local_alarms(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
-    found = [
-        alarm for alarm in asking.ask(line, "cluster_status", [])["alarms"] if alarm["node"] == line.node
-    ]
-    if not found:
+    local, _ = _alarms(line)
+    if not local:
         return passed(line, f"Node {line.node} reported no local alarms")
-    lines = [alarm_line(alarm) for alarm in found]
-    return failed(line, "\n".join(lines), local=lines, message=f"Node {line.node} reported local alarms")
+    return failed(line, "\n".join(local), local=local, message=f"Node {line.node} reported local alarms")
 
 
 def _listeners(line: Line) -> list[dict[str, Any]]:
@@ -136,7 +139,7 @@ def listeners(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
     found = _listeners(line)
     if _is_json(line):
-        print(json.dumps({"result": "ok", "node": line.node, "listeners": found}, separators=(",", ":")))
+        print(_shown({"result": "ok", "node": line.node, "listeners": found}))
     else:
         print("\n".join(listener_line(row, with_node=False) for row in found))
     return 0
@@ -147,24 +150,25 @@ def check_port_listener(verb: Verb, line: Line) -> int:
     port, found = int(line.words[0]), _listeners(line)
     ports = [row["port"] for row in found]
     if port in ports:
-        return passed(line, f"A listener for port {port} is running on node {line.node}.", port=port)
+        sentence = f"A listener for port {port} is running on node {line.node}."
+        return passed(line, sentence, port=line.words[0], node=line.node)
     known = ", ".join(map(str, ports))
     text = f"No listener for port {port} is active on node {line.node}. "
     text += f"Found listeners that use the following ports: {known}"
-    return failed(line, text, missing=port, ports=ports, listeners=found)
+    return failed(line, text, heading="", missing=port, ports=ports, listeners=found)
 
 
 def check_protocol_listener(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
-    given, found = line.words[0], _listeners(line)
-    wanted = PROTOCOLS.get(given.lower(), given.lower())
-    protocols = [row["protocol"] for row in found]
+    found = _listeners(line)
+    wanted = PROTOCOLS.get(line.words[0].lower(), line.words[0].lower())
+    protocols = sorted({row["protocol"] for row in found})
     if wanted in protocols:
-        sentence = f"A listener for protocol {given} is running on node {line.node}."
-        return passed(line, sentence, protocol=given)
-    text = f"No listener for protocol {given} is active on node {line.node}. "
+        sentence = f"A listener for protocol {wanted} is running on node {line.node}."
+        return passed(line, sentence, protocol=wanted, node=line.node)
+    text = f"No listener for protocol {wanted} is active on node {line.node}. "
     text += f"Found listeners for the following protocols: {', '.join(protocols)}"
-    return failed(line, text, missing=given, protocols=protocols, listeners=found)
+    return failed(line, text, missing=wanted, protocols=protocols, listeners=found)
 
 
 def check_port_connectivity(verb: Verb, line: Line) -> int:
@@ -252,7 +256,7 @@ def await_mirrors(verb: Verb, line: Line) -> int:
         text = "Will wait for a synchronised mirror be online for all classic mirrored queues for"
         print(f"{text} {round(limit_s)} seconds...", flush=True)
     if _is_alone(line):
-        return passed(line, _alone_json("command")["message"])
+        return 0 if line.is_quiet else passed(line, _alone_json("command")["message"])
     deadline = time.monotonic() + limit_s
     while asking.ask(line, "critical_queues", []):
         if time.monotonic() >= deadline:
@@ -267,33 +271,63 @@ def await_quorum(verb: Verb, line: Line) -> int:
     if not line.is_quiet:
         text = "Will wait for a quorum + 1 of nodes to be online for all quorum queues for"
         print(f"{text} {round(limit_s)} seconds...", flush=True)
-    return passed(line, _alone_json("command")["message"]) if _is_alone(line) else 0
+    alone = _is_alone(line) and not line.is_quiet
+    return passed(line, _alone_json("command")["message"]) if alone else 0
+
+
+def rebalance(verb: Verb, line: Line) -> int:
+    """Drawn as a table, unless another format is asked for."""
+    if line.words[0] not in ("all", "classic", "quorum", "stream"):
+        raise ControlError(f"type {line.words[0]} is not supported. Try one of all, classic, quorum.")
+    asking.show_banner(verb, line)
+    rows = asking.ask(line, "rebalance", line.words)
+    if _is_json(line):
+        print(_shown({"node": line.node, "result": "ok", "value": [list(row.items()) for row in rows]}))
+        return 0
+    line.options.setdefault("formatter", "pretty_table")
+    asking.show_rows(verb, Line([], line.options), rows)
+    return 0
 
 
 def post_upgrade(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
-    rows = asking.ask(line, "rebalance", ["all"])
-    from mirrormq.cli.verbs import VERBS  # which has this one among them
-
-    asking.show_rows(VERBS["rebalance"], Line([], line.options), rows)
+    print("Rebalancing queue masters...", flush=True)
+    for row in asking.ask(line, "rebalance", ["all"]):
+        cells = [
+            f'{{"{name}", {value if isinstance(value, int) else f":{value}"}}}' for name, value in row.items()
+        ]
+        print(f"[{', '.join(cells)}]")
     return 0
 
 
+DEPRECATED = """\
+This command is DEPRECATED and will be removed in a future version.
+It performs intrusive, opinionated health checks and requires a fully booted node.
+Use one of the options covered in https://www.rabbitmq.com/monitoring.html#health-checks instead."""
+
+
 def node_health_check(verb: Verb, line: Line) -> int:
-    asking.show_banner(verb, line)
+    """Which RabbitMQ itself advises against."""
+    if not line.is_quiet:
+        limit_s = int(float(line.options.get("timeout", NODE_HEALTH_CHECK_S)))
+        print(
+            f"{DEPRECATED}\nTimeout: {limit_s} seconds ...\nChecking health of node {line.node} ...",
+            flush=True,
+        )
     found = asking.ask(line, "cluster_status", [])["alarms"]
     local = [alarm for alarm in found if alarm["node"] == line.node]
     if not local:
         return passed(line, "Health check passed")
-    names = ",".join(alarm["resource"] for alarm in local)
-    print(f"Error: health check failed. Message: resource alarm(s) in effect:[{names}]")
+    names = ",".join(f"{{resource_limit,{alarm['resource']},{alarm['node']}}}" for alarm in local)
+    text = f"Error: health check failed. Message: resource alarm(s) in effect:[{names}]"
+    print(f"Error:\n{text}", file=sys.stderr)
     return EXIT_SOFTWARE
 
 
 def server_version(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
     found = asking.ask(line, "status", [])["rabbitmq_version"]
-    print(json.dumps({"result": "ok", "value": found}, separators=(",", ":")) if _is_json(line) else found)
+    print(_shown({"result": "ok", "value": found}) if _is_json(line) else found)
     return 0
 
 
@@ -304,8 +338,7 @@ def check_values(verb: Verb, line: Line) -> None:
     if verb.name == "check_certificate_expiration":
         unit = str(line.options.get("unit", "weeks"))
         if unit not in UNITS:
-            text = f"unit '{unit}' is not supported. Please use one of: {', '.join(UNITS)}"
-            raise UsageError(text, EXIT_DATA)
+            raise UsageError(f"\"unit '{unit}' is not supported. Please use one of: {', '.join(UNITS)}\"")
         if not str(line.options.get("within", 4)).isdecimal():
             raise UsageError("Invalid options for this command:\n--within : ")
 
@@ -327,6 +360,7 @@ PROGRAMS: dict[str, Program] = {
     "check_if_node_is_quorum_critical": check_quorum,
     "await_online_synchronized_mirror": await_mirrors,
     "await_online_quorum_plus_one": await_quorum,
+    "rebalance": rebalance,
     "post_upgrade": post_upgrade,
     "node_health_check": node_health_check,
     "server_version": server_version,

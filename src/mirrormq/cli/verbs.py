@@ -76,6 +76,9 @@ POLICY_COLUMNS = ("vhost", "name", "pattern", "apply-to", "definition", "priorit
 POLICY_USAGE = f"{VHOST} [--priority <priority>] [--apply-to <apply-to>] <name> <pattern> <definition>"
 POLICY_OPTIONS = ("priority", "apply-to")
 REBALANCE_COLUMNS = ("Node name", "Number of quorum queues", "Number of replicated classic queues")
+LEASE_COLUMNS = (
+    "queue", "name", "user", "number", "from", "to", "messages", "message_bytes", "idle_limit", "idle_since",
+)  # fmt: skip
 ORPHAN_COLUMNS = ("node", "number", "vhost", "queue", "messages", "message_bytes", "set_aside_at")
 PRIORITY_0 = {"priority": "0"}
 
@@ -211,8 +214,8 @@ ALL = (
          (1, 1), "Stopping synchronising queue '{0}' in vhost '{vhost}' ..."),
     Verb("rebalance", "Mirrors", "Spreads the masters of mirrored queues evenly",
          "< all | classic | quorum > [--vhost-pattern <pattern>] [--queue-pattern <pattern>]", (1, 1),
-         "Rebalancing {0} queues...", columns=REBALANCE_COLUMNS, options=("vhost-pattern", "queue-pattern"),
-         example="rebalance all"),
+         "Re-balancing leaders of {0} queues...", columns=REBALANCE_COLUMNS,
+         options=("vhost-pattern", "queue-pattern"), example="rebalance all"),
     Verb("move_master", "Mirrors", "Makes a synchronised mirror the master of a queue",
          f"{VHOST} <queue> <node>", (2, 2), "Moving the master of queue '{0}' in vhost '{vhost}' to {1} ...",
          example="move_master orders mirror2@localhost"),
@@ -231,7 +234,8 @@ ALL = (
     Verb("drain", "Mirrors", "Gives a node's masters away before maintenance", "", (0, 0),
          "Will put node {node} into maintenance mode. The node will no longer serve any client traffic!"),
     Verb("revive", "Mirrors", "Ends a node's maintenance", "", (0, 0),
-         "Will put node {node} back into regular operating mode."),
+         "Will put node {node} back into regular operating mode. The node will again serve client traffic and"
+         " host primary queue replicas."),
 
     Verb("close_connection", "Operations", "Closes a connection", "<connection pid> <explanation>", (2, 2),
          "Closing connection {0}, reason: {1}..."),
@@ -295,7 +299,10 @@ ALL = (
 
 VERBS = {verb.name: verb for verb in (*ALL, *health_verbs.ALL)}
 
-WITHOUT_TIMEOUT = ("list_channels", "list_vhost_limits", "list_user_limits")
+WITHOUT_TIMEOUT = (
+    "list_channels", "list_vhost_limits", "list_user_limits", "check_certificate_expiration",
+    "check_if_node_is_mirror_sync_critical", "check_if_node_is_quorum_critical",
+)  # fmt: skip
 WITH_TIMEOUT = (
     "delete_queue", "purge_queue", "ping", "status", "export_definitions", "import_definitions",
     "cluster_status", "await_online_nodes",
@@ -304,6 +311,7 @@ WITH_TIMEOUT = (
 
 def usage_of(verb: Verb) -> str:
     """How a verb is written."""
-    timed = verb.name in WITH_TIMEOUT or (verb.name.startswith("list_") and verb.name not in WITHOUT_TIMEOUT)
+    listing = verb.name.startswith(("list_", "check_")) and verb.name not in WITHOUT_TIMEOUT
+    timed = verb.name in WITH_TIMEOUT or listing
     words = [verb.name, verb.usage, "[--timeout <timeout>]" if timed else ""]
     return "mirrormqctl [--node <node>] [--longnames] [--quiet] " + " ".join(filter(None, words))

@@ -8,7 +8,6 @@ from typing import Any
 from mirrormq.control.everywhere import HERE, everywhere, rows_everywhere
 from mirrormq.control.node import Shell
 from mirrormq.control.protocol import ControlError, Request
-from mirrormq.control.verbs.checks import vhost_of
 
 
 async def list_connections(node: Shell, request: Request) -> list[dict[str, Any]]:
@@ -20,7 +19,6 @@ async def list_channels(node: Shell, request: Request) -> list[dict[str, Any]]:
 
 
 async def list_consumers(node: Shell, request: Request) -> list[dict[str, Any]]:
-    vhost_of(node, request.vhost)
     live, vhost = node.live, request.vhost
     return await rows_everywhere(node, request, lambda: live.consumers(vhost))
 

@@ -7,8 +7,7 @@ from typing import Any
 from mirrormq.control.certificates import expiring
 from mirrormq.control.features import DESCRIPTIONS, feature_flags
 from mirrormq.control.node import Node, Shell
-from mirrormq.control.protocol import EXIT_USAGE, ControlError, Request
-from mirrormq.control.verbs.checks import vhost_of
+from mirrormq.control.protocol import EXIT_SOFTWARE, EXIT_USAGE, ControlError, Request
 
 QUEUE_TIMEOUT_MS = 15_000
 """How long rabbitmqctl waits for a queue to say something."""
@@ -21,8 +20,7 @@ def expiring_certificates(node: Node, request: Request) -> list[dict[str, Any]]:
 
 async def list_unresponsive_queues(node: Shell, request: Request) -> list[dict[str, Any]]:
     """Queues whose node runs, as far as anybody knows, and says nothing. This one has just said something."""
-    vhost_of(node, request.vhost)
-    if request.flag("local"):
+    if request.flag("local") or request.vhost not in node.metadata.state.vhosts:
         return []
     timeout_s = int(request.options.get("queue-timeout", QUEUE_TIMEOUT_MS)) / 1000
     silent = {name for name in node.cluster.running if not await _answers(node, name, timeout_s)}
@@ -57,7 +55,10 @@ def enable_feature_flag(node: Node, request: Request) -> None:
 
 def restart_vhost(node: Node, request: Request) -> str:
     """A vhost is up whenever its node is."""
-    vhost_of(node, request.vhost)
+    if request.vhost not in node.metadata.state.vhosts:
+        reason = f'Reason: {{:no_such_vhost, "{request.vhost}"}}'
+        text = f"Failed to start vhost '{request.vhost}' on node '{node.settings.name}'{reason}"
+        raise ControlError(text, EXIT_SOFTWARE)
     return f"Vhost '{request.vhost}' is already running on node '{node.settings.name}'"
 
 

@@ -9,13 +9,11 @@ from mirrormq.control.everywhere import HERE, everywhere
 from mirrormq.control.node import Node, Shell
 from mirrormq.control.protocol import Request
 from mirrormq.control.tables import typed_arguments
-from mirrormq.control.verbs.checks import vhost_of
 from mirrormq.metadata.policies import Policies
 
 
 async def list_queues(node: Shell, request: Request) -> list[dict[str, Any]]:
     """Each queue as its own node shows it; of those whose node cannot say, what is declared."""
-    vhost_of(node, request.vhost)
     live, vhost = node.live, request.vhost
     parts = await everywhere(node, _local_only(request), lambda: live.local_queues(vhost))
     if request.flag("local") or request.flag(HERE):
@@ -36,7 +34,6 @@ def _local_only(request: Request) -> Request:
 
 
 def list_exchanges(node: Node, request: Request) -> list[dict[str, Any]]:
-    vhost_of(node, request.vhost)
     policies = Policies(node.metadata.state)
     return [
         {
@@ -54,7 +51,6 @@ def list_exchanges(node: Node, request: Request) -> list[dict[str, Any]]:
 
 def list_bindings(node: Node, request: Request) -> list[dict[str, Any]]:
     """Every queue is bound to the default exchange by its own name; that is listed and not stored."""
-    vhost_of(node, request.vhost)
     state = node.metadata.state
     implied = [_row("", name, "queue", name, b"") for name in state.queues_of(request.vhost)]
     declared = [

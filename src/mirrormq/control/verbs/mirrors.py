@@ -11,6 +11,7 @@ from mirrormq.cluster import moves
 from mirrormq.control.everywhere import at
 from mirrormq.control.node import Shell
 from mirrormq.control.protocol import EXIT_USAGE, ControlError, Request
+from mirrormq.metadata.policies import Policies
 from mirrormq.metadata.records import Node, Queue
 
 KINDS = ("all", "classic", "quorum", "stream")
@@ -25,36 +26,51 @@ def _queue(node: Shell, request: Request) -> Queue:
 
 async def sync_queue(node: Shell, request: Request) -> None:
     """Bring the mirrors of a queue up to date, whatever its policy says."""
-    await _synchronise(node, request, True)
-
-
-async def cancel_sync_queue(node: Shell, request: Request) -> None:
-    """Stop doing so."""
-    await _synchronise(node, request, False)
-
-
-async def _synchronise(node: Shell, request: Request, wanted: bool) -> None:
     queue, live = _queue(node, request), node.live
 
     def here() -> None:
-        if not live.synchronise(queue.vhost, queue.name, wanted):
-            raise ControlError("not_mirrored")
+        if not live.synchronise(queue.vhost, queue.name, True):
+            _mirrored(node, queue)
 
     await at(node, queue.ring.master, request, here)
+
+
+async def cancel_sync_queue(node: Shell, request: Request) -> str | None:
+    """Stop doing so; says if there was nothing to stop."""
+    queue, live = _queue(node, request), node.live
+
+    def here() -> str | None:
+        syncing = _mirrored(node, queue)["state"] != "running"
+        live.synchronise(queue.vhost, queue.name, False)
+        return None if syncing else "not_syncing"
+
+    found: str | None = await at(node, queue.ring.master, request, here)
+    return found
+
+
+def _mirrored(node: Shell, queue: Queue) -> dict[str, Any]:
+    """The row of a queue that a policy mirrors; of any other, rabbitmqctl's refusal."""
+    row = node.live.queue(queue.vhost, queue.name)
+    if row is None or row["slave_pids"] == "":
+        raise ControlError("not_mirrored")
+    return row
 
 
 def rebalance(node: Shell, request: Request) -> list[dict[str, Any]]:
     """Spread the masters of mirrored queues evenly; says how many each node has then."""
     kind = request.arguments[0]
     if kind not in KINDS:
-        raise ControlError(f"{kind} queues cannot be rebalanced: say one of {', '.join(KINDS)}", EXIT_USAGE)
+        raise ControlError(f"type {kind} is not supported. Try one of all, classic, quorum.")
     state = node.metadata.state
     wanted = _chosen(request)
     if kind in ("all", "classic"):
         for command in moves.rebalance(state, wanted):
             node.metadata.write(command)
+    policies = Policies(state)
     masters = Counter(
-        queue.ring.master for queue in state.queues.values() if wanted(queue) and len(queue.ring.members) > 1
+        queue.ring.master
+        for queue in state.queues.values()
+        if wanted(queue) and (len(queue.ring.members) > 1 or _is_to_be_mirrored(policies, queue))
     )
     return [
         {
@@ -64,6 +80,12 @@ def rebalance(node: Shell, request: Request) -> list[dict[str, Any]]:
         }
         for name in sorted(state.nodes)
     ]
+
+
+def _is_to_be_mirrored(policies: Policies, queue: Queue) -> bool:
+    return (
+        "ha-mode" in policies.effective(queue.vhost, queue.name, "queues").definition and not queue.exclusive
+    )
 
 
 def _chosen(request: Request) -> Callable[[Queue], bool]:

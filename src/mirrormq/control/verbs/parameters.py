@@ -93,9 +93,9 @@ def parameter_rows(state: State) -> list[dict[str, Any]]:
             "name": policy.name,
             "value": {
                 "pattern": policy.pattern,
-                "apply-to": policy.apply_to,
                 "definition": policy.definition,
                 "priority": policy.priority,
+                "apply-to": policy.apply_to,
             },
         }
         for policy in state.operator_policies.values()
