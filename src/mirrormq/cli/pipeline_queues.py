@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -56,6 +57,36 @@ def archive(
             )
         )  # fmt: skip
         print(f"{count:,} messages archived in {to}")
+
+
+def replay(
+    source: Annotated[str, typer.Option("--from", help="Directory of an archive.")],
+    uri: Uri = DEFAULT_URI,
+    where: Annotated[str | None, typer.Option(help="Only messages for which this SQL is true.")] = None,
+    exchange: Annotated[
+        str | None, typer.Option(help="Publish to this exchange; else to the one they came by.")
+    ] = None,
+    rate: Annotated[str | None, typer.Option(help="No faster than this, as 1000/s.")] = None,
+    speed: Annotated[str | None, typer.Option(help="As far apart as their time stamps say, but 2x.")] = None,
+    progress: Annotated[Path | None, typer.Option(help="File that says what was published.")] = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+) -> None:
+    """Publish the messages of an archive again, each of them once.
+
+    Whatever dies meanwhile, run the command again: it goes on where it was. To publish all of it once more,
+    delete the file that says what was published.
+
+    \b
+    Example:
+      mirrormq pipeline replay --from var/archive --where "date = '2026-01-31'" --exchange again --rate 5000/s
+    """
+    from mirrormq.spark.jobs.replay import Options, run
+
+    with told("replay"):
+        settings = spark_settings(conf or [])
+        count = run(Options(uri, source, where, exchange, rate, speed, progress, master, settings))
+        print(f"{count:,} messages published")
 
 
 @contextmanager

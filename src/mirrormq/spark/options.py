@@ -24,7 +24,17 @@ SOURCE = (
     "maxBytesPerTrigger", "minPartitions", "preferReplica", "failOnDataLoss", "leaseName", "leaseIdleMs",
     "includeProperties",
 )  # fmt: skip
-SINK = ("exchange", "routingKey", "mandatory", "persistent", "writeId")
+SINK = (
+    "exchange",
+    "routingKey",
+    "mandatory",
+    "persistent",
+    "writeId",
+    "rate",
+    "speed",
+    "speedOrigin",
+    "speedStart",
+)
 OF_SPARK = ("checkpointLocation", "queryName", "path")
 """What Spark hands on beside the options meant for us."""
 
@@ -65,6 +75,14 @@ class Reader:
         if not re.fullmatch(r"[1-9][0-9]{0,17}", value):
             raise OptionError(f"option {name} is a whole number from 1 on, not {value!r}")
         return int(value)
+
+    def positive(self, name: str) -> float | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        if not re.fullmatch(r"\d{1,15}(\.\d{1,9})?", value) or not float(value):
+            raise OptionError(f"option {name} is a number greater than 0, not {value!r}")
+        return float(value)
 
     def one_of(self, name: str, choices: tuple[str, ...], default: str) -> str:
         value = (self.text(name) or default).lower()
@@ -226,6 +244,12 @@ class SinkOptions:
     mandatory: bool
     persistent: bool
     write_id: str | None
+    rate: float | None
+    """Messages per second of each partition."""
+    speed: float | None
+    """How many times faster than their time stamps say messages are published."""
+    speed_origin_s: float
+    speed_start_s: float
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -239,4 +263,8 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         mandatory=reader.flag("mandatory", True),
         persistent=reader.flag("persistent", True),
         write_id=reader.text("writeId"),
+        rate=reader.positive("rate"),
+        speed=reader.positive("speed"),
+        speed_origin_s=reader.positive("speedOrigin") or 0.0,
+        speed_start_s=reader.positive("speedStart") or 0.0,
     )

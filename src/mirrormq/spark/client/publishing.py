@@ -74,6 +74,12 @@ class Publisher:
             self._send_run()
             self._settle(self._window_messages, self._window_bytes)
 
+    def push(self) -> None:
+        """Send what is collected now, because nothing more comes for a while."""
+        if self._run:
+            self._send_run()
+            self._settle(self._window_messages, self._window_bytes)
+
     def flush(self) -> None:
         """Send what is left and wait until everything is confirmed."""
         if self._run:

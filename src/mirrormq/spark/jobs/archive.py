@@ -31,6 +31,11 @@ CHECKPOINT = "_checkpoint"
 
 PARTITION_COLUMNS = ("date", "queue")
 
+UNITS = {
+    "m": "minutes", "s": "seconds", "h": "hours", "ms": "milliseconds",
+    "minute": "minutes", "second": "seconds", "hour": "hours", "millisecond": "milliseconds",
+}  # fmt: skip
+
 BATCH_DIGITS = 12
 """So that names sort as numbers do."""
 
@@ -49,7 +54,7 @@ class Options:
     to: str
     partition_by: tuple[str, ...] = PARTITION_COLUMNS
     once: bool = False
-    trigger: str = "10 seconds"
+    trigger: str = "10s"
     compact: bool = False
     source: Mapping[str, str] = field(default_factory=dict)
     """Further options of the source."""
@@ -106,12 +111,23 @@ def archive(spark: SparkSession, options: Options) -> int:
         stream = messages.writeStream.foreachBatch(write)
     stream = stream.option("checkpointLocation", f"{options.to.rstrip('/')}/{CHECKPOINT}")
     stream = (
-        stream.trigger(availableNow=True) if options.once else stream.trigger(processingTime=options.trigger)
+        stream.trigger(availableNow=True)
+        if options.once
+        else stream.trigger(processingTime=interval(options.trigger))
     )
     follower = follow(stream.start(), "archive")
     if options.compact:
         compact(spark, options.to)
     return follower.rows
+
+
+def interval(text: str) -> str:
+    """An interval as Spark writes it, of one as people do: 10s, 500ms, 1 minute."""
+    found = re.fullmatch(r"(\d+) ?([a-z]+)", text)
+    unit = UNITS.get(found[2]) or UNITS.get(found[2].removesuffix("s")) if found else None
+    if found is None or unit is None:
+        raise PipelineError(f"--trigger {text} is no interval such as 10s or 1 minute")
+    return f"{found[1]} {unit}"
 
 
 def check(options: Options) -> None:
@@ -123,8 +139,7 @@ def check(options: Options) -> None:
         raise PipelineError(f"--partition-by takes date and queue, not {unknown[0]}")
     if options.compact and options.master.startswith("sc://"):
         raise PipelineError("--compact needs a Spark of its own: use a --master other than sc://")
-    if not re.fullmatch(r"\d+ ?(ms|s|m|h|seconds?|minutes?|hours?|milliseconds?)", options.trigger):
-        raise PipelineError(f"--trigger {options.trigger} is no interval such as 10s or 1 minute")
+    interval(options.trigger)
     try:
         source_options({"uri": options.uri, "queuePattern": options.queues, **options.source}, streaming=True)
     except OptionError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 import threading
@@ -84,13 +85,12 @@ def follow(query: StreamingQuery, name: str) -> Follower:
 
 def reason(error: BaseException) -> str:
     """The sentence at the bottom of an error of Spark: of a Python traceback in it, the last line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    starts = [at for at, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
-    if starts:
-        for line in lines[starts[-1] + 1 :]:
-            kind, colon, text = line.partition(": ")
-            if colon and " " not in kind and not line.startswith("File "):
-                return text
+    _, traceback, said = str(error).rpartition("Traceback (most recent call last)")
+    if traceback:
+        # Of a traceback only the error itself is not indented.
+        for line in said.splitlines():
+            if found := re.match(r"[A-Za-z_][\w.]*: (.+)", line):
+                return found[1].strip()
     return sentence(error)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -19,6 +20,7 @@ from mirrormq.spark.client.connection import FRAME_MAX_BYTES
 from mirrormq.spark.client.nodes import Nodes
 from mirrormq.spark.client.publishing import Publisher
 from mirrormq.spark.options import MIRRORMQ, OptionError, SinkOptions
+from mirrormq.spark.sink.pace import Pace, Pacer
 from mirrormq.spark.sink.rows import Rows, check_columns, check_properties
 
 if TYPE_CHECKING:
@@ -54,11 +56,25 @@ def publish(
     """Publish a partition and wait for its confirms."""
     producer = f"{write}/{partition}" if options.broker == MIRRORMQ else None
     rows = Rows(options, producer, first_number, FRAME_MAX_BYTES)
+    pace = Pace(options.rate, options.speed, options.speed_origin_s, options.speed_start_s)
     with Publisher(Nodes(options.addresses)) as publisher:
+        pacer = Pacer(pace, publisher) if pace.rate or pace.speed else None
         for batch in batches:
-            for message in rows.messages(batch):
-                publisher.publish(message)
+            if pacer is None:
+                for message in rows.messages(batch):
+                    publisher.publish(message)
+            else:
+                for stamp, message in zip(_stamps(batch), rows.messages(batch), strict=True):
+                    pacer.wait(stamp)
+                    publisher.publish(message)
     return Published(rows.count)
+
+
+def _stamps(batch: pa.RecordBatch) -> list[datetime | None]:
+    if "timestamp" not in batch.schema.names:
+        return [None] * batch.num_rows
+    stamps: list[datetime | None] = batch.column("timestamp").to_pylist()
+    return stamps
 
 
 class Writer(DataSourceArrowWriter):

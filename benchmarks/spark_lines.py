@@ -1,0 +1,130 @@
+"""What Spark does with queues, timed: each function does one piece of work and says how long it took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pika  # type: ignore[import-untyped]
+
+from mirrormq.spark.client.address import parse_uris
+from mirrormq.spark.client.connection import FRAME_MAX_BYTES
+from mirrormq.spark.client.nodes import Nodes
+from mirrormq.spark.client.publishing import Publisher
+from mirrormq.spark.options import sink_options
+from mirrormq.spark.sink.rows import Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+BODY_BYTES = 100
+PREFETCH = 1000
+"""What a person who writes such a loop with pika would choose."""
+
+
+def fill(uri: str, queue: str, messages: int) -> None:
+    """Declare a durable queue and put persistent messages into it."""
+    import pyarrow as pa
+
+    connection = pika.BlockingConnection(pika.URLParameters(uri))
+    connection.channel().queue_declare(queue, durable=True)
+    connection.close()
+    options = sink_options({"uri": uri, "routingKey": queue, "broker": "rabbitmq"})
+    rows = Rows(options, None, 1, FRAME_MAX_BYTES)
+    batch: pa.RecordBatch = pa.RecordBatch.from_pydict({"body": [b"x" * BODY_BYTES] * 10_000})
+    with Publisher(Nodes(parse_uris(uri))) as publisher:
+        for _ in range(messages // batch.num_rows):
+            for message in rows.messages(batch):
+                publisher.publish(message)
+
+
+def ours_to_parquet(spark: SparkSession, uri: str, queue: str, directory: Path) -> float:
+    """Consume the queue into Parquet, exactly once; the seconds it took."""
+    began = time.monotonic()
+    frame = spark.readStream.format("mirrormq").options(uri=uri, queue=queue).load()
+    query = (
+        frame.writeStream.format("parquet")
+        .options(path=str(directory / "out"), checkpointLocation=str(directory / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return time.monotonic() - began
+
+
+def pika_to_parquet(spark: SparkSession, uri: str, queue: str, messages: int, directory: Path) -> float:
+    """The same with a foreachBatch that drains the queue with pika."""
+
+    def drain(frame: DataFrame, number: int) -> None:
+        connection = pika.BlockingConnection(pika.URLParameters(uri))
+        channel = connection.channel()
+        channel.basic_qos(prefetch_count=PREFETCH)
+        rows: list[tuple[Any, ...]] = []
+        tag = 0
+        for method, properties, body in channel.consume(queue, inactivity_timeout=1):
+            if method is None:
+                break
+            tag = method.delivery_tag
+            rows.append(
+                (method.exchange, method.routing_key, method.redelivered, properties.message_id, body)
+            )
+            if len(rows) == messages:
+                break
+            if len(rows) % PREFETCH == 0:
+                channel.basic_ack(tag, multiple=True)
+        schema = "exchange string, routing_key string, redelivered boolean, message_id string, body binary"
+        spark.createDataFrame(rows, schema).write.mode("append").parquet(str(directory / "out"))
+        channel.basic_ack(tag, multiple=True)
+        connection.close()
+
+    began = time.monotonic()
+    ticks = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    query = (
+        ticks.writeStream.foreachBatch(drain)
+        .option("checkpointLocation", str(directory / "checkpoint"))
+        .trigger(once=True)
+        .start()
+    )
+    query.awaitTermination()
+    return time.monotonic() - began
+
+
+def parquet_to_parquet(spark: SparkSession, source: Path, directory: Path) -> float:
+    """The floor: the same rows from files to files."""
+    began = time.monotonic()
+    spark.read.parquet(str(source)).write.parquet(str(directory))
+    return time.monotonic() - began
+
+
+def messages_frame(spark: SparkSession, queue: str, messages: int) -> DataFrame:
+    """A DataFrame of messages to publish, in two partitions."""
+    rows = spark.range(0, messages, 1, 2)
+    return rows.selectExpr(f"cast(repeat('x', {BODY_BYTES}) as binary) as body", f"'{queue}' as routing_key")
+
+
+def ours_to_exchange(spark: SparkSession, uri: str, queue: str, messages: int) -> float:
+    """Publish with confirms, once."""
+    began = time.monotonic()
+    frame = messages_frame(spark, queue, messages)
+    frame.write.format("mirrormq").mode("append").option("uri", uri).save()
+    return time.monotonic() - began
+
+
+def pika_to_exchange(spark: SparkSession, uri: str, queue: str, messages: int) -> float:
+    """The same with pika in each partition."""
+
+    def publish(rows: Iterator[Row]) -> None:
+        connection = pika.BlockingConnection(pika.URLParameters(uri))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        persistent = pika.BasicProperties(delivery_mode=2)
+        for row in rows:
+            channel.basic_publish("", row.routing_key, bytes(row.body), persistent, mandatory=True)
+        connection.close()
+
+    began = time.monotonic()
+    messages_frame(spark, queue, messages).foreachPartition(publish)
+    return time.monotonic() - began

@@ -1,0 +1,223 @@
+"""An archive back into exchanges, each message once: `mirrormq pipeline replay`.
+
+The archive is published in slices, one directory of it after the other, oldest first. Each slice is one write
+under a name of its own, its messages in the order they had, so the broker knows them if they come again. What
+was published is noted in a file after each slice; a replay that was interrupted begins with the slice it was
+at, and the broker drops what it has of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.jobs.streams import reason
+from mirrormq.spark.progress import ProgressLine
+from mirrormq.spark.session import DEFAULT_MASTER, start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+SLICE_COLUMNS = ("date", "queue", "batch")
+MESSAGE_COLUMNS = (
+    "body", "exchange", "routing_key", "content_type", "message_id", "timestamp", "headers", "properties",
+)  # fmt: skip
+NAME_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `mirrormq pipeline replay` was asked to do."""
+
+    uri: str
+    source: str
+    """The archive's directory."""
+    where: str | None = None
+    exchange: str | None = None
+    rate: str | None = None
+    speed: str | None = None
+    progress: Path | None = None
+    master: str = DEFAULT_MASTER
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+class Slice(NamedTuple):
+    """A part of the archive."""
+
+    key: dict[str, str | None]
+    messages: int
+    first_s: float | None
+    """The earliest time stamp in it."""
+
+    @property
+    def name(self) -> str:
+        return "/".join(f"{name}={value}" for name, value in self.key.items()) or "all"
+
+
+class Notes:
+    """What was published, in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            found: dict[str, Any] = json.loads(path.read_text())
+        except FileNotFoundError:
+            found = {"replay": uuid.uuid4().hex, "done": {}}
+        except (OSError, ValueError) as error:
+            raise PipelineError(f"the progress file {path} cannot be read: {error}") from None
+        self.replay: str = found["replay"]
+        self.done: dict[str, int] = found["done"]
+        self._write()
+
+    def add(self, slice_: Slice) -> None:
+        self.done[slice_.name] = slice_.messages
+        self._write()
+
+    def _write(self) -> None:
+        """Replaced as a whole, so that a crash leaves the old one or the new one."""
+        draft = self._path.with_name(f".{self._path.name}.new")
+        try:
+            with draft.open("w") as file:
+                json.dump({"replay": self.replay, "done": self.done}, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self._path)
+        except OSError as error:
+            raise PipelineError(
+                f"the progress file {self._path} cannot be written: {error.strerror}"
+            ) from None
+
+
+def messages_of(archive: DataFrame) -> DataFrame:
+    """The columns of an archive that make a message to publish."""
+    from pyspark.sql import functions as f
+
+    found = archive.select([name for name in MESSAGE_COLUMNS if name in archive.columns])
+    if "properties" in found.columns:
+        # Brokers refuse a message in the name of another user.
+        found = found.withColumn("properties", f.col("properties").dropFields("user_id"))
+    return found
+
+
+def slices(archive: DataFrame) -> list[Slice]:
+    """The parts of an archive, oldest first."""
+    from pyspark.sql import functions as f
+
+    columns = [name for name in SLICE_COLUMNS if name in archive.columns]
+    stamp = f.min("timestamp") if "timestamp" in archive.columns else f.lit(None)
+    rows = archive.groupBy(*columns).agg(f.count("*").alias("messages"), stamp.alias("first")).collect()
+    found = [
+        Slice(
+            {name: None if row[name] is None else str(row[name]) for name in columns},
+            row["messages"],
+            None if row["first"] is None else row["first"].timestamp(),
+        )
+        for row in rows
+        if row["messages"]
+    ]
+    return sorted(found, key=lambda each: (each.first_s or 0.0, each.name))
+
+
+def part(archive: DataFrame, slice_: Slice) -> DataFrame:
+    """The messages of a slice, in one partition and in their order."""
+    from pyspark.sql import functions as f
+
+    found = archive
+    for name, value in slice_.key.items():
+        same: Column = f.col(name).isNull() if value is None else f.col(name).cast("string") == value
+        found = found.where(same)
+    order: list[str] = [name for name in ("queue", "sequence") if name in archive.columns] or ["body"]
+    return found.coalesce(1).sortWithinPartitions(*order)
+
+
+def run(options: Options) -> int:
+    """Publish what was not published yet; says how many messages it were."""
+    check(options)
+    with ProgressLine(1, "replay") as line:
+        spark = start_session("mirrormq replay", options.master, options.settings)
+        try:
+            return replay(spark, options, line)
+        finally:
+            line.spark = None
+            spark.stop()
+
+
+def replay(spark: SparkSession, options: Options, line: ProgressLine | None = None) -> int:
+    """The same with a session there is."""
+    from pyspark.errors import PySparkException
+
+    from mirrormq.spark import register
+
+    register(spark)
+    notes = Notes(options.progress or progress_file(options))
+    count = 0
+    try:
+        archive = spark.read.parquet(options.source)
+        archive = archive.where(options.where) if options.where else archive
+        left = [each for each in slices(archive) if each.name not in notes.done]
+        start = (
+            {"speedOrigin": f"{left[0].first_s or 1:.6f}", "speedStart": f"{time.time():.6f}"} if left else {}
+        )
+        if line is not None:
+            line.steps = len(left)
+        for number, each in enumerate(left, 1):
+            if line is not None:
+                line.tell(number, f"{each.name}, {count:,} messages so far")
+            writer = messages_of(part(archive, each)).write.format("mirrormq").mode("append")
+            writer.options(writeId=f"{notes.replay}/{each.name}"[-200:], **sink(options), **start).save()
+            notes.add(each)
+            count += each.messages
+    except PySparkException as error:
+        raise PipelineError(f"the replay stopped: {reason(error)}") from None
+    return count
+
+
+def sink(options: Options) -> dict[str, str]:
+    """The options of the writes."""
+    found = {"uri": options.uri}
+    if options.exchange is not None:
+        found["exchange"] = options.exchange
+    if options.rate is not None:
+        matched = re.fullmatch(r"(\d+(?:\.\d+)?)(/s)?", options.rate)
+        if matched is None:
+            raise PipelineError(f"--rate {options.rate} is no rate such as 1000/s")
+        found["rate"] = matched[1]
+    if options.speed is not None:
+        matched = re.fullmatch(r"(\d+(?:\.\d+)?)x?(-of-original)?", options.speed)
+        if matched is None:
+            raise PipelineError(f"--speed {options.speed} is no speed such as 2x")
+        found["speed"] = matched[1]
+    return found
+
+
+def progress_file(options: Options) -> Path:
+    """Beside the archive's data, another one for each kind of replay."""
+    what = json.dumps([options.where, options.exchange, sorted(re.findall(r"@([^/,]+)", options.uri))])
+    name = hashlib.sha256(what.encode()).hexdigest()[:NAME_DIGITS]
+    return Path(options.source) / f"_replay-{name}.json"
+
+
+def check(options: Options) -> None:
+    """Say before Spark starts what can be seen to be wrong."""
+    from mirrormq.spark.options import OptionError, sink_options
+
+    try:
+        sink_options(sink(options))
+    except OptionError as error:
+        raise PipelineError(str(error)) from None
+    if "://" in options.source:
+        if options.progress is None:
+            raise PipelineError(
+                "--progress is needed for an archive that is not on this machine: name a file"
+            )
+    elif options.master.startswith("local") and not Path(options.source).is_dir():
+        raise PipelineError(f"there is no archive at {options.source}: give --from the directory of one")

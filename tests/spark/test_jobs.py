@@ -1,0 +1,184 @@
+"""Archive and replay: queues into Parquet and back, each message once, small files put together."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from mirrormq.cli.main import app
+from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.jobs.archive import Options, archive, interval
+from mirrormq.spark.jobs.compaction import Batches, compact, parse, superfluous, tidy
+from mirrormq.spark.jobs.replay import Notes, replay
+from mirrormq.spark.jobs.replay import Options as ReplayOptions
+from tests.brokers.mirrormq import MirrorMQ
+
+Channel = pika.adapters.blocking_connection.BlockingChannel
+QUEUES = ("jobs.a", "jobs.b")
+
+
+@pytest.fixture
+def uri(mirrormq: MirrorMQ) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"
+
+
+@pytest.fixture
+def channel(mirrormq: MirrorMQ) -> Iterator[Channel]:
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", mirrormq.amqp_port))
+    channel = connection.channel()
+    for queue in QUEUES:
+        channel.queue_declare(queue, durable=True)
+    yield channel
+    for queue in (*QUEUES, "jobs.again"):
+        channel.queue_delete(queue)
+    connection.close()
+
+
+def publish(channel: Channel, numbers: range, day: int = 0) -> None:
+    """Each number to one queue, the even ones to the first."""
+    for number in numbers:
+        stamp = pika.BasicProperties(timestamp=day * 86_400 + number, headers={"n": str(number)})
+        channel.basic_publish("", QUEUES[number % 2], b"%d" % number, stamp)
+    channel.queue_declare(QUEUES[0], passive=True)
+
+
+def bodies(directory: Path, pattern: str = "date=*/queue=*/batch=*/*.parquet") -> list[int]:
+    files = directory.glob(pattern)
+    tables = [pq.read_table(file, columns=["body"], partitioning=None) for file in files]
+    return sorted(int(body) for table in tables for body in table["body"].to_pylist())
+
+
+def drain(channel: Channel, queue: str) -> list[bytes]:
+    found = []
+    while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
+        found.append(got[2])
+    return found
+
+
+def options(uri: str, to: Path, **more: str) -> Options:
+    return Options(uri, r"jobs\.[ab]", str(to), once=True, source=more)
+
+
+def test_queues_are_archived_compacted_and_replayed(
+    spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
+) -> None:
+    publish(channel, range(30), day=1)
+    assert archive(spark, options(uri, tmp_path, maxMessagesPerTrigger="8")) == 30
+    assert bodies(tmp_path) == list(range(30))
+    assert bodies(tmp_path, "date=1970-01-02/queue=jobs.a/batch=*/*.parquet") == list(range(0, 30, 2))
+    publish(channel, range(30, 40), day=2)
+    assert archive(spark, options(uri, tmp_path)) == 10
+    assert bodies(tmp_path) == list(range(40))
+    before = len(list(tmp_path.glob("date=1970-01-02/queue=jobs.a/batch=*")))
+    assert before >= 3
+    assert compact(spark, str(tmp_path), batches_min=2) == 2
+    assert len(list(tmp_path.glob("date=1970-01-02/queue=jobs.a/batch=*"))) == 1
+    assert bodies(tmp_path) == list(range(40))
+    frame = spark.read.parquet(str(tmp_path))
+    assert frame.where("date = '1970-01-03' and queue = 'jobs.b'").count() == 5
+    assert [row.headers for row in frame.where("body = '7'").collect()] == [{"n": "7"}]
+
+    channel.queue_declare("jobs.again", durable=True)
+    channel.exchange_declare("jobs.exchange", "fanout", auto_delete=True)
+    channel.queue_bind("jobs.again", "jobs.exchange")
+    asked = ReplayOptions(uri, str(tmp_path), where="date = '1970-01-02'", exchange="jobs.exchange")
+    assert replay(spark, asked) == 30
+    assert replay(spark, asked) == 0
+    assert sorted(map(int, drain(channel, "jobs.again"))) == list(range(30))
+
+
+def test_a_replay_keeps_its_pace_and_goes_on_where_it_was(
+    spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
+) -> None:
+    publish(channel, range(20))
+    archive(spark, options(uri, tmp_path))
+    notes = tmp_path / "notes.json"
+    asked = ReplayOptions(uri, str(tmp_path), rate="20/s", progress=notes)
+    began = time.monotonic()
+    assert replay(spark, asked) == 20
+    assert time.monotonic() - began > 2 * 9 / 20, "two slices of ten messages, twenty a second"
+    for queue, parity in zip(QUEUES, (0, 1), strict=True):
+        assert [int(body) for body in drain(channel, queue)] == list(range(parity, 20, 2))
+    found = json.loads(notes.read_text())
+    assert sorted(found["done"].values()) == [10, 10]
+    forgotten = sorted(found["done"])[0]
+    del found["done"][forgotten]
+    notes.write_text(json.dumps(found))
+    assert replay(spark, asked) == 10, "the slice that was not noted is published again"
+    assert Notes(notes).replay == found["replay"], "under the same name, so that the broker knows it"
+    assert replay(spark, ReplayOptions(uri, str(tmp_path), speed="10x", progress=tmp_path / "more")) == 20
+
+
+def test_what_an_interrupted_compaction_left_is_known_by_its_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    assert parse("file:/a/batch=ab12.000000000007") == Batches(
+        "file:/a/batch=ab12.000000000007", "ab12", 7, 7
+    )
+    assert parse("file:/a/queue=x") is None
+    names = ["ab.1", "ab.2-5", "ab.3", "ab.4-5", "ab.6", "cd.3"]
+    found = [batches for name in names if (batches := parse(f"/batch={name}")) is not None]
+    assert [each.path for each in superfluous(found)] == ["/batch=ab.3", "/batch=ab.4-5"]
+    for name in names:
+        (tmp_path / "queue=q" / f"batch={name}").mkdir(parents=True)
+    (tmp_path / "_compacting").mkdir()
+    assert tidy(spark, str(tmp_path)) == 2
+    left = sorted(path.name for path in (tmp_path / "queue=q").iterdir())
+    assert left == ["batch=ab.1", "batch=ab.2-5", "batch=ab.6", "batch=cd.3"]
+    assert not (tmp_path / "_compacting").exists()
+
+
+def test_what_fails_while_it_runs_is_one_sentence(
+    spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
+) -> None:
+    publish(channel, range(2))
+    archive(spark, options(uri, tmp_path))
+    with pytest.raises(
+        PipelineError, match=r"^the replay stopped: .*no exchange 'missing' in vhost '/'"
+    ) as caught:
+        replay(spark, ReplayOptions(uri, str(tmp_path), exchange="missing"))
+    assert "\n" not in str(caught.value)
+    wrong = options(uri.replace("guest:guest", "guest:hidden-word"), tmp_path / "other")
+    with pytest.raises(PipelineError, match=r"^the archive stopped: .*ACCESS_REFUSED") as caught:
+        archive(spark, wrong)
+    assert "hidden-word" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("archive --queues ( --to x", "option queuePattern is no regular expression"),
+        ("archive --queues q --to x --partition-by color", "--partition-by takes date and queue, not color"),
+        ("archive --queues q --to x --trigger soon", "--trigger soon is no interval such as 10s"),
+        ("archive --queues q --to x --format delta", "--format delta cannot be written: there is parquet"),
+        ("archive --queues q --to x --option color", "--option color is not of the form KEY=VALUE"),
+        ("archive --queues q --to x --option color=red", "there is no option color"),
+        ("archive --queues q --to x --uri http://h", "a URI must begin with amqp:// or amqps://"),
+        ("replay --from missing", "there is no archive at missing: give --from the directory of one"),
+        ("replay --from . --rate fast", "--rate fast is no rate such as 1000/s"),
+        ("replay --from . --speed fast", "--speed fast is no speed such as 2x"),
+        ("replay --from s3://bucket/a", "--progress is needed for an archive that is not on this machine"),
+    ],
+)
+def test_wrong_options_are_one_sentence(command: str, said: str) -> None:
+    result = CliRunner().invoke(app, ["pipeline", *command.split()])
+    assert result.exit_code == 2, result.output
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith(f"mirrormq pipeline {command.split()[0]}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("10s", "10 seconds"), ("100ms", "100 milliseconds"), ("1 minute", "1 minutes"), ("2 hours", "2 hours")],
+)
+def test_intervals_are_read_as_people_write_them(text: str, said: str) -> None:
+    assert interval(text) == said

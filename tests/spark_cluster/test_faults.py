@@ -1,0 +1,111 @@
+"""Executors, workers, the queue's master and the driver are killed: each message is in Parquet once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pika
+import pyarrow.parquet as pq
+import pytest
+
+from mirrormq.testing import Cluster
+from tests.spark_cluster.standalone import SparkCluster
+
+MESSAGES = 45_000
+PER_BATCH = 2_500
+QUEUE = "spark.faults"
+COMMAND = [sys.executable, "-m", "mirrormq.cli.main", "pipeline", "archive"]
+SETTINGS = {
+    "spark.executor.memory": "512m", "spark.driver.memory": "768m", "spark.cores.max": "2",
+    "spark.executor.cores": "1", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.sql.shuffle.partitions": "2",
+}  # fmt: skip
+
+
+class Driver:
+    """`mirrormq pipeline archive` as a process."""
+
+    def __init__(self, spark: SparkCluster, brokers: Cluster, directory: Path, *, once: bool) -> None:
+        uris = ",".join(brokers.uri(index) for index in range(3))
+        command = [*COMMAND, "--uri", uris, "--queues", QUEUE, "--to", str(directory / "archive")]
+        command += ["--master", spark.master, "--option", "minPartitions=2"]
+        command += ["--option", f"maxMessagesPerTrigger={PER_BATCH}"]
+        command += ["--once"] if once else ["--trigger", "100ms"]
+        for key, value in SETTINGS.items():
+            command += ["--conf", f"{key}={value}"]
+        self.log = directory / "driver.log"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+    def kill(self) -> None:
+        """SIGKILL to the driver and its Java, as if its machine were gone."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def wait(self) -> None:
+        try:
+            code = self.process.wait(150)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        assert code == 0, self.log.read_text()[-3000:]
+
+
+def batches(directory: Path) -> set[str]:
+    """The batches that are in the archive."""
+    return {path.name for path in (directory / "archive").glob("date=*/queue=*/batch=*")}
+
+
+def publish(brokers: Cluster) -> None:
+    connection = pika.BlockingConnection(pika.URLParameters(brokers.uri(0)))
+    channel = connection.channel()
+    channel.queue_declare(QUEUE, durable=True)
+    for number in range(MESSAGES):
+        channel.basic_publish("", QUEUE, b"%d" % number, pika.BasicProperties(delivery_mode=2))
+    while channel.queue_declare(QUEUE, passive=True).method.message_count < MESSAGES:
+        time.sleep(0.1)
+    connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(420)
+def test_whatever_dies_each_message_is_archived_once(tmp_path: Path) -> None:
+    with Cluster(nodes=3, mirror_all=True) as brokers, SparkCluster(tmp_path) as spark:
+        publish(brokers)
+        driver = Driver(spark, brokers, tmp_path, once=False)
+
+        def three_more(what: str, action: Callable[[], None]) -> None:
+            """Do it while a batch is under way; the archive then goes on growing."""
+            before = len(batches(tmp_path))
+            action()
+            deadline = time.monotonic() + 100
+            while len(batches(tmp_path)) < before + 3:
+                assert driver.process.poll() is None, (what, driver.log.read_text()[-3000:])
+                assert time.monotonic() < deadline, (what, driver.log.read_text()[-3000:])
+                time.sleep(0.1)
+
+        try:
+            three_more("start", lambda: None)
+            three_more("executor", spark.kill_executor)
+            three_more("master of the queue", lambda: brokers.kill(0))
+            three_more("worker", spark.kill_worker)
+        finally:
+            driver.kill()
+        brokers.start(0)
+        Driver(spark, brokers, tmp_path, once=True).wait()
+        found = [
+            int(body)
+            for file in (tmp_path / "archive").glob("date=*/queue=*/batch=*/*.parquet")
+            for body in pq.read_table(file, columns=["body"], partitioning=None)["body"].to_pylist()
+        ]
+        assert len(found) == MESSAGES
+        assert sorted(found) == list(range(MESSAGES))
+        connection = pika.BlockingConnection(pika.URLParameters(brokers.uri(1)))
+        assert connection.channel().queue_delete(QUEUE, if_empty=True).method.message_count == 0
+        connection.close()
