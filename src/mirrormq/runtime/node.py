@@ -27,7 +27,7 @@ from mirrormq.control.node import AppState, ClusterFace, LiveObjects
 from mirrormq.control.protocol import EXIT_TIMEOUT, ControlError, Request
 from mirrormq.errors import DamageError
 from mirrormq.metadata.store import MetadataStore
-from mirrormq.runtime import formation, logs
+from mirrormq.runtime import formation, logs, service_manager
 from mirrormq.runtime.application import Application
 from mirrormq.runtime.cluster_changes import ClusterChanges
 from mirrormq.runtime.cluster_node import ClusterNode
@@ -223,8 +223,10 @@ class Node:
             await self._take_part()
             await self.start_app()
             await self._forget_as_noted()
+            service_manager.tell(service_manager.READY)
             await self._stopped.wait()
         finally:
+            service_manager.tell(service_manager.STOPPING)
             await self._finish()
         self.log.info(f"node {self.settings.name} has stopped")
         return self.exit_code

@@ -1,0 +1,1 @@
+"""What is in deploy/, as far as it can be run without the platforms it is for."""
