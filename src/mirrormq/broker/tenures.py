@@ -163,7 +163,8 @@ class Tenures:
     def _face(self, record: records.Queue) -> RemoteQueue | DownQueue:
         settings, view = queue_settings(self._broker.policies, record), record.ring
         if record.waits_for:
-            return DownQueue(record.vhost, record.name, settings, _home(record))
+            mirrored = len(record.ring.members) > 1
+            return DownQueue(record.vhost, record.name, settings, _home(record), mirrored=mirrored)
         place = Place(record.queue_id, view.epoch, record.vhost, record.name)
         return self._broker.remote.remote_queue(place, view.master, self._life_of_master(view), settings)
 

@@ -20,12 +20,13 @@ class DownQueue:
     congested = False
     full = False
 
-    def __init__(self, vhost: str, name: str, settings: QueueSettings, home: str) -> None:
+    def __init__(self, vhost: str, name: str, settings: QueueSettings, home: str, *, mirrored: bool) -> None:
         self.vhost = vhost
         self.name = name
         self.settings = settings
         self.home = home
         """The node that is named to clients."""
+        self._mirrored = mirrored
         self.deleted = False
         self.awake = False
         self.owner: object | None = None
@@ -67,8 +68,12 @@ class DownQueue:
     def check_deletion(
         self, if_unused: bool, if_empty: bool, answered: Callable[[int], object], refused: Refused
     ) -> None:
-        """No."""
-        self._refuse(refused)
+        """As in RabbitMQ: a mirrored queue that may not go on with what its mirrors have can be given up. One
+        that is on its home node alone will be there again when that node is."""
+        if self._mirrored:
+            answered(0)
+        else:
+            self._refuse(refused)
 
     def subscribe(self, consumer: Subscriber, answered: Callable[[], object], refused: Refused) -> None:
         """No."""

@@ -8,6 +8,7 @@ from mirrormq.control.everywhere import at
 from mirrormq.control.node import Shell
 from mirrormq.control.protocol import EXIT_USAGE, ControlError, Request
 from mirrormq.metadata.commands import DeleteQueue
+from mirrormq.metadata.records import Queue
 
 ACTOR = "cli_user"
 """Under which name RabbitMQ's tool deletes queues."""
@@ -36,6 +37,9 @@ def queue_row(node: Shell, request: Request) -> dict[str, Any] | None:
 
 async def delete_queue(node: Shell, request: Request) -> str:
     vhost, name = request.vhost, request.arguments[0]
+    record = node.metadata.state.queues.get((vhost, name))
+    if record is not None and record.waits_for:
+        return _given_up(node, request, record)
     asked = Request("queue_row", [name], {"vhost": vhost})
     row = await at(node, _master(node, asked), asked, lambda: queue_row(node, asked))
     if row is None:
@@ -48,6 +52,18 @@ async def delete_queue(node: Shell, request: Request) -> str:
     with node.metadata.acting_as(ACTOR):
         node.metadata.write(DeleteQueue(vhost, name))
     return f"Queue was successfully deleted with {ready} ready messages"
+
+
+def _given_up(node: Shell, request: Request, record: Queue) -> str:
+    """A queue that is down is deleted on the operator's word; what it holds is lost with it."""
+    waits_for = ", ".join(record.waits_for)
+    if request.flag("if-empty"):
+        raise ControlError(
+            f"Queue is down (it waits for {waits_for}), so nobody can say whether it is empty", EXIT_USAGE
+        )
+    with node.metadata.acting_as(ACTOR):
+        node.metadata.write(DeleteQueue(record.vhost, record.name))
+    return f"Queue was successfully deleted while it was down, waiting for {waits_for}"
 
 
 VERBS = {"purge_queue": purge_queue, "queue_row": queue_row, "delete_queue": delete_queue}
