@@ -20,7 +20,8 @@ def is_mirrored(broker: Broker, record: records.Queue) -> bool:
 
 
 def ring_facts(broker: Broker, record: records.Queue) -> dict[str, Any]:
-    """The ring as the metadata has it; lag and progress only where this node is the master."""
+    """The ring as the metadata has it. Only where this node is the master: lag, progress of mirrors that are
+    being synchronised, and how many messages the others lack."""
     view = record.ring
     facts: dict[str, Any] = {
         "epoch": view.epoch,
@@ -30,6 +31,7 @@ def ring_facts(broker: Broker, record: records.Queue) -> dict[str, Any]:
         "waits_for": list(record.waits_for),
         "lag": {},
         "sync": {},
+        "lacks": {},
     }
     replica = broker.rings.replicas.get(record.queue_id)
     if replica is not None and replica.service is not None:
@@ -38,8 +40,10 @@ def ring_facts(broker: Broker, record: records.Queue) -> dict[str, Any]:
             report = ring.reports.get(name)
             facts["lag"][name] = ring.received - report.received if report is not None else None
         for name, session in replica.service.sessions.items():
-            if name not in view.in_sync:
+            if name not in view.in_sync and session.sending:
                 facts["sync"][name] = {"done": session.progress, "total": session.total}
+            elif name not in view.in_sync:
+                facts["lacks"][name] = session.total - session.progress
     return facts
 
 

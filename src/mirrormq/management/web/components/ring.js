@@ -17,6 +17,7 @@ export function standing(member) {
   if (member.state === "syncing") return t("ring.syncing", { part: percent(member.total ? member.done / member.total : 0) });
   if (member.state === "behind" || member.state === "joining") {
     const word = t(`ring.${member.state}`);
+    if (member.lacks > 0) return `${word}, ${t("ring.lacks", { n: count(member.lacks) })}`;
     return member.lag > 0 ? `${word}, ${t("ring.lag", { n: count(member.lag) })}` : word;
   }
   return t(`ring.${member.state}`);
@@ -98,6 +99,7 @@ export function RingMembers({ ring }) {
       <div><span class="ring-list-name">${member.name}</span> <${Badge} tone=${TONES[member.state]}>${MARKS[member.state]} ${t(`ring.${member.state === "syncing" ? "syncingShort" : member.state}`)}<//></div>
       ${member.state === "syncing" && html`<${Progress} label=${t("ring.progressOf", { node: member.name })} done=${member.done} total=${member.total} />
         <small class="soft">${t("ring.doneOf", { done: count(member.done), total: count(member.total) })}</small>`}
+      ${member.lacks > 0 && html`<small class="soft">${t("ring.lacks", { n: count(member.lacks) })}</small>`}
       ${member.lag > 0 && html`<small class="soft">${t("ring.lag", { n: count(member.lag) })}</small>`}
     </li>`)}
     ${ring.waitsFor.map((name) => html`<li key=${`waits-${name}`} class="down"><div><span class="ring-list-name">${name}</span> <${Badge} tone="bad">${t("ring.waitsFor")}<//></div></li>`)}

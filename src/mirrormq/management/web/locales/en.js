@@ -264,6 +264,7 @@ export default {
   "ring.behind": "not synchronised",
   "ring.down": "down",
   "ring.lag": "{n} operations behind",
+  "ring.lacks": "lacks {n} messages",
   "ring.doneOf": "{done} of {total} messages",
   "ring.progressOf": "Synchronisation of {node}",
   "ring.waitsFor": "the queue waits for it",

@@ -264,6 +264,7 @@ export default {
   "ring.behind": "未同步",
   "ring.down": "已停止",
   "ring.lag": "落后 {n} 个操作",
+  "ring.lacks": "缺少 {n} 条消息",
   "ring.doneOf": "{total} 条消息中的 {done} 条",
   "ring.progressOf": "{node} 的同步进度",
   "ring.waitsFor": "队列在等待它",
