@@ -321,10 +321,10 @@ class Steward:
             if winner is not None and winner in forked:
                 self._surrender.begin(winner)
                 return
-        known = {**self.presences, member.name: self.presence}
-        if not any(presence.forked for presence in known.values()):
+        if not member.consensus.forks and not any(presence.forked for presence in self.presences.values()):
             self._forked_since_ms = None
             return
+        known = {**self.presences, member.name: self.presence}
         if self._forked_since_ms is None:
             self._forked_since_ms = self._now_ms
         lasting = self._now_ms - self._forked_since_ms >= HEAL_AFTER_MS

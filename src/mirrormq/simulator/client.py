@@ -70,13 +70,15 @@ class Session:
         if not self.connection.finished:
             self.connection.lost()
 
+    @property
+    def has_news(self) -> bool:
+        """Is there something to read, or something that the node has not taken yet?"""
+        return self.connection in self.connection.broker.writing or self.connection.buffered_bytes > 0
+
     def poll(self) -> None:
         """Read what there is, and let the node take what it could not take before."""
-        writing = self.connection.broker.writing
-        if self.connection not in writing and not self.connection.buffered_bytes:
-            return
         self.connection.resume()
-        writing.pop(self.connection, None)
+        self.connection.broker.writing.pop(self.connection, None)
         self._decode(b"".join(self.connection.take_output()))
         found, self._unread = self._unread, []
         for heard in found:

@@ -137,7 +137,7 @@ class Client:
 
     def poll(self) -> None:
         """The node has ended a turn."""
-        if self.session is not None and not self._is_gone():
+        if self.session is not None and self.session.has_news and not self._is_gone():
             self.session.poll()
 
     def rest(self) -> None:
