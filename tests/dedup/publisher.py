@@ -25,7 +25,7 @@ class Numbered:
 
     def drain(self, queue: str) -> list[int]:
         """The numbers of what is ready, first to last; they are gone then."""
-        found = []
+        found: list[int] = []
         while True:
             method, _, body = self.channel.basic_get(queue, auto_ack=True)
             if method is None:

@@ -134,7 +134,7 @@ class Asker:
 
     def drain(self, queue: str) -> list[tuple[bytes, bool]]:
         """Everything that is ready: bodies, and whether each is marked as redelivered."""
-        found = []
+        found: list[tuple[bytes, bool]] = []
         while True:
             method, _, body = self.channel.basic_get(queue, auto_ack=True)
             if method is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mirrormq.metadata.lease_commands import held_by
 from mirrormq.metadata.records import Lease, LeaseTake
 from mirrormq.ranges import questions
@@ -17,6 +19,28 @@ def lease_entry(lease: Lease, used_ms: int | None) -> questions.LeaseEntry:
         sum([take.size_bytes for take in lease.takes]), lease.idle_ms, used_ms, lease.user,
         [_take_entry(take) for take in lease.takes],
     )  # fmt: skip
+
+
+def lease_row(lease: Lease, used_ms: int | None) -> dict[str, Any]:
+    """As operators see it."""
+    entry = lease_entry(lease, used_ms)
+    return {
+        "vhost": entry.vhost,
+        "queue": entry.queue,
+        "name": entry.name,
+        "user": entry.user,
+        "number": entry.number,
+        "from": entry.from_,
+        "to": entry.to,
+        "messages": entry.count,
+        "message_bytes": entry.bytes,
+        "idle_limit": entry.idle_ms,
+        "idle_since": entry.idle_since,
+        "takes": [
+            {"number": take.number, "from": take.from_, "to": take.to, "messages": take.count}
+            for take in entry.takes
+        ],
+    }
 
 
 def _take_entry(take: LeaseTake) -> questions.LeaseTake:

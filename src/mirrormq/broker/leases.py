@@ -18,9 +18,9 @@ when every disk has heard of that the record forgets them too.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mirrormq.broker.lease_listing import lease_entry
+from mirrormq.broker.lease_listing import lease_entry, lease_row
 from mirrormq.broker.taking import Taking
 from mirrormq.errors import NotFound, PreconditionFailed
 from mirrormq.metadata import commands, records
@@ -241,6 +241,31 @@ class Leases:
                 self._broker.metadata.write(command, lambda: _tell(answered, done))
 
         queue.when_safe(end)
+
+    # -- operators ------------------------------------------------------------------------------
+
+    def rows(self, vhost: str, *, masterless: bool = False) -> list[dict[str, Any]]:
+        """The leases of this node's queues, or of those that nobody is master of."""
+        state = self._broker.metadata.state
+        found = [lease for lease in state.leases.values() if lease.vhost == vhost and not lease.ended]
+        if masterless:
+            chosen = [lease for lease in found if state.queues[lease.vhost, lease.queue].waits_for]
+        else:
+            chosen = [lease for lease in found if self._queue(lease) is not None]
+        return [lease_row(lease, self.last_used_ms(lease)) for lease in chosen]
+
+    def release_now(self, vhost: str, queue: str, name: str) -> int | None:
+        """Give a lease up at once; says how many messages it had, None if there is no such lease."""
+        metadata = self._broker.metadata
+        record = metadata.state.queues.get((vhost, queue))
+        lease = None if record is None else metadata.state.leases.get((record.queue_id, name))
+        if lease is None or lease.ended:
+            return None
+        held, live = held_by(lease), self._queue(lease)
+        if held and live is not None:
+            live.lent_is_delivered(sum(held[-1]) - 1)
+        metadata.write(commands.EndLease(lease.queue_id, lease.name))
+        return count_of(held)
 
     # -- following the metadata -----------------------------------------------------------------
 

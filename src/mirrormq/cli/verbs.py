@@ -205,6 +205,11 @@ ALL = (
          example="""add_queue orders mirroring='{"copies": [{"src_name": "orders-copy", "dst_tag": ""}]}'"""),
     Verb("purge_queue", "Queues", "Drops all ready messages of a queue", "<queue>", (1, 1),
          "Purging queue '{0}' in vhost '{vhost}' ..."),
+    Verb("list_leases", "Queues", "Lists who has taken messages of which queue under a name", VHOST, (0, 0),
+         "Listing leases for vhost {vhost} ...", columns=LEASE_COLUMNS),
+    Verb("release_lease", "Queues", "Gives what a lease has taken back to its queue",
+         f"{VHOST} <queue> <lease>", (2, 2), "Releasing lease '{1}' of queue '{0}' in vhost '{vhost}' ...",
+         example="release_lease orders archive"),
     Verb("delete_queue", "Queues", "Deletes a queue", "<queue_name> [--if-empty|-e] [--if-unused|-u]", (1, 1),
          "Deleting queue '{0}' on vhost '{vhost}' {conditions}...", options=("if-empty", "if-unused")),
 

@@ -15,6 +15,7 @@ from mirrormq.control.verbs import (
     cluster,
     definitions,
     health,
+    leases,
     lifecycle,
     listing,
     logs,
@@ -56,6 +57,7 @@ VERBS: dict[str, Verb] = {
     **mirrors.VERBS,
     **health.VERBS,
     **orphans.VERBS,
+    **leases.VERBS,
 }
 
 ACTOR = "rmq-cli"

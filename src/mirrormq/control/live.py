@@ -108,6 +108,12 @@ class BrokerView:
         assert self._orphans is not None
         return self._orphans
 
+    def leases(self, vhost: str, *, masterless: bool = False) -> list[dict[str, Any]]:
+        return self._broker.inquiries.leases.rows(vhost, masterless=masterless)
+
+    def release_lease(self, vhost: str, queue: str, name: str) -> int | None:
+        return self._broker.inquiries.leases.release_now(vhost, queue, name)
+
     def synchronise(self, vhost: str, name: str, wanted: bool) -> bool:
         record = self._broker.metadata.state.queues.get((vhost, name))
         return record is not None and self._broker.rings.synchronise(record.queue_id, wanted)

@@ -54,6 +54,12 @@ class LiveObjects(Protocol):
     def orphans(self) -> OrphanReturn:
         """What this node keeps of partitions that its side has lost."""
 
+    def leases(self, vhost: str, *, masterless: bool = False) -> list[dict[str, Any]]:
+        """A row for each lease of this node's queues in a vhost, or of queues that nobody is master of."""
+
+    def release_lease(self, vhost: str, queue: str, name: str) -> int | None:
+        """Give a lease up; says how many messages it had, None if there is none."""
+
     def synchronise(self, vhost: str, name: str, wanted: bool) -> bool:
         """Bring a queue's mirrors up to date, or stop doing so; False if this node masters no such ring."""
 

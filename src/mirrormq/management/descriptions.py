@@ -122,6 +122,9 @@ GET whoami The user who asks.
 GET auth How to log in.
 POST rebalance/queues Spread the masters of mirrored queues evenly over the nodes.
 POST mirrormq/queues/{vhost}/{name}/move Make the synchronised mirror on a node the master of a queue.
+GET mirrormq/leases Who has taken messages of which queue under a name.
+GET mirrormq/leases/{vhost} The same of one vhost.
+DELETE mirrormq/leases/{vhost}/{queue}/{name} Give a lease up: its messages return to the queue.
 GET mirrormq/timeline Who died, who was promoted, how long the gap was, what is redelivered.
 POST mirrormq/control Carry out a verb of mirrormqctl, for administrators.
 GET mirrormq/live What changes, as a stream of events that does not end.

@@ -11,6 +11,7 @@ from mirrormq.management.resources import (
     definitions,
     exchanges,
     health,
+    leases,
     limits,
     matching,
     nodes,
@@ -27,9 +28,9 @@ from mirrormq.management.resources import (
 )
 
 _MODULES = (
-    bindings, channels, connections, consumers, control, definitions, exchanges, health, limits, matching,
-    nodes, overview, parameters, permissions, policies, queues, session, timeline, topic_permissions,
-    users, vhosts,
+    bindings, channels, connections, consumers, control, definitions, exchanges, health, leases, limits,
+    matching, nodes, overview, parameters, permissions, policies, queues, session, timeline,
+    topic_permissions, users, vhosts,
 )  # fmt: skip
 
 ROUTES = [route for module in _MODULES for route in module.ROUTES]
