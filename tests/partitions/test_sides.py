@@ -14,6 +14,7 @@ import pytest
 
 from mirrormq.testing.networks import Networks
 from mirrormq.testing.separated import SeparatedCluster
+from tests.metrics.scene import scrape
 from tests.seeds.people import channel, wait_for
 
 pytestmark = pytest.mark.skipif(Networks.obstacle() is not None, reason=str(Networks.obstacle()))
@@ -70,6 +71,8 @@ def test_the_minority_stops_and_comes_back_with_everything(cluster: SeparatedClu
 
     wait_for(published, PATIENCE_S)
     assert not serves(cluster, 0)
+    log = cluster.directory / cluster.name(0) / "log" / "node.log"
+    assert "Cluster minority/secondary status detected - awaiting recovery" in log.read_text()
     cluster.heal()
     wait_for(lambda: serves(cluster, 0), PATIENCE_S)
     wait_for(lambda: count(cluster, 0, "q") == 2, PATIENCE_S)
@@ -101,6 +104,8 @@ def test_orphans_that_are_kept_are_listed_exported_restored_and_deleted(
     assert [(row["queue"], row["messages"]) for row in rows] == [("q", 1)]
     keeper = next(index for index in range(3) if cluster.name(index) == rows[0]["node"])
     wait_for(lambda: serves(cluster, keeper), PATIENCE_S)
+    told = scrape(cluster.management_port(keeper))
+    assert told.values("mirrormq_orphan_messages") == told.values("mirrormq_orphan_queues") == [1]
     file = tmp_path / "orphans.json"
     cluster.ctl("export_orphans", str(file), node=keeper)
     exported = json.loads(file.read_text())

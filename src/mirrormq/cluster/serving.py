@@ -33,6 +33,7 @@ LEAVING_MS = 10_000
 
 
 STOPPED_BY_OPERATOR = "the node is stopped"
+TOO_FEW = "the node sees too few of the others"
 
 
 class Application(Protocol):
@@ -120,7 +121,7 @@ class Serving:
         if record.life != self.life or not record.running:
             return "the other nodes gave this one up as lost"
         if not self._may_go_on():
-            return "the node sees too few of the others"
+            return TOO_FEW
         return ""
 
     # -- what happens ---------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from mirrormq.broker.holdings import LiveHoldings
 from mirrormq.cluster.orphanage import Loss, OnDisk
-from mirrormq.cluster.serving import STOPPED_BY_OPERATOR
+from mirrormq.cluster.serving import STOPPED_BY_OPERATOR, TOO_FEW
 from mirrormq.control import definitions
 from mirrormq.control.protocol import ControlError
 from mirrormq.errors import ConfigurationError, DamageError
@@ -145,6 +145,8 @@ class Lives:
             await asyncio.wait({self._beginning})
         application, self.application = self.application, None
         if application is not None:
+            if reason == TOO_FEW:
+                node.log.warning("Cluster minority/secondary status detected - awaiting recovery")
             await application.stop(at_once=reason != STOPPED_BY_OPERATOR, last=last)
             node.log.info(f"node {node.settings.name} serves no clients any more: {reason}")
             del application

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import MutableMapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -22,6 +22,8 @@ LEVELS = {
     name: number
     for number, name in enumerate(("debug", "info", "notice", "warning", "error", "critical", "none"))
 }
+COLOURS = {"debug": 2, "info": 32, "notice": 36, "warning": 33, "error": 31, "critical": "1;31"}
+"""Of levels on a terminal."""
 DEFAULT = "default"
 CATEGORY = "category"
 
@@ -37,7 +39,7 @@ class _Output:
         self.level = LEVELS[level]
         self._stream: TextIO = sys.stderr
         self.reopen()
-        self._console = structlog.dev.ConsoleRenderer(colors=self._stream.isatty(), pad_event_to=0)
+        self._coloured = self._stream.isatty()
 
     def reopen(self) -> None:
         """Go on in a new file, where the old one was moved away."""
@@ -50,19 +52,19 @@ class _Output:
 
     def write(self, level: str, category: str, event: Event) -> None:
         text, facts = str(event["event"]), {name: event[name] for name in event if name not in _TOLD}
-        now = datetime.now(UTC).astimezone()
-        if self._is_json:
-            line = self._json(level, category, text, facts, now)
-        else:
-            shown = {"timestamp": now.isoformat(" "), "level": level, "event": text, **facts}
-            line = str(self._console(None, level, shown))
+        now = str(datetime.now().astimezone())
+        line = (self._json if self._is_json else self._plain)(level, category, text, facts, now)
         self._stream.write(_sendable(line) + "\n")
-        self._stream.flush()
+
+    def _plain(self, level: str, category: str, text: str, facts: dict[str, Any], now: str) -> str:
+        shown = f"\x1b[{COLOURS[level]}m{level}\x1b[0m" if self._coloured else level
+        more = "".join([f" {name}={value!r}" for name, value in facts.items()])
+        return f"{now} [{shown}] {text}{more}"
 
     @staticmethod
-    def _json(level: str, category: str, text: str, facts: dict[str, Any], now: datetime) -> str:
+    def _json(level: str, category: str, text: str, facts: dict[str, Any], now: str) -> str:
         domain = "rabbitmq" if category == DEFAULT else f"rabbitmq.{category}"
-        line = {"time": now.isoformat(" "), "level": level, "msg": text, "domain": domain, **facts}
+        line = {"time": now, "level": level, "msg": text, "domain": domain, **facts}
         sendable = {
             name: _sendable(value) if isinstance(value, str) else value for name, value in line.items()
         }

@@ -111,6 +111,9 @@ class TimelineKeeper:
         fresh = self._timeline.take_fresh()
         if not fresh:
             return []
+        for event in fresh:
+            if event["kind"] in ("partition", "healed") and event["node"] == self._me:
+                self._application.warn(f"network partition: {self._me} is {event['text']}")
         try:
             self._file.write(fresh)
             self._failed = False
