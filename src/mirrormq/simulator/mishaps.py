@@ -211,7 +211,7 @@ class Mishaps:
         node = self._scene.nodes[fault.nodes[0]]
         if node.running:
             node.steward.want(wanted)
-            node.wake()
+            node.stir()
 
     # -- the operator ---------------------------------------------------------------------------
 
@@ -237,5 +237,5 @@ class Mishaps:
         for node in self._scene.nodes.values():
             if node.running and node.member.leader is not None:
                 node.member.metadata.write(command)
-                node.wake()
+                node.stir()
                 return

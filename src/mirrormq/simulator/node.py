@@ -1,7 +1,8 @@
 """A simulated machine: a disk that lasts, and a process on it that does not.
 
 The process is the real thing without sockets and files: consensus log, member, steward, and a *house*, the
-application that the steward starts and stops. Whatever comes in is followed by a turn, as in the runtime.
+application that the steward starts and stops. As in the runtime, what comes in for the application is
+followed by a turn of it, and what comes in for the steward by work of its own.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class Node:
         """How long a turn takes: a slow disk holds everything up."""
         self._boots = 0
         self._turn_planned = False
+        self._work_planned = False
         self._wake_planned_ms: int | None = None
         self._busy_until_ms = 0
         self.log: ConsensusLog
@@ -93,21 +95,20 @@ class Node:
         world = self.world
         self._boots += 1
         self.running = True
-        self._turn_planned = False
+        self._turn_planned = self._work_planned = False
         self._wake_planned_ms = None
         self._busy_until_ms = 0
         self.log = self._make_log(self)
         self.log.open(world.first_state)
         rule, choose = world.handling.quorum(), self.choice.randrange
         self.member = Member(
-            self.name, self.log, rule, choose, self.send, self.wake, address=f"{self.name}:1"
+            self.name, self.log, rule, choose, self.send, self.stir, address=f"{self.name}:1"
         )
         self.house = world.make_house(self)
         self.steward = Steward(self.member, world.handling, self.house, choose, self.send)
         world.network.attach(self.name, self)
         self.steward.want(True)
         self._tick()
-        self.wake()
 
     def die(self, *, power: bool) -> None:
         """The process dies, or the machine loses its power: what was not synced may be gone, then."""
@@ -136,7 +137,6 @@ class Node:
 
     def _tick(self) -> None:
         self.steward.tick(self.world.timeline.now_ms)
-        self.wake()
         self.later(TICK_MS, self._tick)
 
     # -- links ----------------------------------------------------------------------------------
@@ -148,26 +148,39 @@ class Node:
     def up(self, peer: str, session: int) -> None:
         self.steward.up(peer, session)
         self.house.up(peer)
+        self.stir()
         self.wake()
 
     def down(self, peer: str, reason: str) -> None:
         self.steward.down(peer, reason)
         self.house.down(peer)
+        self.stir()
         self.wake()
 
     def receive(self, peer: str, message: Any) -> None:
-        if not self.house.receive(peer, message):
+        if self.house.receive(peer, message):
+            self.wake()
+        else:
             self.steward.receive(peer, message)
-        self.wake()
+            self.stir()
 
     # -- turns ----------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """There is something to do at the end of the turn."""
+        """There is something for the application to do at the end of the turn."""
         if not self._turn_planned:
             self._turn_planned = True
-            wait = max(0, self._busy_until_ms - self.world.timeline.now_ms)
-            self.later(wait, self._turn)
+            self.later(self._busy_ms, self._turn)
+
+    def stir(self) -> None:
+        """There is something for the steward to do."""
+        if not self._work_planned:
+            self._work_planned = True
+            self.later(self._busy_ms, self._work)
+
+    @property
+    def _busy_ms(self) -> int:
+        return max(0, self._busy_until_ms - self.world.timeline.now_ms)
 
     def wake_at(self, when_ms: int) -> None:
         """There will be something to do then."""
@@ -178,8 +191,18 @@ class Node:
 
     def _turn(self) -> None:
         self._turn_planned = False
-        self.steward.work()
         if self.house.turn():
             self.wake()
+        self._rest()
+
+    def _work(self) -> None:
+        self._work_planned = False
+        if self.steward.work():
+            self.wake()
+        if self.steward.coordinator.pending:
+            self.stir()
+        self._rest()
+
+    def _rest(self) -> None:
         if self.flush_ms:
             self._busy_until_ms = self.world.timeline.now_ms + self.choice.randrange(self.flush_ms)

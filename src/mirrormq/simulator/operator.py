@@ -86,7 +86,7 @@ class Operator:
                 node.die(power=False)
             elif node.running:
                 node.steward.want(False)
-                node.wake()
+                node.stir()
 
     def _start_again(self) -> None:
         """As soon as all of them have stopped."""
@@ -95,7 +95,7 @@ class Operator:
         for node in self._stopped:
             if node.running:
                 node.steward.want(True)
-                node.wake()
+                node.stir()
             else:
                 node.start()
         self._stopped = []
