@@ -112,7 +112,7 @@ QUEUE_COLUMNS = (
     Column("VHOST", 8), Column("READY", 10, True), Column("UNACKED", 9, True), Column("IN/s", 9, True),
     Column("OUT/s", 9, True), Column("CONS", 5, True),
 )  # fmt: skip
-RING_WIDTH = 26
+RING_WIDTH = 34
 NAME_WIDTH = (12, 40)
 """A queue's name gets what the other columns leave it, between these."""
 

@@ -98,7 +98,7 @@ class TimelineKeeper:
         while True:
             await asyncio.sleep(INTERVAL_S)
             self._timeline.partitions(self._application.node.cluster.partitions.get(self._me, []))
-            own = [event for event in self._write() if event["redelivered"] is not None]
+            own = [event for event in self._write() if event.get("redelivered") is not None]
             for start in range(0, len(own), ROWS_PER_QUESTION):
                 await self._elsewhere.ask_all("heard", events=own[start : start + ROWS_PER_QUESTION])
 
