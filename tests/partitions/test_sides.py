@@ -14,6 +14,7 @@ import pytest
 
 from mirrormq.testing.networks import Networks
 from mirrormq.testing.separated import SeparatedCluster
+from tests.management.http import Client
 from tests.metrics.scene import scrape
 from tests.seeds.people import channel, wait_for
 
@@ -142,3 +143,30 @@ def test_both_sides_go_on_and_orphans_say_where_they_were(cluster: SeparatedClus
     assert {b"left", b"right"} <= set(bodies)
     marked = [body for body, headers in bodies.items() if "x-orphaned-from" in headers]
     assert marked in ([b"left"], [b"right"])
+
+
+@pytest.mark.parametrize("cluster", ["ignore"], indirect=True)
+def test_nobody_is_told_what_to_do_until_an_operator_restarts_a_side(cluster: SeparatedCluster) -> None:
+    with channel(cluster, 0) as opened:
+        opened.queue_declare("q", durable=True)
+    cluster.part([0], [1, 2])
+    wait_for(lambda: sent(cluster, 0, b"left"), PATIENCE_S)
+    wait_for(lambda: sent(cluster, 1, b"right"), PATIENCE_S)
+    cluster.heal()
+
+    def partitions(index: int) -> dict[str, list[str]]:
+        status = json.loads(cluster.ctl("-q", "cluster_status", "--formatter", "json", node=index))
+        found: dict[str, list[str]] = status["partitions"]
+        return found
+
+    wait_for(lambda: partitions(0) and partitions(1), PATIENCE_S)
+    assert cluster.name(0) in str(partitions(1))
+    timeline = Client(cluster.management_port(1))
+    apart = f"partitioned from {cluster.name(0)}"
+    wait_for(lambda: apart in [event["text"] for event in timeline.get("mirrormq/timeline")], PATIENCE_S)
+    assert scrape(cluster.management_port(1)).values("mirrormq_cluster_partitions") == [1]
+    assert sent(cluster, 0, b"left again") and sent(cluster, 2, b"right again"), "each side still goes on"
+    cluster.stop(0)
+    cluster.start(0)
+    wait_for(lambda: all(not partitions(index) for index in range(3)), 60)
+    wait_for(lambda: all(count(cluster, index, "q") == 4 for index in range(3)), 60)
