@@ -113,7 +113,7 @@ QUEUE_COLUMNS = (
     Column("OUT/s", 9, True), Column("CONS", 5, True),
 )  # fmt: skip
 RING_WIDTH = 34
-NAME_WIDTH = (12, 40)
+NAME_WIDTH = (18, 40)
 """A queue's name gets what the other columns leave it, between these."""
 
 
