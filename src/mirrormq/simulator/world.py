@@ -23,6 +23,7 @@ import msgspec
 from mirrormq.broker.broker import Broker
 from mirrormq.cluster.messages import ClusterMessage
 from mirrormq.cluster.partitions import AUTO, IGNORE, PAUSE_MINORITY, Handling
+from mirrormq.cluster.serving import Phase
 from mirrormq.cluster.steward import StewardMessage
 from mirrormq.consensus import Snapshot, founded
 from mirrormq.metadata import commands as c
@@ -257,7 +258,7 @@ class World:
         for number, queue in enumerate(self.options.queues):
             self._start_client(Drainer, f"d{number}", [queue])
         end = self.timeline.now_ms + SETTLE_MS
-        while self.timeline.now_ms < end and (self._undrained() or not self._agrees()):
+        while self.timeline.now_ms < end and (self._undrained() or self.unsettled() or not self._agrees()):
             self._pass(LOOK_MS)
 
     def _agrees(self) -> bool:
@@ -314,6 +315,11 @@ class World:
         """What is not as it should be."""
         serving = self.serving()
         found = [f"{name} does not serve" for name in self.names if name not in serving]
+        found += [
+            f"{node.name} is leaving"
+            for node in self.nodes.values()
+            if node.running and node.steward.serving.phase is Phase.LEAVING
+        ]
         for node in self.nodes.values():
             if node.running:
                 found += [
