@@ -114,8 +114,8 @@ class Broker(ClientLimits):
         self.inquiries = Inquiries(self)
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""
-        self.turns = 0
-        """How often a turn has ended."""
+        self.turns = self.pumped = 0
+        """How often a turn has ended, and how many had something to do in it."""
         self._awake: deque[Pumped] = deque()
         self._awaiting_flush: deque[Queue] = deque()
         self._reporting: deque[Channel] = deque()
@@ -161,6 +161,7 @@ class Broker(ClientLimits):
         """
         self.turns += 1
         awake = self._awake
+        self.pumped += len(awake)
         for _ in range(len(awake)):
             queue = awake.popleft()
             queue.awake = False

@@ -1,9 +1,9 @@
 """Range reads under way: a slice of one of them in each turn of the loop.
 
 A read at full speed would like the whole processor, and publishers and consumers of the same node would
-notice. So in one turn all reads together get one slice, the next reader's turn comes in the next turn, and
-a turn in which clients have much to do is long: reads get what is left. On an idle node turn follows turn,
-and a read is as fast as the disk and the columns are.
+notice. So a read is done in slices, one in a turn of the loop, and each reader has its turn. On an idle node
+turn follows turn, and a read is as fast as the disk and the columns are. While queues have something to do,
+all reads together have a small share of the time and the rest of it they rest.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class RangeRead:
         self._limit_bytes = limit_bytes
         self._columns = Columns()
 
-    def go_on(self) -> bool:
+    def go_on(self, rows: int, size_bytes: int) -> bool:
         """Read a slice; True if that was all, and it is answered."""
         if not self._source.alive():
             self.refused(NotFound("the queue has another master now; ask again"))
             return True
         columns = self._columns
-        rows = min(limits.SLICE_ROWS, limits.READ_ROWS_MAX - len(columns.sequences))
+        rows = min(rows, limits.READ_ROWS_MAX - len(columns.sequences))
         room_bytes = self._limit_bytes - columns.size_bytes
         if self._wanted:
-            found = read_slice(self._source, self._wanted, rows, min(room_bytes, limits.SLICE_BYTES))
+            found = read_slice(self._source, self._wanted, rows, min(room_bytes, size_bytes))
             too_large = columns.sequences and sum([m.body_size for m in found.messages]) > room_bytes
             if too_large:
                 return self._answer(self._wanted[0][0])
@@ -74,6 +74,10 @@ class RangeReads:
         """By reader, whose turn it is first."""
         self.awake = False
         self.deleted = False
+        self._resting = False
+        self._pumped = 0
+        self._busy_until_ms = 0
+        self._last_ms = 0
 
     def begin(
         self, reader: Hashable, source: Source, values: Values, answered: Answered, refused: Refused,
@@ -88,7 +92,8 @@ class RangeReads:
         part = Part(first, first, to)
         read = RangeRead(source, part, wanted, min(asked, limit_bytes), answered, refused)
         self._reads.setdefault(reader, deque()).append(read)
-        self._broker.wake(self)
+        if not self._resting:
+            self._broker.wake(self)
 
     def forget(self, reader: Hashable) -> None:
         """A reader that is gone wants no answers."""
@@ -96,11 +101,43 @@ class RangeReads:
 
     def pump(self) -> bool:
         """A slice for the reader whose turn it is."""
-        if self._reads:
-            reader = next(iter(self._reads))
-            reads = self._reads.pop(reader)
-            if reads[0].go_on():
-                reads.popleft()
-            if reads:
-                self._reads.setdefault(reader, deque()).extendleft(reversed(reads))
+        if not self._reads:
+            return False
+        rows, size_bytes = limits.SLICE_ROWS, limits.SLICE_BYTES
+        busy = self._is_busy()
+        now_ms = self._broker.clock.now_ms
+        if busy:
+            since_ms = min(max(now_ms - self._last_ms, 0), limits.REST_MS * 2)
+            rows = min(rows, since_ms * limits.BUSY_ROWS_PER_MS)
+            size_bytes = min(size_bytes, since_ms * limits.BUSY_BYTES_PER_MS)
+        if rows:
+            self._last_ms = now_ms
+            self._read(rows, size_bytes)
+        if busy and self._reads:
+            self._rest(now_ms)
+            return False
         return bool(self._reads)
+
+    def _is_busy(self) -> bool:
+        """Has anybody else had something to do since the last time, or a moment ago?"""
+        broker = self._broker
+        others, self._pumped = broker.pumped - self._pumped - 1, broker.pumped
+        if others > 0:
+            self._busy_until_ms = broker.clock.now_ms + limits.BUSY_MS
+        return broker.clock.now_ms < self._busy_until_ms
+
+    def _read(self, rows: int, size_bytes: int) -> None:
+        reader = next(iter(self._reads))
+        reads = self._reads.pop(reader)
+        if reads[0].go_on(rows, size_bytes):
+            reads.popleft()
+        if reads:
+            self._reads.setdefault(reader, deque()).extendleft(reversed(reads))
+
+    def _rest(self, now_ms: int) -> None:
+        def go_on() -> None:
+            self._resting = False
+            self._broker.wake(self)
+
+        self._resting = True
+        self._broker.clock.at(now_ms + limits.REST_MS, go_on)

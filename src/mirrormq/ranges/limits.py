@@ -16,6 +16,14 @@ SLICE_ROWS = 1024
 SLICE_BYTES = 512 * 1024
 """What is read in one turn of the loop: one to two milliseconds of work."""
 
+BUSY_ROWS_PER_MS = 30
+BUSY_BYTES_PER_MS = 64 * 1024
+BUSY_MS = 50
+REST_MS = 10
+"""What is read of all ranges together while clients have work for the node, and for how long after that: a
+row costs some 2.7 µs, so this is a twelfth of the loop's time. It is read every ten milliseconds, because
+beginning a slice costs as much as twenty rows."""
+
 READS_IN_FLIGHT_MAX = 4
 """Reads of one connection that may be under way at once; whoever asks for more is refused. With
 `READ_BYTES_MAX` that is half of the output that may wait for a client before direct replies to it are
