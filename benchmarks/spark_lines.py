@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from mirrormq.spark.client.nodes import Nodes
 from mirrormq.spark.client.publishing import Publisher
 from mirrormq.spark.options import sink_options
 from mirrormq.spark.sink.rows import Rows
+from mirrormq.spark.source.schema import COLUMNS, PROPERTIES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,8 +57,18 @@ def ours_to_parquet(spark: SparkSession, uri: str, queue: str, directory: Path) 
     return time.monotonic() - began
 
 
+def _row(queue: str, method: Any, properties: Any, body: bytes) -> tuple[Any, ...]:
+    """A message of pika's with the columns that our source has."""
+    stamp = properties.timestamp and datetime.datetime.fromtimestamp(properties.timestamp, datetime.UTC)
+    others = tuple(getattr(properties, name) for name in PROPERTIES.names)
+    return (
+        queue, method.delivery_tag, method.exchange, method.routing_key, method.redelivered, stamp,
+        properties.message_id, properties.content_type, properties.headers, others, body,
+    )  # fmt: skip
+
+
 def pika_to_parquet(spark: SparkSession, uri: str, queue: str, messages: int, directory: Path) -> float:
-    """The same with a foreachBatch that drains the queue with pika."""
+    """The same rows with a foreachBatch that drains the queue with pika."""
 
     def drain(frame: DataFrame, number: int) -> None:
         connection = pika.BlockingConnection(pika.URLParameters(uri))
@@ -68,15 +80,12 @@ def pika_to_parquet(spark: SparkSession, uri: str, queue: str, messages: int, di
             if method is None:
                 break
             tag = method.delivery_tag
-            rows.append(
-                (method.exchange, method.routing_key, method.redelivered, properties.message_id, body)
-            )
+            rows.append(_row(queue, method, properties, body))
             if len(rows) == messages:
                 break
             if len(rows) % PREFETCH == 0:
                 channel.basic_ack(tag, multiple=True)
-        schema = "exchange string, routing_key string, redelivered boolean, message_id string, body binary"
-        spark.createDataFrame(rows, schema).write.mode("append").parquet(str(directory / "out"))
+        spark.createDataFrame(rows, COLUMNS).write.mode("append").parquet(str(directory / "out"))
         channel.basic_ack(tag, multiple=True)
         connection.close()
 

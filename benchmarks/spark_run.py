@@ -55,7 +55,7 @@ def measure(uri: str, messages: int, directory: Path) -> list[Result]:
     try:
         register(spark)
         part = min(PIKA_MESSAGES, messages)
-        spark_lines.fill(uri, "warm", 20_000)
+        spark_lines.fill(uri, "warm", part)
         spark_lines.ours_to_parquet(spark, uri, "warm", directory / "warm")
         spark_lines.fill(uri, "bench", messages)
         ours_s = spark_lines.ours_to_parquet(spark, uri, "bench", directory / "ours")

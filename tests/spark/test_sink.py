@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,6 +91,61 @@ def test_a_stream_is_published_once_also_after_a_restart(
         run()
     run()
     assert sorted(map(int, contents(channel, queue))) == list(range(20))
+
+
+@pytest.fixture
+def ours(spark: SparkSession, mirrormq: MirrorMQ) -> Iterator[tuple[Channel, str, str]]:
+    """A channel, a queue and the URI of a MirrorMQ; Spark hands rows over in small pieces."""
+    register(spark)
+    before = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", mirrormq.amqp_port))
+    channel = connection.channel()
+    queue = channel.queue_declare("", exclusive=True).method.queue
+    yield channel, queue, f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"
+    connection.close()
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(before))
+
+
+def test_a_write_that_failed_half_way_is_run_again_and_publishes_once(
+    spark: SparkSession, ours: tuple[Channel, str, str]
+) -> None:
+    channel, queue, uri = ours
+    rows = spark.range(0, 300, 1, 2).selectExpr("id", "string(id) as body")
+    failing = rows.where("if(id < 250, true, raise_error('enough'))").select("body")
+    options = {"routingKey": queue, "writeId": f"job of {queue}"}
+    with pytest.raises(PySparkException, match="enough"):
+        save(failing, uri, **options)
+    published = channel.queue_declare(queue, passive=True).method.message_count
+    assert 150 <= published < 300
+    for _ in range(2):
+        save(rows.select("body"), uri, **options)
+        assert channel.queue_declare(queue, passive=True).method.message_count == 300
+    assert sorted(map(int, contents(channel, queue))) == list(range(300))
+
+
+def test_a_batch_that_failed_half_way_is_published_once(
+    spark: SparkSession, ours: tuple[Channel, str, str], tmp_path: Path
+) -> None:
+    channel, queue, uri = ours
+    source = str(tmp_path / "in")
+    spark.range(100).coalesce(1).write.parquet(source)
+    places = {"uri": uri, "routingKey": queue, "checkpointLocation": str(tmp_path / "checkpoint")}
+
+    def run(condition: str) -> None:
+        frame = spark.readStream.schema("id long").parquet(source).where(condition)
+        large = frame.selectExpr("concat(id, repeat(' ', 8000)) as body")  # sent before the task ends
+        messages = large.writeStream.format("mirrormq")
+        assert messages.options(**places).trigger(availableNow=True).start().awaitTermination(60)
+
+    with pytest.raises(PySparkException, match="enough"):
+        run("if(id < 60, true, raise_error('enough'))")
+    deadline = time.monotonic() + 20
+    while not (published := channel.queue_declare(queue, passive=True).method.message_count):
+        assert time.monotonic() < deadline
+    assert published < 100
+    run("true")
+    assert list(map(int, contents(channel, queue))) == list(range(100))
 
 
 def test_a_message_that_no_queue_wants_fails_the_write(spark: SparkSession, uri: str) -> None:
