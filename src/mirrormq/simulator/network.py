@@ -266,5 +266,8 @@ class Network:
         self._count += 1
         session = self._sessions[pair] = _Session(self._count, one, other, self._timeline.now_ms)
         for name, peer in ((one, other), (other, one)):
-            if session.ends[name].open and name in self._users:
-                self._users[name].up(peer, session.number)
+            self._timeline.after(0, partial(self._begin_one, name, peer, session))
+
+    def _begin_one(self, name: str, peer: str, session: _Session) -> None:
+        if session.ends[name].open and name in self._users:
+            self._users[name].up(peer, session.number)

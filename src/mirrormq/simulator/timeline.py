@@ -34,11 +34,11 @@ class Timeline:
         self.at(self.now_ms + delay_ms, action)
 
     def every(self, interval_ms: int, action: Callable[[], None]) -> None:
-        """Do this again and again."""
+        """Do this again and again, also if a machine stops in the middle of it."""
 
         def again() -> None:
-            action()
             self.after(interval_ms, again)
+            action()
 
         self.after(interval_ms, again)
 
