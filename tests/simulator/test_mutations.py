@@ -6,11 +6,14 @@ Each mutation takes away one line of defence. What is drawn for it are runs in w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
 from mirrormq.cluster import coordinator
 from mirrormq.cluster.partitions import PAUSE_MINORITY
+from mirrormq.cluster.serving import Serving
+from mirrormq.consensus import Majority
 from mirrormq.metadata.view import View
 from mirrormq.replication import promotion
 from mirrormq.replication.messages import Lap
@@ -81,6 +84,28 @@ def confirm_before_the_lap_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ring, "_settle", hasty)
 
 
+def let_a_new_master_keep_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another node orders operations, and nobody can tell them from the old one's."""
+
+    def lazy(view: View, *arguments: Any, **options: Any) -> View | promotion.Down | promotion.Lost:
+        after = promotion.settle(view, *arguments, **options)
+        return after._replace(epoch=view.epoch) if isinstance(after, View) else after
+
+    monkeypatch.setattr(coordinator, "settle", lazy)
+
+
+def let_a_minority_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node serves clients whomever it sees."""
+    monkeypatch.setattr(Serving, "_may_go_on", lambda self: True)
+
+
+def let_fewer_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Metadata are decided on by whoever is in touch."""
+    monkeypatch.setattr(
+        Majority, "electorate", lambda self, voters, reachable, me: voters & (reachable | {me})
+    )
+
+
 Planned = tuple[str, int, int, str, int]
 """Kind, from, to, nodes, dice of a fault."""
 
@@ -122,6 +147,12 @@ def mirrors_lag(seed: int) -> Options:
     return run(seed, manual, *deaths, ("kill", 2500, 3500, "a", 0), ("kill", 3000, 3500, "b", 0))
 
 
+def one_is_cut_off(seed: int) -> Options:
+    """Each in turn, so that it is the home of some queue; for longer than it takes to notice."""
+    options = run(seed, ("partition", 1000, 11_000, "abc"[seed % 3], 0), queues=("u0", "u1", "u2"))
+    return options._replace(load_ms=11_000)
+
+
 @pytest.mark.parametrize(
     ("mutation", "drawn", "found_by"),
     [
@@ -129,6 +160,9 @@ def mirrors_lag(seed: int) -> Options:
         (skip_the_epoch_check, masters_move, "RingsAgree"),
         (promote_an_unsynchronised_mirror, mirrors_lag, "ConfirmedIsKept"),
         (confirm_before_the_lap_ends, masters_die, "ConfirmedIsKept"),
+        (let_a_new_master_keep_the_epoch, masters_die, "OneMaster"),
+        (let_a_minority_go_on, one_is_cut_off, "MinorityIsSilent"),
+        (let_fewer_agree, one_is_cut_off, "LogsAgree"),
     ],
 )
 def test_a_mutation_is_found(
