@@ -21,7 +21,7 @@ PYTHON ?= $(shell for candidate in $(CANDIDATES); do \
 	if $$candidate -c '$(USABLE)' 2>/dev/null; then echo $$candidate; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check format sim bench clean
+.PHONY: help setup up test check format sim demo bench clean
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(ROOT)/Makefile | while IFS="$$(printf '\t')" read -r verb text; do \
@@ -57,9 +57,14 @@ format: $(STAMP) ## let ruff format the code and mend what it safely can
 sim: $(STAMP) ## simulate SEEDS clusters with faults, from seed FIRST on, in JOBS processes (SEEDS=1000 FIRST=1)
 	cd $(ROOT) && $(RUN) -m mirrormq.simulator --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS) $(ARGS)
 
-bench: $(STAMP) ## measure beside RabbitMQ, write benchmarks/RESULTS.md and CLUSTER.md (ARGS="--only publish": one node's)
+demo: $(STAMP) ## load a cluster, kill masters under it, let it heal, and have Spark audit what happened
+	@rm -rf $(ROOT)/var/demo && mkdir -p $(ROOT)/var/demo
+	cd $(ROOT) && $(VENV)/bin/mirrormq chaos --nodes 3 --duration 20 --fault kill --history var/demo/history
+	cd $(ROOT) && $(VENV)/bin/mirrormq pipeline audit --history var/demo/history --report var/demo/report.html
+
+bench: $(STAMP) ## measure beside RabbitMQ, write benchmarks/RESULTS.md, CLUSTER.md and SPARK.md (ARGS="--only publish": one node's)
 	cd $(ROOT) && $(RUN) -m benchmarks.run $(ARGS)
-	@if [ -z "$(ARGS)" ]; then cd $(ROOT) && $(RUN) -m benchmarks.cluster_run; fi
+	@if [ -z "$(ARGS)" ]; then cd $(ROOT) && $(RUN) -m benchmarks.cluster_run && $(RUN) -m benchmarks.spark_run; fi
 
 clean: ## remove .venv and what tests and builds left behind (never var/)
 	cd $(ROOT) && rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis
