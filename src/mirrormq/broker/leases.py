@@ -119,6 +119,9 @@ class Leases:
                 answered(_again(lease, number))
                 return
         taking = self._taking.get(key)
+        if taking is not None and taking.queue is not queue:
+            self._ask_again(taking)
+            taking = self._taking.get(key)
         if taking is not None and taking.number != number:
             raise PreconditionFailed(f"take {taking.number} of lease '{name}' is under way")
         if taking is None:
