@@ -1,6 +1,7 @@
 """What rabbitmqctl says to each line of verbs.txt on three nodes, normalised and written down.
 
     python -m tests.cluster_processes.recording > tests/cluster_processes/transcripts/rabbitmqctl.txt
+    python -m tests.cluster_processes.recording mirrors.txt > tests/cluster_processes/transcripts/mirrors.txt
 
 records from three real RabbitMQ nodes, in some five minutes. The test holds mirrormqctl to the result.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -21,12 +23,15 @@ from tests.brokers.rabbitmq import RabbitMQ, script_directory
 
 HERE = Path(__file__).parent
 VERBS = HERE / "verbs.txt"
-RECORDED = HERE / "transcripts" / "rabbitmqctl.txt"
 
 Outcome = tuple[int, str, str]
 """Exit code, stdout, stderr."""
 
 BOLD = re.compile(r"\x1b\[\d+m")
+PID = re.compile(r"<(NODE\d)[\d.]+>")
+TOOLS = re.compile(r"rabbitmq(ctl|-queues|-upgrade)")
+PROGRAM = "rabbitmq-"
+"""How a line's first word begins if it is another program than rabbitmqctl; mirrormqctl is all of them."""
 SECTION = re.compile(r"^(Listeners|Versions|Feature flags)$")
 LOGGED_BY_THE_TOOL = re.compile(r"^\d\d:\d\d:\d\d\.\d+ \[")
 DEFAULT_NAME = re.compile(r"^Cluster name: (NODE\d|.*@.*)$")
@@ -42,10 +47,10 @@ class Trio(Protocol):
     def amqp_port(self, index: int) -> int: ...
 
 
-def transcript(trio: Trio) -> str:
-    """Everything that was said to the lines of verbs.txt."""
+def transcript(trio: Trio, file: Path = VERBS) -> str:
+    """Everything that was said to the lines of a file."""
     clients = Clients(trio)
-    lines = [line for line in VERBS.read_text().splitlines() if not line.startswith("#")]
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
     return "\n".join(_step(trio, clients, line) for line in lines) + "\n"
 
 
@@ -54,6 +59,8 @@ def _step(trio: Trio, clients: Clients, line: str) -> str:
         clients.act(*line.split()[1:])
         return f"$ {line}"
     index, *words = shlex.split(line)
+    if words[0].startswith(PROGRAM) and not isinstance(trio, RabbitTrio):
+        words = words[1:]
     for number, name in enumerate(trio.names, 1):
         words = [word.replace(f"NODE{number}", name) for word in words]
     return written(line, trio.control(int(index) - 1, words), trio.names)
@@ -66,7 +73,7 @@ def written(line: str, outcome: Outcome, names: Sequence[str]) -> str:
     for mark, text in (("O", out), ("E", error)):
         for number, name in enumerate(names, 1):
             text = text.replace(name, f"NODE{number}")
-        rows = _plain(BOLD.sub("", text).replace("rabbitmqctl", "mirrormqctl"))
+        rows = _plain(TOOLS.sub("mirrormqctl", PID.sub(r"<\1>", BOLD.sub("", text))))
         if " list_" in f" {line}":
             rows.sort()
         lines += [f"{mark}|{row}".rstrip() for row in rows]
@@ -162,8 +169,9 @@ class RabbitTrio:
     def control(self, index: int, words: list[str]) -> Outcome:
         scripts = script_directory()
         assert scripts is not None
+        program, rest = (words[0], words[1:]) if words[0].startswith(PROGRAM) else ("rabbitmqctl", words)
         done = subprocess.run(
-            [str(scripts / "rabbitmqctl"), *words],
+            [str(scripts / program), *rest],
             env=self._nodes[index].environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -174,5 +182,5 @@ class RabbitTrio:
 
 
 if __name__ == "__main__":
-    with RabbitTrio() as trio:
-        print(transcript(trio), end="")
+    with RabbitTrio() as recorded:
+        print(transcript(recorded, HERE / (sys.argv[1] if len(sys.argv) > 1 else VERBS.name)), end="")

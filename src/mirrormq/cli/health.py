@@ -226,7 +226,7 @@ def check_mirrors(verb: Verb, line: Line) -> int:
     rest = f"would lose its only synchronised replica (master) if node {line.node} is stopped"
     text = "\n".join(f"{queue['readable_name']} {rest}" for queue in found)
     message = f"Node {line.node} reported local classic mirrored queues without online synchronised mirrors"
-    return failed(line, text, queues=found, message=message)
+    return failed(line, text, heading="", queues=found, message=message)
 
 
 def check_quorum(verb: Verb, line: Line) -> int:

@@ -79,7 +79,7 @@ class BrokerView:
             {
                 "name": record.name,
                 "readable_name": f"queue '{record.name}' in vhost '{record.vhost}'",
-                "type": "rabbit_classic_queue",
+                "type": "classic",
                 "virtual_host": record.vhost,
             }
             for record in self._broker.metadata.state.queues.values()

@@ -15,6 +15,8 @@ from mirrormq.metadata.policies import Policies
 from mirrormq.metadata.records import Node, Queue
 
 KINDS = ("all", "classic", "quorum", "stream")
+SYNCING = "{syncing"
+"""How the state of a queue begins whose mirrors are being synchronised."""
 
 
 def _queue(node: Shell, request: Request) -> Queue:
@@ -30,7 +32,7 @@ async def sync_queue(node: Shell, request: Request) -> None:
 
     def here() -> None:
         if not live.synchronise(queue.vhost, queue.name, True):
-            _mirrored(node, queue)
+            _check_mirrored(node, queue)
 
     await at(node, queue.ring.master, request, here)
 
@@ -40,7 +42,8 @@ async def cancel_sync_queue(node: Shell, request: Request) -> str | None:
     queue, live = _queue(node, request), node.live
 
     def here() -> str | None:
-        syncing = _mirrored(node, queue)["state"] != "running"
+        row = live.queue(queue.vhost, queue.name)
+        syncing = row is not None and row["state"].startswith(SYNCING)
         live.synchronise(queue.vhost, queue.name, False)
         return None if syncing else "not_syncing"
 
@@ -48,12 +51,11 @@ async def cancel_sync_queue(node: Shell, request: Request) -> str | None:
     return found
 
 
-def _mirrored(node: Shell, queue: Queue) -> dict[str, Any]:
-    """The row of a queue that a policy mirrors; of any other, rabbitmqctl's refusal."""
+def _check_mirrored(node: Shell, queue: Queue) -> None:
+    """A queue that a policy mirrors may be without mirrors; of any other this is rabbitmqctl's refusal."""
     row = node.live.queue(queue.vhost, queue.name)
     if row is None or row["slave_pids"] == "":
         raise ControlError("not_mirrored")
-    return row
 
 
 def rebalance(node: Shell, request: Request) -> list[dict[str, Any]]:

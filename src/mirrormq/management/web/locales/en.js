@@ -94,7 +94,6 @@ export default {
   "overview.consumers": "Consumers",
   "overview.nodes": "Nodes",
   "overview.busiest": "Busiest queues",
-  "overview.busiestHere": "Those whose master is on this node.",
   "overview.allQueues": "All queues",
   "overview.quiet": "No queue is busy right now.",
   "overview.listeners": "Listeners",

@@ -94,7 +94,6 @@ export default {
   "overview.consumers": "消费者",
   "overview.nodes": "节点",
   "overview.busiest": "最繁忙的队列",
-  "overview.busiestHere": "主节点在本节点上的队列。",
   "overview.allQueues": "全部队列",
   "overview.quiet": "目前没有繁忙的队列。",
   "overview.listeners": "监听端口",

@@ -6,7 +6,7 @@ import { Listing, useListing } from "../components/listing.js";
 import { act } from "../components/notices.js";
 import { path, request } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
-import { count, dateTime } from "../lib/format.js";
+import { count, dateTime, shortNode } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { go, to } from "../lib/router.js";
@@ -19,6 +19,7 @@ export function Connections() {
         row.user_provided_name && html`<br /><small class="soft">${row.user_provided_name}</small>`}` },
       { id: "user", label: t("common.user"), sort: "user", cell: (row) => row.user },
       { id: "vhost", label: t("common.vhost"), sort: "vhost", cell: (row) => row.vhost },
+      { id: "node", minor: true, label: t("common.node"), sort: "node", cell: (row) => shortNode(row.node) },
       { id: "state", label: t("common.state"), sort: "state", cell: (row) => html`<${State} value=${row.state} />` },
       { id: "tls", minor: true, label: "TLS", sort: "ssl", cell: (row) => (row.ssl ? t("common.yes") : t("common.no")) },
       { id: "channels", label: t("place.channels"), sort: "channels", numeric: true, cell: (row) => count(row.channels) },

@@ -16,12 +16,11 @@ import { useStore } from "../lib/store.js";
 const BUSIEST = 6;
 const SECONDS_FRESH = 3; // a busy queue is told of every second
 
-function Busiest({ queues, tick, alone }) {
+function Busiest({ queues, tick }) {
   const rows = [...queues.values()].filter((heard) => tick - heard.tick < SECONDS_FRESH).map(({ row }) => ({ row, numbers: numbersOf(row) }))
     .map((each) => ({ ...each, work: each.numbers.publish + each.numbers.deliver_get }))
     .filter((each) => each.work > 0).sort((one, other) => other.work - one.work).slice(0, BUSIEST);
   return html`<${Panel} id="busiest" title=${t("overview.busiest")} actions=${html`<a href=${to("queues")}>${t("overview.allQueues")}</a>`}>
-    ${!alone && html`<p class="soft">${t("overview.busiestHere")}</p>`}
     <${Table} caption=${t("overview.busiest")} rows=${rows} keyOf=${({ row }) => `${row.vhost} ${row.name}`} empty=${t("overview.quiet")} columns=${[
       { id: "name", label: t("queue.name"), head: true, cell: ({ row }) => html`<a class="name" href=${to("queues", row.vhost, row.name)}>${row.name}</a>` },
       { id: "in", label: t("number.publish"), numeric: true, cell: ({ numbers }) => rate(numbers.publish) },
@@ -62,7 +61,7 @@ export function Overview({ user }) {
     <div class="panels">
       <${Traffic} series=${history} tick=${tick} />
       ${isMonitor(user) && html`<${Panel} id="nodes" title=${t("overview.nodes")} wide>${nodes.length ? html`<${NodeTable} nodes=${nodes} />` : html`<${Empty} title=${t("common.nothing")} />`}<//>`}
-      <${Busiest} queues=${queues} tick=${tick} alone=${nodes.length < 2} />
+      <${Busiest} queues=${queues} tick=${tick} />
       ${data && isMonitor(user) && html`<${Listeners} overview=${data} />`}
     </div>`;
 }
