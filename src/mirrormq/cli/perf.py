@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from typing import Annotated
 
@@ -76,6 +77,8 @@ def _run(options: Options, as_json: bool) -> None:
     from mirrormq.perf.load import run  # here, so that other commands do not pay for it
 
     progress = _show_progress if sys.stderr.isatty() else None
+    # A shell starts what runs in the background deaf to this; the load ends early by it all the same.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         report = run(options, progress)
     except PerfError as error:
