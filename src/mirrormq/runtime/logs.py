@@ -57,8 +57,9 @@ class _Output:
         self._stream.write(_sendable(line) + "\n")
 
     def _plain(self, level: str, category: str, text: str, facts: dict[str, Any], now: str) -> str:
+        """Of the facts only what the text does not say already."""
         shown = f"\x1b[{COLOURS[level]}m{level}\x1b[0m" if self._coloured else level
-        more = "".join([f" {name}={value!r}" for name, value in facts.items()])
+        more = "".join([f" {name}={value!r}" for name, value in facts.items() if str(value) not in text])
         return f"{now} [{shown}] {text}{more}"
 
     @staticmethod
