@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +17,8 @@ from tests.web.test_stream import Stream
 
 DEADLINE_S = 30.0
 NODES = 3
+PATIENCE_S = 5.5
+"""A page waits six seconds for a frame."""
 
 
 def until(condition: Callable[[], Any]) -> Any:
@@ -290,8 +293,18 @@ def test_the_stream_of_one_node_tells_of_queues_of_all(
 def test_a_node_that_is_frozen_holds_nobody_up_for_long(
     cluster: Cluster, clients: list[Client], work: Work
 ) -> None:
+    stream = Stream(cluster.management_port(0))
+    frames = stream.frames()
+    next(frames)
     cluster.freeze(2)
     try:
+        heard = [time.monotonic()]
+        for _ in range(3):
+            next(frames)
+            heard.append(time.monotonic())
+        longest = max(after - before for before, after in itertools.pairwise(heard))
+        assert longest < PATIENCE_S, "a page would take the node that it watches for dead"
+        stream.close()
         began = time.monotonic()
         rows = {row["name"]: row for row in clients[0].get("queues")}
         assert time.monotonic() - began < 10

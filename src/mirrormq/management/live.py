@@ -171,10 +171,11 @@ class Live:
             self._remember(await self._totals(call))
             return
         await self._sampled()
-        rows, more = await self._rows(call)
-        totals = await self._totals(call)
+        # All at once: a node that does not answer holds a frame up once, and pages do not take us for dead.
+        (rows, more), totals, members = await asyncio.gather(
+            self._rows(call), self._totals(call), _settled(nodes.list_nodes(call))
+        )
         self._remember(totals)
-        members = await _settled(nodes.list_nodes(call))
         head = b'{"at_ms":%d,"definitions":%d,' % (time.time() * 1000, self._changes)
         number = self._frame.number + 1
         self._frame = Frame(number, head, encode(totals), encode([news(row) for row in members]), rows, more)
