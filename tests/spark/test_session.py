@@ -116,6 +116,28 @@ def test_the_command_runs_with_the_packaged_java_alone_and_is_quiet(
     assert set(tmp_path.iterdir()) - before == {tmp_path / "audit.html"}, "Spark leaves nothing behind"
 
 
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [("exit 0", "within 6 s: set MIRRORMQ_SPARK_LOG"), ("kill -9 $$", "does not start on local[1]")],
+)
+def test_a_java_that_dies_while_spark_starts_is_one_sentence(tmp_path: Path, end: str, said: str) -> None:
+    real = find_java()
+    only_launches = f'case "$*" in *launcher.Main*|*-version*) exec {real} "$@";; esac; {end}'
+    program(tmp_path / "bin" / "java", only_launches)
+    script = (
+        "from mirrormq.spark import session\n"
+        "session.START_TIMEOUT_S = 6\n"
+        "try: session.start_session('x', 'local[1]')\n"
+        "except session.PipelineError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False,
+        env={**os.environ, "JAVA_HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert said in done.stdout, done.stderr
+    assert done.stdout.count("\n") == 1
+
+
 @pytest.fixture
 def connect_server(tmp_path: Path) -> Iterator[int]:
     """A real Spark Connect server, started from the package; its port."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import sys
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +26,9 @@ DEFAULT_MASTER = "local[*]"
 
 CONNECT_PORT = 15002
 """Spark Connect's own default."""
+
+START_TIMEOUT_S = 180.0
+"""For Java and Spark to come up: seconds on an idle machine, half a minute on a busy one."""
 
 REACH_TIMEOUT_S = 5.0
 """How long to try a Connect server or a master; Spark itself would go on trying for minutes."""
@@ -106,9 +112,37 @@ def _launch(name: str, master: str, settings: Mapping[str, str]) -> SparkSession
         builder = SparkSession.builder.appName(name).master(master)
         for key, value in options.items():
             builder = builder.config(key, value)
-        return builder.getOrCreate()
+        with _deadline(START_TIMEOUT_S, master):
+            return builder.getOrCreate()
+    except PipelineError:
+        raise
     except Exception as error:
         raise PipelineError(f"Spark does not start on {master}: {sentence(error)}") from None
+
+
+@contextmanager
+def _deadline(timeout_s: float, master: str) -> Iterator[None]:
+    """Give up after this time: PySpark waits for ever for a Java that ended without an error.
+
+    Only a main thread can be interrupted; elsewhere there is no deadline.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def over(number: int, frame: object) -> None:
+        raise PipelineError(
+            f"Spark did not start on {master} within {timeout_s:g} s:"
+            " set MIRRORMQ_SPARK_LOG=info to see what its Java says"
+        )
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _prepare_environment(master: str) -> None:
