@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import io
 import json
+import os
 import stat
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -184,6 +185,44 @@ def test_a_password_comes_from_stdin(node: ControlledNode, monkeypatch: pytest.M
     monkeypatch.setattr("sys.stdin", io.StringIO("from stdin\n"))
     assert run("-q", "add_user", "anna") == (0, "", "")
     assert run("-q", "authenticate_user", "anna", "from stdin")[0] == 0
+
+
+def test_policies_that_mirror_are_listed_and_checked_for(node: ControlledNode) -> None:
+    check = "check_if_cluster_has_classic_queue_mirroring_policy"
+    assert run("-q", check) == (0, "Cluster reported no classic queue mirroring policies\n", "")
+    for words in (["add_vhost", "v1"], ["set_policy", "short", "^q", '{"max-length": 5}']):
+        assert run("-q", *words)[0] == 0
+    assert run("-q", "set_policy", "-p", "v1", "all", "^m", '{"ha-mode": "all"}')[0] == 0
+    (row,) = rows("list_policies_with_classic_queue_mirroring")
+    assert (row["vhost"], row["name"]) == ("v1", "all")
+    assert run("-q", check)[0] == 69
+
+
+def test_a_hashed_password_is_one_that_definitions_may_hold(node: ControlledNode, tmp_path: Path) -> None:
+    code, out, _ = run("-q", "hash_password", "s3cret")
+    assert code == 0
+    user = {"name": "hashed", "password_hash": out.strip(), "tags": "",
+            "hashing_algorithm": "rabbit_password_hashing_sha256"}  # fmt: skip
+    file = tmp_path / "users.json"
+    file.write_text(json.dumps({"users": [user]}))
+    assert run("-q", "import_definitions", str(file))[0] == 0
+    assert run("-q", "authenticate_user", "hashed", "s3cret")[0] == 0
+    assert run("-q", "authenticate_user", "hashed", "other")[0] == 65
+
+
+def test_waiting_for_a_process_ends_when_its_node_serves(node: ControlledNode, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    file.write_text(str(os.getpid()))
+    code, out, _ = run("wait", str(file), "-t", "20")
+    assert code == 0
+    assert out.splitlines()[1:] == [
+        f"pid is {os.getpid()}",
+        f"Waiting for applications 'rabbit_and_plugins' to start on node '{NODE_NAME}'",
+        f"Applications 'rabbit_and_plugins' are running on node '{NODE_NAME}'",
+    ]
+    assert run("-q", "wait", "--pid", str(os.getpid()))[0] == 0
+    assert run("wait")[0] == run("wait", "--pid", "1", str(file))[0] == 65
+    assert run("-q", "wait", str(tmp_path / "never"), "-t", "0.2")[0] == 75
 
 
 def test_ping_and_stop_reach_the_node(node: ControlledNode) -> None:

@@ -6,6 +6,7 @@ from mirrormq.cli.verb import HEADERS, UNLIMITED, VHOST, Verb
 
 GROUP = "Health"
 UNRESPONSIVE_COLUMNS = ("name", "durable", "auto_delete", "arguments", "pid", "recoverable_slaves")
+MIRRORING_COLUMNS = ("vhost", "name", "pattern", "apply-to", "definition", "priority")
 FLAG_COLUMNS = ("name", "state", "stability", "provided_by", "desc", "doc_url")
 
 ALL = (
@@ -56,6 +57,13 @@ ALL = (
          f"[--local] [--queue-timeout <milliseconds>] [<column> ...] {HEADERS}", (0, UNLIMITED),
          "Listing unresponsive queues for vhost {vhost} ...", ("name",), UNRESPONSIVE_COLUMNS,
          ("local", "queue-timeout")),
+    Verb("list_policies_with_classic_queue_mirroring", GROUP, "Lists the policies that mirror queues",
+         HEADERS, (0, 0), "Listing policies with classic queue mirroring ...", MIRRORING_COLUMNS),
+    Verb("check_if_cluster_has_classic_queue_mirroring_policy", GROUP, "Fails if a policy mirrors queues",
+         "", (0, 0), "Checking if cluster has any classic queue mirroring policy ..."),
+    Verb("wait", GROUP, "Waits until the node of a process serves clients", "[<pidfile>] [--pid|-P <pid>]",
+         (0, 1), options=("pid",), example="wait --pid 1234"),
+    Verb("hash_password", GROUP, "Hashes a password for a definitions file", "<cleartext_password>", (1, 1)),
     Verb("list_feature_flags", GROUP, "Lists RabbitMQ's feature flags", "[<column> ...]", (0, UNLIMITED),
          "Listing feature flags ...", ("name", "state"), FLAG_COLUMNS),
     Verb("enable_feature_flag", GROUP, "Enables a feature flag; all that are here are",

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mirrormq.cli import asking, cluster_verbs, formatting, health
+from mirrormq.cli import asking, cluster_verbs, formatting, health, mirroring, waiting
 from mirrormq.cli.line import Line, UsageError
 from mirrormq.cli.report import report
 from mirrormq.cli.screens import status_screen
 from mirrormq.cli.verb import Verb
 from mirrormq.control.client import NodeUnreachable
 from mirrormq.control.protocol import EXIT_DATA, EXIT_TIMEOUT, ControlError
+from mirrormq.control.verbs.users import rabbit_hash
 
 POLL_S = 0.05
 AWAIT_STARTUP_S = 300.0
@@ -62,6 +63,14 @@ def add_user(verb: Verb, line: Line) -> int:
     if not line.is_quiet:
         print(USER_ADDED)
     return code
+
+
+def hash_password(verb: Verb, line: Line) -> int:
+    """As RabbitMQ's default hash, which definitions of either broker may hold; no node is asked."""
+    if not line.is_quiet:
+        print(f"Will hash password {line.words[0]}")
+    print(rabbit_hash(line.words[0]))
+    return 0
 
 
 def list_limits(verb: Verb, line: Line) -> int:
@@ -210,5 +219,8 @@ PROGRAMS: dict[str, Callable[[Verb, Line], int]] = {
     "import_definitions": import_definitions,
     **cluster_verbs.PROGRAMS,
     **health.PROGRAMS,
+    **mirroring.PROGRAMS,
+    **waiting.PROGRAMS,
+    "hash_password": hash_password,
     "report": report,
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 IN_ANY_STATE = frozenset(
     {
         "ping", "await_startup", "stop", "shutdown", "start_app", "stop_app", "environment",
-        "forget_cluster_node", "membership", "is_booting", "is_running", "check_running",
+        "forget_cluster_node", "membership", "is_booting", "is_running", "check_running", "wait",
+        "hash_password",
     }
 )  # fmt: skip
 """Verbs that do not ask; any verb that is in neither set needs a node that serves clients."""

@@ -39,6 +39,12 @@ def hashed(password: str) -> str:
     return passwords.hash_password(password.encode("utf-8", "surrogateescape"), salt)
 
 
+def rabbit_hash(password: str) -> str:
+    """A password as RabbitMQ stores it by default."""
+    raw = password.encode("utf-8", "surrogateescape")
+    return passwords.hash_password(raw, os.urandom(passwords.salt_bytes(passwords.SHA256)), passwords.SHA256)
+
+
 def _verified(node: Node, name: str, password: str) -> bool:
     user = node.metadata.state.users.get(name)
     raw = password.encode("utf-8", "surrogateescape")
