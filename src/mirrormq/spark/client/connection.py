@@ -97,13 +97,17 @@ class Connection:
     def _dial(self) -> socket.socket:
         address = self.address
         try:
+            context = address.tls.context() if address.tls is not None else None
+        except OSError as error:
+            raise BrokerError(f"the files of the TLS options cannot be used ({error})") from None
+        try:
             plain = socket.create_connection((address.host, address.port), CONNECT_TIMEOUT_S)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if address.tls is None:
+            if context is None or address.tls is None:
                 return plain
             name = address.tls.server_name or address.host
-            return address.tls.context().wrap_socket(plain, server_hostname=name)
+            return context.wrap_socket(plain, server_hostname=name)
         except ssl.SSLError as error:
             raise Lost(f"no TLS with {address.where}: {error.reason or error}") from None
         except OSError as error:
