@@ -7,11 +7,13 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mirrormq.cli import ctl
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
 from tests.management.conftest import managed
@@ -69,6 +71,38 @@ def test_the_listener_is_shown(secured: tuple[MirrorMQ, int], authority: Authori
     found = {(each["protocol"], each["port"]) for each in overview["listeners"]}
     assert {("https", port), ("http", broker.management_port)} <= found
     assert {each["port"]: each.get("ssl") for each in overview["contexts"]}[str(port)] == "true"
+
+
+def test_certificates_that_expire_soon_fail_the_checks(
+    secured: tuple[MirrorMQ, int], authority: Authority, server: Pair
+) -> None:
+    """They are good for two days; RabbitMQ shows the same fields."""
+    broker, port = secured
+    client = Client(broker.management_port)
+    assert client.get("health/checks/certificate-expiration/1/days") == {"status": "ok"}
+    answer = client.request("GET", "health/checks/certificate-expiration/1/weeks")
+    assert (answer.status, answer.json["reason"]) == (503, "Certificates expiring")
+    (expired,) = answer.json["expired"]
+    (until,) = expired.pop("certfile_expires_on")
+    assert expired.pop("cacertfile_expires_on") == [until]
+    assert 0 < (datetime.fromisoformat(f"{until}+00:00") - datetime.now(UTC)).total_seconds() < 2 * 86400
+    assert expired == {
+        "node": broker.node_name, "protocol": "https", "interface": "127.0.0.1", "port": port,
+        "certfile": str(server.certificate), "cacertfile": str(authority.pair.certificate),
+    }  # fmt: skip
+    said = broker.control("check_certificate_expiration", "--within", "1", "--unit", "days")
+    assert said == "No certificates are expiring within 1 day.\n"
+    with pytest.raises(RuntimeError, match="certfile_expires_on"):
+        broker.control("check_certificate_expiration", "--within", "1", "--unit", "weeks")
+
+
+def test_mirrormqctl_trusts_an_authority_that_the_environment_names(
+    secured: tuple[MirrorMQ, int], authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = f"https://guest:guest@127.0.0.1:{secured[1]}"
+    assert ctl.run(["-q", "--uri", uri, "list_users"]) == 69
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.pair.certificate))
+    assert ctl.run(["-q", "--uri", uri, "list_users"]) == 0
 
 
 def test_older_versions_are_refused_if_so_configured(

@@ -209,9 +209,10 @@ def check_certificate_expiration(verb: Verb, line: Line) -> int:
     within, unit = int(line.options.get("within", 4)), str(line.options.get("unit", "weeks"))
     found = asking.ask(line, "expiring_certificates", [], {"within": within, "unit": unit})
     if not found:
-        return passed(line, f"No certificates are expiring within {within} {unit}.")
+        period = f"{within} {unit if within != 1 else unit.removesuffix('s')}"
+        return passed(line, f"No certificates are expiring within {period}.")
     text = "\n".join(json.dumps(row) for row in found)
-    return failed(line, text, expired=found)
+    return failed(line, text, heading="", expired=found)
 
 
 def check_mirrors(verb: Verb, line: Line) -> int:

@@ -16,6 +16,7 @@ from mirrormq.config.settings import Address, Settings, TlsOptions
 UNITS_DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
 """RabbitMQ's units: its months and years are that long, too."""
 
+PURPOSES = {"amqp/ssl": "AMQP 0-9-1 over TLS", "https": "HTTP API over TLS (HTTPS)"}
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 SEQUENCE, VERSION, UTC_TIME = 0x30, 0xA0, 0x17
 
@@ -43,11 +44,12 @@ def _row(node: str, protocol: str, address: Address, options: TlsOptions) -> dic
         "protocol": protocol,
         "interface": address.host or "[::]",
         "port": address.port,
+        "purpose": PURPOSES[protocol],
     }
     for name, path in (("certfile", options.certfile), ("cacertfile", options.cacertfile)):
         if path is not None:
             found[name] = str(path)
-            found[f"{name}_expires_on"] = [f"{last:%Y-%m-%d %H:%M:%SZ}" for last in last_days(path)]
+            found[f"{name}_expires_on"] = [f"{last:%Y-%m-%d %H:%M:%S}" for last in last_days(path)]
     return found
 
 
