@@ -64,6 +64,10 @@ class ConfirmLedger:
         self._refused.add(number)
         self.confirmed(number, number)
 
+    def lowest_refused(self, first: int) -> int | None:
+        """The first publish from this one on that is known to be refused, and not told yet."""
+        return min([number for number in self._refused if number >= first], default=None)
+
     def report(self, send: Callable[[bytes], None]) -> int:
         """Send the acks and nacks for everything that has finished; says how many were acknowledged."""
         finished, self._finished = _merged(self._finished), []

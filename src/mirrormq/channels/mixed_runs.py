@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mirrormq.channels.publishing import Publishing, Target
     from mirrormq.queues.face import QueueFace
 
+NOBODY = ("", 0)
 PROPERTIES_AT = 19
 """Where the property flags start in content frames: frame head, class, weight, body size."""
 
@@ -89,6 +90,13 @@ def _append(publishing: Publishing, queues: tuple[QueueFace, ...], batch: list[M
     """Append what has been collected, and start anew."""
     if not batch:
         return
+    if publishing.gate.closed and batch[0].envelope.presented is not None:
+        messages = list(batch)
+        batch.clear()
+        for message in messages:
+            envelope = message.envelope
+            publishing.publish(envelope.publish, envelope.properties, [message.frames])
+        return
     count = len(batch)
     publishing.count(batch[0].envelope.exchange, count, len(queues))
     first, publisher = 0, None
@@ -99,4 +107,8 @@ def _append(publishing: Publishing, queues: tuple[QueueFace, ...], batch: list[M
             copies = [Message(m.envelope, m.frames, NEVER, m.body_size) for m in batch]
             publishing.append(queue, copies, publisher, first)
         publishing.append(queues[0], list(batch), publisher, first)
+    if batch[0].envelope.presented is not None and publishing.confirms is not None:
+        refused = publishing.confirms.lowest_refused(first)
+        if refused is not None:
+            publishing.gate.close(batch[refused - first].envelope.presented or NOBODY)
     batch.clear()

@@ -7,6 +7,7 @@ call. What is remembered holds as long as the vhost's routes and the user's righ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq import limits
@@ -16,6 +17,7 @@ from mirrormq.channels.unacked import Delivery
 from mirrormq.errors import AccessRefused, NotImplemented_, PreconditionFailed
 from mirrormq.queues.envelope import ExpirationInvalid, make_envelope
 from mirrormq.queues.face import Publisher, QueueFace
+from mirrormq.queues.gates import Gate
 from mirrormq.queues.message import NEVER, Envelope, Message
 from mirrormq.queues.producers import PRODUCER_HEADER, presented_by
 from mirrormq.ranges import questions
@@ -46,6 +48,7 @@ class Publishing:
         self.confirms: ConfirmLedger | None = None
         self.transaction: list[tuple[Envelope, tuple[QueueFace, ...], list[bytes]]] | None = None
         self._transaction_bytes = 0
+        self.gate = Gate()
         self.settlements: list[tuple[str, list[Delivery]]] = []
         """What the open transaction has acknowledged or rejected."""
         self._targets: dict[bytes, Target] = {}
@@ -81,9 +84,24 @@ class Publishing:
             self.hand_over(envelope, queues, contents, None, 0)
         else:
             first = self.confirms.take_numbers(len(contents), len(queues))
-            self.hand_over(envelope, queues, contents, channel, first)
+            if envelope.presented is None or self.may_pass(envelope.presented, first, contents, queues):
+                self.hand_over(envelope, queues, contents, channel, first)
+            if envelope.presented is not None and self.confirms.lowest_refused(first) is not None:
+                self.gate.close(envelope.presented)
             if not queues:
                 channel.has_confirms()
+
+    def may_pass(
+        self, presented: tuple[str, int], first: int, messages: Sequence[object],
+        queues: tuple[QueueFace, ...],
+    ) -> bool:  # fmt: skip
+        """False: one before it was refused (`queues.gates`), and so are these."""
+        if not self.gate.stops(presented):
+            return True
+        for number in range(first, first + len(messages)):
+            for _ in queues:
+                self.channel.refused(number)
+        return False
 
     def _keep_for_commit(
         self, envelope: Envelope, queues: tuple[QueueFace, ...], contents: list[bytes]

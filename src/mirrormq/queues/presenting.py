@@ -60,11 +60,15 @@ class Presenting:
     def _publish_if_room(  # type: ignore[misc]
         self: Queue, message: Message, publisher: Publisher | None, number: int, origin: Origin | None
     ) -> None:
-        while self._is_full_for(message) and self.pump():
+        presented = message.envelope.presented
+        stopped = presented is not None and self._gate.stops(presented)
+        while not stopped and self._is_full_for(message) and self.pump():
             pass
-        if not self._is_full_for(message):
+        if not stopped and not self._is_full_for(message):
             self._append([message], publisher, number, origin)
             return
+        if presented is not None:
+            self._gate.close(presented)
         self.counters.published += 1
         if self.settings.overflow == "reject-publish-dlx":
             self._surroundings.dead_letter(self, [message], "maxlen")

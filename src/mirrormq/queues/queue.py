@@ -16,6 +16,7 @@ from mirrormq.queues.answers import LocalAnswers
 from mirrormq.queues.backing import BackingQueue, MirroredBacking
 from mirrormq.queues.consumers import ConsumerTurns, QueueConsumer
 from mirrormq.queues.face import Publisher, QueueFace
+from mirrormq.queues.gates import Gate
 from mirrormq.queues.leasing import Leasing
 from mirrormq.queues.lifetimes import Lifetimes
 from mirrormq.queues.message import NEVER, Message
@@ -50,6 +51,7 @@ class Queue(LocalAnswers, Leasing, Presenting):
         """The connection that an exclusive queue belongs to."""
         self.exclusive_consumer: QueueConsumer | None = None
         self.producers = Producers()
+        self._gate = Gate()
         self.mirrored: MirroredBacking | None = None
         """The keeper, if it tells mirrors what it does."""
         self.heir: QueueFace | None = None

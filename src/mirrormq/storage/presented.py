@@ -1,13 +1,14 @@
 """What queues remember of publishers that number their messages, written down with the messages.
 
 A publisher that is not sure sends again, perhaps after the node has restarted. So the highest publish id of
-each producer must be on disk as soon as the message is: in the same flush. It is kept as a message of its
-own, one for each queue and producer, in a queue that no client sees; writing it anew replaces the last
-one, and segments, compaction and the shutdown index know what to do with it.
+each producer must be known as soon as the message is on disk. It is kept as a message of its own, one for
+each queue and producer, in a queue that no client sees; writing it anew replaces the last one, and segments,
+compaction and the shutdown index know what to do with it.
 
-A flush may be torn by a crash: the messages are there, and what was written behind them is not. The first
-record of a queue is therefore written ahead of its messages, and every record says up to which message it
-speaks. What recovery finds beyond that is read, and the messages themselves tell.
+Of one flush a crash may leave any part. A record without its messages would be the worst: they would be
+taken for known, and never be kept. So a record is written with the flush after that of its messages, ahead
+of their acknowledgements, and says up to which message it speaks. What recovery finds beyond that is
+read, and the messages themselves tell; the first record of a queue is written ahead, to say where to look.
 """
 
 from __future__ import annotations
@@ -60,6 +61,9 @@ class Presented:
         self._places: dict[tuple[int, str], int] = {}
         """Where the last record of a queue and producer is."""
         self._dirty: dict[tuple[int, str], None] = {}
+        """What has changed since the last flush …"""
+        self._due: dict[tuple[int, str], Entry] = {}
+        """… and before it: it may be written down."""
 
     def of_queue(self, queue_id: int) -> Mapping[str, int]:
         """What is remembered of one queue's producers."""
@@ -73,7 +77,7 @@ class Presented:
         if known is None:
             known = self._known[queue_id] = {NOBODY: 0}
             self._marks[queue_id] = 0
-            self._write([(queue_id, NOBODY)])
+            self._write({(queue_id, NOBODY): Entry(queue_id, NOBODY, 0, 0)})
         for name, number in highest.items():
             if number > known.get(name, -1):
                 known[name] = number
@@ -87,6 +91,7 @@ class Presented:
         known = self._known.get(queue_id, {})
         for name in highest:
             known.pop(name, None)
+            self._due.pop((queue_id, name), None)
         if highest:
             self.raise_to(queue_id, highest, mark)
 
@@ -105,6 +110,7 @@ class Presented:
     def _drop(self, queue_id: int, name: str) -> None:
         self._known[queue_id].pop(name, None)
         self._dirty.pop((queue_id, name), None)
+        self._due.pop((queue_id, name), None)
         place = self._places.pop((queue_id, name), 0)
         if place:
             self._store.forget([place])
@@ -116,21 +122,25 @@ class Presented:
         return self._journal.queue(PRODUCERS_ID)
 
     def write_pending(self) -> None:
-        """Write down what has changed since the last flush."""
+        """A flush begins: what is of the time before the last one is written down."""
+        if self._due:
+            due, self._due = self._due, {}
+            self._write(due)
         if self._dirty:
             dirty, self._dirty = self._dirty, {}
-            self._write(list(dirty))
+            for queue_id, name in dirty:
+                known, mark = self._known[queue_id][name], self._marks[queue_id]
+                self._due[queue_id, name] = Entry(queue_id, name, known, mark)
 
-    def _write(self, keys: list[tuple[int, str]]) -> None:
+    def _write(self, entries: Mapping[tuple[int, str], Entry]) -> None:
         store = self._store
-        contents = []
-        for queue_id, name in keys:
-            entry = Entry(queue_id, name, self._known[queue_id][name], self._marks[queue_id])
-            contents.append(build_frames(1, _PROPERTIES, msgspec.msgpack.encode(entry), 0))
+        contents = [
+            build_frames(1, _PROPERTIES, msgspec.msgpack.encode(entry), 0) for entry in entries.values()
+        ]
         first = store.next_sequence
         store.append_contents(first, _PUBLISH, contents, 0, durable=True)
-        replaced = [place for key in keys if (place := self._places.get(key))]
-        self._places.update(zip(keys, range(first, first + len(keys)), strict=True))
+        replaced = [place for key in entries if (place := self._places.get(key))]
+        self._places.update(zip(entries, range(first, first + len(entries)), strict=True))
         store.forget(replaced)
 
     # -- recovery -------------------------------------------------------------------------------
