@@ -109,6 +109,13 @@ def test_a_wrong_address_is_explained_without_its_password(uri: str) -> None:
     assert code == 64 and "http://USER:PASSWORD@HOST:PORT" in error and "secret" not in error
 
 
+def test_a_report_is_of_the_node_that_answers(node: MirrorMQ, uri: str) -> None:
+    code, out, error = run("--uri", uri, "report")
+    assert (code, error) == (0, "")
+    for line in (f"Status of node {node.node_name} ...", "Listing exchanges for vhost / ..."):
+        assert line in out
+
+
 def test_definitions_are_exported(uri: str) -> None:
     code, out, _ = run("--uri", uri, "export_definitions", "-")
     assert code == 0 and {"users", "vhosts"} <= json.loads(out).keys()

@@ -12,7 +12,7 @@ from mirrormq.cli.verbs import VERBS
 
 OF_THE_NODE = ("status", "cluster_status", "environment", "list_connections", "list_channels")
 OF_A_VHOST = ("list_queues", "list_exchanges", "list_bindings", "list_permissions", "list_policies")
-PASSED_ON = frozenset({"node", "timeout"})
+PASSED_ON = frozenset({"node", "timeout", "uri"})
 SECRET = ("COOKIE", "PASS")
 
 
@@ -44,4 +44,5 @@ def _show(name: str, line: Line, vhost: str | None = None) -> None:
     if vhost is not None:
         options["vhost"] = vhost
     print(flush=True)
-    PROGRAMS.get(name, asking.perform)(verb, Line(list(verb.all_columns), options))
+    asked = Line(list(verb.all_columns), options, answering=line.answering)
+    PROGRAMS.get(name, asking.perform)(verb, asked)
