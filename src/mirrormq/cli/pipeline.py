@@ -29,6 +29,7 @@ def _jobs() -> None:
 
 app.command()(pipeline_queues.archive)
 app.command()(pipeline_queues.replay)
+app.command()(pipeline_queues.stats)
 
 
 @app.command()

@@ -89,6 +89,31 @@ def replay(
         print(f"{count:,} messages published")
 
 
+def stats(
+    to: Annotated[str, typer.Option(help="Directory for the windows and the summary.")],
+    uri: Uri = DEFAULT_URI,
+    window: Annotated[str, typer.Option(help="How long a window is.")] = "10s",
+    once: Annotated[bool, typer.Option("--once", help="Count what is there now, then end.")] = False,
+    trigger: Annotated[str, typer.Option(help="How often to look for more.")] = "5s",
+    queue: Annotated[str, typer.Option(help="The queue that collects traces and events.")] = "mirrormq.stats",
+    master: Master = "local[*]",
+    conf: Conf = None,
+) -> None:
+    """Count what flows through the cluster: rates, sizes and ages by queue and node, in windows.
+
+    Publishes and deliveries are seen while tracing is on: mirrormqctl trace_on.
+
+    \b
+    Example:
+      mirrormq pipeline stats --to var/stats --window 10s
+    """
+    from mirrormq.spark.jobs.stats import Options, run
+
+    with told("stats"):
+        count = run(Options(uri, to, window, once, trigger, queue, master, spark_settings(conf or [])))
+        print(f"{count:,} traces and events counted in {to}")
+
+
 @contextmanager
 def told(job: str) -> Iterator[None]:
     """What goes wrong becomes one sentence and an exit code."""
