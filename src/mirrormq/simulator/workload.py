@@ -287,6 +287,11 @@ class Drainer(Consumer):
     pace_ms = DRAIN_PACE_MS
     prefetch = DRAIN_PREFETCH
 
+    @property
+    def consumes(self) -> bool:
+        """Has it found its queue?"""
+        return self.session is not None and self._ready
+
     def act(self) -> None:
         while self._held:
             self.acknowledge()

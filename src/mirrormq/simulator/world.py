@@ -270,8 +270,9 @@ class World:
         )
 
     def _undrained(self) -> list[str]:
-        """Nodes that hold messages."""
-        return [
+        """Nodes that hold messages, and drainers that have not found their queue yet."""
+        drainers = [client for client in self.clients if isinstance(client, Drainer)]
+        return [client.name for client in drainers if not client.consumes] + [
             name
             for name, node in self.nodes.items()
             if node.running and isinstance(node.house, BrokerHouse) and not node.house.empty()
@@ -325,8 +326,7 @@ class World:
                 found += [
                     f"{node.name}: ring of {queue.name} is {queue.ring}, it waits for {queue.waits_for}"
                     for queue in node.member.metadata.state.queues.values()
-                    if queue.waits_for
-                    or (queue.name[0] in "mt" and len(queue.ring.in_sync) < len(self.names))
+                    if not self._is_whole(queue, node.member.metadata.state)
                 ]
         found += [
             f"{node.name} keeps orphans"
@@ -340,6 +340,16 @@ class World:
         ]
         found += [f"{copy.queue} on {copy.node} is not drained" for copy in self._left() if copy.bodies]
         return found[:6]
+
+    def _is_whole(self, queue: records.Queue, state: State) -> bool:
+        """Has it a master, and all its mirrors, in the lives that their nodes are in?"""
+        living = {(node.name, node.life) for node in state.nodes.values() if node.running}
+        mirrored = queue.name[0] in "mt"
+        return (
+            not queue.waits_for
+            and queue.ring.lives <= living
+            and (not mirrored or len(queue.ring.in_sync) == len(self.names))
+        )
 
     def _left(self) -> list[Copy]:
         drained = any(isinstance(client, Drainer) for client in self.clients)
