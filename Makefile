@@ -10,6 +10,7 @@ DATA ?= var
 AMQP_PORT ?= 5672
 MANAGEMENT_PORT ?= 15672
 ARGS ?=
+WORKERS ?= 2
 SEEDS ?= 100
 JOBS ?= $(shell nproc)
 FIRST ?= 1
@@ -44,7 +45,7 @@ up: $(STAMP) ## run NODES nodes in the foreground, AMQP from port 5672, manageme
 		--amqp-port $(AMQP_PORT) --management-port $(MANAGEMENT_PORT) --mirror-all
 
 test: $(STAMP) ## run the whole test suite (ARGS="tests/wire -k heartbeat" narrows it)
-	cd $(ROOT) && $(RUN) -m pytest $(ARGS)
+	cd $(ROOT) && $(RUN) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 check: $(STAMP) ## format, lint and types, changing nothing
 	cd $(ROOT) && $(RUN) -m ruff format --check .
