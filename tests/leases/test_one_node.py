@@ -142,17 +142,21 @@ def test_purge_limits_and_lifetimes_do_not_touch_what_is_leased(asker: Asker, qu
     assert asker.leases() == []
 
 
-def test_an_idle_lease_is_given_up_and_a_used_one_is_not(asker: Asker, queue: str) -> None:
-    asker.publish(queue, *bodies(4))
-    asker.take(queue, "idle", 1, 2, idle_ms=1500)
-    asker.take(queue, "used", 1, 2, idle_ms=1500)
+@pytest.mark.parametrize("durable", [True, False])
+def test_an_idle_lease_is_given_up_and_a_used_one_is_not(asker: Asker, queue: str, durable: bool) -> None:
+    name = queue + "-idle"
+    asker.channel.queue_declare(name, durable=durable)
+    asker.publish(name, *bodies(4))
+    asker.take(name, "idle", 1, 2, idle_ms=1200)
+    asker.take(name, "used", 1, 2, idle_ms=1200)
     deadline = time.monotonic() + 15
-    while len(asker.leases(queue)) == 2:
+    while len(asker.leases(name)) == 2:
         assert time.monotonic() < deadline
-        asker.ask("renew", queue=queue, lease="used")
+        asker.ask("renew", queue=name, lease="used")
         asker.connection.sleep(0.1)
-    assert [lease.name for lease in asker.leases(queue)] == ["used"]
-    assert asker.drain(queue) == [(body, True) for body in bodies(2)]
+    assert [lease.name for lease in asker.leases(name)] == ["used"]
+    assert asker.drain(name) == [(body, True) for body in bodies(2)]
+    asker.channel.queue_delete(name)
 
 
 def test_leases_are_listed(asker: Asker, queue: str) -> None:

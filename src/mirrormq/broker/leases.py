@@ -343,7 +343,8 @@ class Leases:
         if self._broker.clock.now_ms - self._used_ms[key] >= lease.idle_ms and key not in self._taking:
             self._used_ms[key] = self._broker.clock.now_ms
             self.release(lease, queue, lease.user, lambda given: None, since=lease.number)
-        self._watch(key, max(lease.idle_ms, LOOK_AGAIN_MS))
+        if key in self._used_ms:
+            self._watch(key, max(lease.idle_ms, LOOK_AGAIN_MS))
 
 
 def _tell(answered: Answered, given: Reply) -> None:

@@ -1,0 +1,100 @@
+"""Leases in the metadata: who may take, what settling leaves behind, and what goes with a queue."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrormq.metadata import commands as c
+from mirrormq.metadata import records, restoring
+from mirrormq.metadata.lease_commands import held_by
+from mirrormq.metadata.state import State
+from mirrormq.metadata.view import View
+from mirrormq.ranges.stretches import Stretch, pack, unpack
+
+
+@pytest.fixture
+def state() -> State:
+    state = State()
+    state.apply(c.PutVhost(records.Vhost("/")))
+    state.apply(c.PutNode(records.Node("a", life=2, running=True)))
+    state.apply(c.PutQueue(records.Queue("/", "q", node="a")))
+    return state
+
+
+def take(state: State, number: int, *stretches: Stretch, lease: str = "job", **wrong: int) -> bool:
+    found = records.LeaseTake(number, pack(stretches), sum(count for _, count in stretches), 10)
+    facts = {"epoch": 1, "life": 2, **wrong}
+    command = c.TakeMessages(1, facts["epoch"], "a", facts["life"], lease, found, "guest", 1000)
+    return bool(state.apply(command))
+
+
+def held(state: State, lease: str = "job") -> list[Stretch]:
+    return held_by(state.leases[1, lease])
+
+
+def test_takes_are_kept_once_by_number(state: State) -> None:
+    assert take(state, 1, (1, 10))
+    assert not take(state, 1, (11, 10))
+    assert take(state, 5, (11, 10))
+    assert not take(state, 4, (21, 10))
+    assert held(state) == [(1, 20)]
+    assert state.leases[1, "job"].number == 5
+
+
+def test_only_the_present_life_of_the_present_master_takes(state: State) -> None:
+    assert not take(state, 1, (1, 10), epoch=2)
+    assert not take(state, 1, (1, 10), life=1)
+    view = View(2, 1, ("b",), frozenset("b"))
+    state.apply(c.ChangeViews([c.ViewChange(1, view)]))
+    assert not take(state, 1, (1, 10), epoch=2)
+    assert not state.leases
+
+
+def test_what_is_settled_stays_until_the_queue_is_rid_of_it(state: State) -> None:
+    take(state, 1, (5, 5))
+    take(state, 2, (1, 2), (10, 5))
+    state.apply(c.SettleLease(1, "job", 1, 1 << 60))
+    lease = state.leases[1, "job"]
+    assert held(state) == [(1, 2), (10, 5)]
+    assert unpack(lease.settled) == [(5, 5)]
+    state.apply(c.SettleLease(1, "job", 9, 12))
+    assert held(state) == [(12, 3)]
+    state.apply(c.ForgetSettled(1, "job", pack([(1, 2), (5, 5)])))
+    assert unpack(state.leases[1, "job"].settled) == [(10, 2)]
+
+
+def test_an_ended_lease_is_kept_for_what_is_settled_and_begins_anew(state: State) -> None:
+    take(state, 1, (1, 4))
+    state.apply(c.SettleLease(1, "job", 1, 3))
+    state.apply(c.EndLease(1, "job"))
+    assert state.leases[1, "job"].ended and not held(state)
+    assert take(state, 1, (3, 2)), "numbers begin anew"
+    assert unpack(state.leases[1, "job"].settled) == [(1, 2)]
+    state.apply(c.EndLease(1, "job"))
+    state.apply(c.ForgetSettled(1, "job", pack([(1, 2)])))
+    assert not state.leases
+
+
+def test_a_lease_that_was_used_meanwhile_does_not_expire(state: State) -> None:
+    take(state, 1, (1, 4))
+    take(state, 2, (5, 4))
+    assert not state.apply(c.EndLease(1, "job", 1))
+    assert state.apply(c.EndLease(1, "job", 2))
+
+
+@pytest.mark.parametrize("command", [c.DeleteQueue("/", "q"), c.DeleteVhost("/"), c.DeleteQueues([1])])
+def test_leases_go_with_their_queue(state: State, command: c.Command) -> None:
+    take(state, 1, (1, 4))
+    state.apply(command)
+    assert not state.leases
+
+
+def test_leases_are_in_snapshots(state: State) -> None:
+    take(state, 1, (1, 4))
+    blob = state.snapshot()
+    assert State.from_snapshot(blob).leases == state.leases
+    other = State()
+    list(restoring.changes_to(other, blob))
+    assert other.leases == state.leases
+    list(restoring.changes_to(other, b""))
+    assert not other.leases
