@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,6 +153,30 @@ def test_what_fails_while_it_runs_is_one_sentence(
     with pytest.raises(PipelineError, match=r"^the archive stopped: .*ACCESS_REFUSED") as caught:
         archive(spark, wrong)
     assert "hidden-word" not in str(caught.value)
+
+
+def test_ctrl_c_ends_an_archive_after_a_batch(uri: str, channel: Channel, tmp_path: Path) -> None:
+    publish(channel, range(10))
+    command = [sys.executable, "-m", "mirrormq.cli.main", "pipeline", "archive", "--uri", uri]
+    command += [
+        "--queues",
+        r"jobs\.[ab]",
+        "--to",
+        str(tmp_path),
+        "--trigger",
+        "100ms",
+        "--master",
+        "local[1]",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while len(bodies(tmp_path)) < 10 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    said, wrong = process.communicate(timeout=60)
+    assert (process.returncode, wrong) == (0, "")
+    assert said == f"10 messages archived in {tmp_path}\n"
+    assert bodies(tmp_path) == list(range(10))
 
 
 @pytest.mark.parametrize(

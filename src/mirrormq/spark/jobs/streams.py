@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -67,11 +68,14 @@ def follow(query: StreamingQuery, name: str) -> Follower:
 
     follower = Follower(name)
     try:
+        give_up_s = 0.0
         with _interrupts() as pressed:
             while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]
                 for progress in query.recentProgress:
                     follower.see(json.loads(progress.json))
-                if pressed.is_set() and not query.status["isTriggerActive"]:
+                if not pressed.is_set():
+                    give_up_s = time.monotonic() + STOP_PATIENCE_S
+                elif not query.status["isTriggerActive"] or time.monotonic() > give_up_s:
                     query.stop()
                     break
     except PySparkException as error:
