@@ -18,7 +18,10 @@ from mirrormq.ranges.batch import Envelope, encode
 from mirrormq.ranges.stretches import Stretch, below, common
 from mirrormq.replication.mirror import MirrorCopy
 from mirrormq.storage.queue_store import JournalQueue
-from mirrormq.wire.content import body_of
+from mirrormq.wire.content import FRAME_OVERHEAD_BYTES, PROPERTIES_AT, body_of
+
+ONE_BODY_FRAME = PROPERTIES_AT + 1 + FRAME_OVERHEAD_BYTES
+"""What content frames have beside properties and body if the body is in one frame, as it mostly is."""
 
 
 class Source(NamedTuple):
@@ -75,6 +78,8 @@ def read_slice(source: Source, wanted: Sequence[Stretch], rows: int, size_bytes:
             reached = numbers[rows - 1] + 1
             del numbers[rows:]
             break
+    if not memory and _fit(source, numbers, size_bytes):
+        return Slice(_load(source, numbers, memory), max(reached, first))
     kept, total_bytes = 0, 0
     for number in numbers:
         size = memory[number].body_size if number in memory else source.store.size_of(number)
@@ -84,6 +89,13 @@ def read_slice(source: Source, wanted: Sequence[Stretch], rows: int, size_bytes:
         kept += 1
         total_bytes += size
     return Slice(_load(source, numbers[:kept], memory), max(reached, first))
+
+
+def _fit(source: Source, numbers: list[int], size_bytes: int) -> bool:
+    """Is all that is stored from the first to the last of these not too much? Then neither are they."""
+    if not numbers:
+        return True
+    return source.store.run_bytes(numbers[0], numbers[-1] - numbers[0] + 1) <= size_bytes
 
 
 def _load(source: Source, numbers: list[int], memory: dict[int, Message]) -> list[Message]:
@@ -115,7 +127,12 @@ class Columns:
         self.sequences += [message.sequence for message in messages]
         self._indexes += map(self._envelopes.__getitem__, [message.envelope for message in messages])
         self._redelivered += [m.redelivered or m.sequence <= delivered_up_to for m in messages]
-        self._bodies += [body_of(message.frames) for message in messages]
+        self._bodies += [
+            m.frames[-m.body_size - 1 : -1]
+            if m.body_size and len(m.frames) - m.body_size == len(m.envelope.properties) + ONE_BODY_FRAME
+            else body_of(m.frames)
+            for m in messages
+        ]
         self.size_bytes += sum([message.body_size for message in messages])
 
     def encode(self) -> bytes:
