@@ -239,7 +239,7 @@ class Replica:
         """Everything to be done since the last time. The first time in a turn, not `reporting`: the disk
         comes in between. `idle` now and then, to finish what is worth no message of its own, and to look
         for members that are late."""
-        if self.backing is not None and (self.backing.pressing or idle):
+        if self.backing is not None and (self.backing.pressing or idle or self._synchronises):
             self.backing.speak()
         if self.service is not None and idle:
             self.service.lateness.excuse(now_ms)
@@ -259,6 +259,11 @@ class Replica:
             self._ask_to_join()
         sends, self._sends = self._sends, []
         return ReplicaWork(sends, proposal, self.ring.completed if self.ring.is_master else None)
+
+    @property
+    def _synchronises(self) -> bool:
+        """Are mirrors being brought up to date? What has left the queue must not be looked for."""
+        return self.service is not None and bool(self.service.sessions)
 
     def _apply(self, operations: list[bytes]) -> None:
         if operations and self.copy is not None:
