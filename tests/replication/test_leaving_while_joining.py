@@ -1,0 +1,27 @@
+"""A mirror is brought up to date while consumers take messages away: what is gone is not looked for."""
+
+from __future__ import annotations
+
+from mirrormq.metadata.view import View
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.message import Message
+from mirrormq.replication.messages import Join, SyncBatch
+from mirrormq.replication.ranges import RangeSet
+from mirrormq.wire.content import build_frames
+from tests.replication.world import PERSISTENT, PUBLISH, QUEUE_ID, Node, World
+
+
+def test_what_was_acknowledged_in_the_same_turn_is_not_brought_to_a_mirror() -> None:
+    node = Node(World(1), "a")
+    node.start(View(1, 1, ("a", "b"), frozenset({"a"})))
+    replica = node.replica
+    assert replica is not None and replica.backing is not None
+    envelope = make_envelope(PUBLISH, PERSISTENT)
+    bodies = [b"one", b"two", b"three"]
+    replica.backing.publish([Message(envelope, build_frames(1, PERSISTENT, body, 0)) for body in bodies])
+    replica.take(0, reporting=False, idle=False)
+    replica.receive("b", Join(QUEUE_ID, 1, 1, 5, replica.ring.received, RangeSet().pack()))
+    replica.backing.acknowledge(replica.backing.fetch(2))
+    sent = replica.take(0, reporting=False, idle=False).sends
+    brought = [batch for _, batch in sent if isinstance(batch, SyncBatch) and batch.messages]
+    assert [len(append.contents) for batch in brought for append in batch.messages] == [1]
