@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -204,6 +204,9 @@ class SlowGroup:
 
     def proposed(self) -> None:
         self.wakes += 1
+
+    def everywhere(self, callback: Callable[[], None]) -> None:
+        callback()
 
 
 def slow_store(room: int = 1000) -> tuple[MetadataStore, SlowGroup]:

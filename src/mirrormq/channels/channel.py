@@ -229,11 +229,13 @@ class Channel:
         self.connection.effort -= limits.METADATA_WRITE_EFFORT
 
         def put(answered: Callable[[], bool], refused: Refused) -> None:
+            metadata = self.broker.metadata
+
             def done() -> None:
                 answered()
 
-            with self.broker.metadata.acting_as(self.user.name):
-                self.broker.metadata.write(command, done)
+            with metadata.acting_as(self.user.name):
+                metadata.write(command, lambda: metadata.everywhere(done))
 
         self.ask(method_id, put, then)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mirrormq.cluster.doors import Doors, Send
+from mirrormq.cluster.everywhere import Everywhere
 from mirrormq.cluster.member_events import (
     Forgotten,
     ForkFound,
@@ -25,7 +26,7 @@ from mirrormq.cluster.member_events import (
     MembersChanged,
     Refused,
 )
-from mirrormq.cluster.messages import ClusterMessage, JoinRefused, JoinRequest, Raft, YouAreForgotten
+from mirrormq.cluster.messages import ClusterMessage, JoinRefused, JoinRequest, Raft, Reach, YouAreForgotten
 from mirrormq.consensus import (
     Busy,
     Consensus,
@@ -103,6 +104,7 @@ class Member:
         self._failure: Exception | None = None
         self._events: list[MemberEvent] = []
         self._doors = Doors(self, send)
+        self._everywhere = Everywhere(send, self._companions)
         if self.consensus.state.voters == {name}:
             self.consensus.campaign()
         self.work()
@@ -160,6 +162,7 @@ class Member:
         self._idle = False
         self.consensus.tick()
         self._doors.tick()
+        self._everywhere.tick()
         self._wake()
 
     def up(self, peer: str, session: int = 0) -> None:
@@ -172,6 +175,7 @@ class Member:
     def down(self, peer: str, reason: str = "") -> None:
         """The link to a node is gone."""
         self._linked.discard(peer)
+        self._everywhere.down(peer)
         self._presence_changed()
 
     def receive(self, peer: str, message: ClusterMessage) -> None:
@@ -181,6 +185,8 @@ class Member:
             case Raft():
                 if self._doors.heard(peer):
                     self.consensus.step(peer, decode_message(message.data))
+            case Reach():
+                self._everywhere.receive(peer, message)
             case JoinRequest():
                 self._doors.let_in(peer, message)
             case JoinRefused():
@@ -264,6 +270,20 @@ class Member:
         else:
             self._wake()
 
+    def everywhere(self, callback: Callable[[], None]) -> None:
+        """Call back when every node that is there has applied what this one has."""
+        if not self._companions():
+            callback()
+            return
+        self._idle = False
+        self._everywhere.wait(self.consensus.state.log.commit, callback)
+        self._wake()
+
+    def _companions(self) -> set[str]:
+        """The members that this one can reach and shares a story with."""
+        state = self.consensus.state
+        return self._linked.intersection(state.log.members.everyone).difference(state.forks.known)
+
     # -- work -----------------------------------------------------------------------------------
 
     def work(self) -> bool:
@@ -290,10 +310,13 @@ class Member:
             self._notice_leader()
         finally:
             self._working = False
+        told = self._everywhere.work(self.consensus.state.log.applied)
+        for callback in told:
+            _survive(trouble, callback)
         self._tell(trouble)
         if trouble:
             raise trouble[0]
-        return version != self.metadata.state.version
+        return bool(told) or version != self.metadata.state.version
 
     def _take_more(self) -> bool:
         """Let the store hand over what has waited for room."""

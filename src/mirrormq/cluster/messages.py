@@ -29,4 +29,12 @@ class YouAreForgotten(msgspec.Struct, frozen=True, array_like=True, tag="forgott
     """From a leader to a node that believes to be a member and is none any more."""
 
 
-ClusterMessage = Raft | JoinRequest | JoinRefused | YouAreForgotten
+class Reach(msgspec.Struct, frozen=True, array_like=True, tag="reach"):
+    """How far somebody has applied what was agreed upon."""
+
+    index: int
+    asking: bool
+    """Tell me when you have come that far; else: I have."""
+
+
+ClusterMessage = Raft | JoinRequest | JoinRefused | YouAreForgotten | Reach

@@ -76,6 +76,9 @@ class Group(Protocol):
     def proposed(self) -> None:
         """That was all for now."""
 
+    def everywhere(self, callback: Callable[[], None]) -> None:
+        """Call back when every node that is there has applied what this one has."""
+
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
     """A command on its way, with the one who wants it."""
@@ -151,6 +154,11 @@ class MetadataStore:
             callback()
         else:
             self._marks.append((mark, callback))
+
+    def everywhere(self, callback: Callable[[], None]) -> None:
+        """Call back when what is in force here is so on every node that is there: a client that is told so
+        may tell others."""
+        self._group.everywhere(callback)
 
     @property
     def unsettled(self) -> int:

@@ -9,8 +9,8 @@ from mirrormq.metadata.store import MetadataStore
 
 
 async def settled(store: MetadataStore) -> None:
-    """Returns when all that was written here so far is applied here; raises TimeoutError if that takes too
-    long. It may come about later nevertheless."""
+    """Returns when all that was written here so far is applied here and on the other nodes that are there;
+    raises TimeoutError if that takes too long. It may come about later nevertheless."""
     if not store.unsettled:
         return
     applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -19,5 +19,5 @@ async def settled(store: MetadataStore) -> None:
         if not applied.done():
             applied.set_result(None)
 
-    store.written(store.last_written, tell)
+    store.written(store.last_written, lambda: store.everywhere(tell))
     await asyncio.wait_for(applied, limits.METADATA_WAIT_TIMEOUT_S)
