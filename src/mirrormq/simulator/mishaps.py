@@ -130,8 +130,9 @@ class Mishaps:
         now = self._scene.timeline.now_ms
         unnoticed = 2 * SILENCE_MS if power else SETTLED_MS
         unheard_since = now - ROUND_MS - node.flush_ms
-        if power:  # that a message was delivered is written down, but nobody waits for the disk
-            unheard_since = min(unheard_since, node.disk.unsynced_since_ms())
+        if power:  # that a message was delivered is written down, here a moment after its master has done it,
+            # but nobody waits for the disk
+            unheard_since = min(unheard_since, node.disk.unsynced_since_ms() - ROUND_MS)
         self._scene.deaf(unheard_since, now + unnoticed)
         node.die(power=power)
 
