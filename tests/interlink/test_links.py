@@ -98,6 +98,7 @@ async def test_a_new_session_has_a_higher_number_and_nothing_of_the_old_one() ->
             b.links._links["a@x"].end("test")
             a.links.send("b@x", b"into the void or not")
             await until(lambda session=session: len(b.of("up", "a@x")) == session + 1)  # type: ignore[misc]
+            await until(lambda session=session: len(a.of("up", "b@x")) == session + 1)  # type: ignore[misc]
         kinds = [kind for kind, _, _ in b.events if kind in ("up", "down")]
         assert kinds == ["up", "down"] * 3 + ["up"]
         assert a.of("up", "b@x") == sorted(set(a.of("up", "b@x")))

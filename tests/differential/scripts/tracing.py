@@ -1,4 +1,5 @@
-"""The firehose: amq.rabbitmq.trace."""
+"""The firehose: amq.rabbitmq.trace. RabbitMQ may forget one of two vhosts whose tracing is switched on at
+once, so these run alone."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ def watch(c: Context, key: str = "#") -> Channel:
     return observer
 
 
-@script
+@script(alone=True)
 def trace_publish(c: Context) -> None:
     observer = watch(c, "publish.#")
     ch = c.channel()
@@ -25,7 +26,7 @@ def trace_publish(c: Context) -> None:
     observer.get("traces", no_ack=True)
 
 
-@script
+@script(alone=True)
 def trace_deliver(c: Context) -> None:
     observer = watch(c, "deliver.#")
     ch = c.channel()
@@ -36,7 +37,7 @@ def trace_deliver(c: Context) -> None:
     observer.get("traces", no_ack=True)
 
 
-@script
+@script(alone=True)
 def trace_deliver_to_consumer(c: Context) -> None:
     observer = watch(c, "deliver.#")
     ch = c.channel()
@@ -51,7 +52,7 @@ def trace_deliver_to_consumer(c: Context) -> None:
     observer.get("traces", no_ack=True)
 
 
-@script
+@script(alone=True)
 def trace_publish_default_exchange(c: Context) -> None:
     observer = watch(c, "publish.#")
     ch = c.channel()
@@ -61,7 +62,7 @@ def trace_publish_default_exchange(c: Context) -> None:
     observer.get("traces", no_ack=True)
 
 
-@script
+@script(alone=True)
 def trace_publish_unroutable(c: Context) -> None:
     observer = watch(c, "publish.#")
     ch = c.channel()
@@ -71,7 +72,7 @@ def trace_publish_unroutable(c: Context) -> None:
     observer.get("traces", no_ack=True)
 
 
-@script
+@script(alone=True)
 def trace_off(c: Context) -> None:
     observer = watch(c)
     c.admin.trace_off()
@@ -82,7 +83,7 @@ def trace_off(c: Context) -> None:
     observer.get("traces")
 
 
-@script
+@script(alone=True)
 def trace_exchange_is_internal(c: Context) -> None:
     ch = c.channel()
     ch.publish("amq.rabbitmq.trace", "k", "x")
