@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import reply_to
+from mirrormq.broker.jobs import Jobs
 from mirrormq.broker.leases import Leases
 from mirrormq.broker.range_reads import RangeReads
 from mirrormq.broker.range_sources import Source, master_source, mirror_source
@@ -68,6 +69,7 @@ class Inquiries:
         self._broker = broker
         self.reads = RangeReads(broker)
         self.leases = Leases(broker)
+        self.jobs = Jobs(broker)
         self._reading: dict[Connection, int] = {}
         """How many reads of each client are not answered yet."""
 
@@ -97,6 +99,9 @@ class Inquiries:
             raise PreconditionFailed(f"there is no question '{ask}'; there is {', '.join(questions.ASKS)}")
         if ask == questions.LEASES and not values.has("queue"):
             talk.answered(self.leases.listed(channel))
+            return
+        if ask == questions.REPORT:
+            self.jobs.reported(channel, values, talk.answered)
             return
         if ask == questions.QUEUES:
             talk.answered(self._queues(channel))

@@ -79,6 +79,7 @@ REBALANCE_COLUMNS = ("Node name", "Number of quorum queues", "Number of replicat
 LEASE_COLUMNS = (
     "queue", "name", "user", "number", "from", "to", "messages", "message_bytes", "idle_limit", "idle_since",
 )  # fmt: skip
+JOB_COLUMNS = ("job", "kind", "state", "text", "age")
 ORPHAN_COLUMNS = ("node", "number", "vhost", "queue", "messages", "message_bytes", "set_aside_at")
 PRIORITY_0 = {"priority": "0"}
 
@@ -210,6 +211,8 @@ ALL = (
     Verb("release_lease", "Queues", "Gives what a lease has taken back to its queue",
          f"{VHOST} <queue> <lease>", (2, 2), "Releasing lease '{1}' of queue '{0}' in vhost '{vhost}' ...",
          example="release_lease orders archive"),
+    Verb("list_jobs", "Queues", "Lists jobs that have told of themselves, and how many seconds ago", VHOST,
+         (0, 0), "Listing jobs for vhost {vhost} ...", columns=JOB_COLUMNS),
     Verb("delete_queue", "Queues", "Deletes a queue", "<queue_name> [--if-empty|-e] [--if-unused|-u]", (1, 1),
          "Deleting queue '{0}' on vhost '{vhost}' {conditions}...", options=("if-empty", "if-unused")),
 

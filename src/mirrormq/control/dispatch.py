@@ -15,6 +15,7 @@ from mirrormq.control.verbs import (
     cluster,
     definitions,
     health,
+    jobs,
     leases,
     lifecycle,
     listing,
@@ -58,6 +59,7 @@ VERBS: dict[str, Verb] = {
     **health.VERBS,
     **orphans.VERBS,
     **leases.VERBS,
+    **jobs.VERBS,
 }
 
 ACTOR = "rmq-cli"

@@ -125,6 +125,10 @@ POST mirrormq/queues/{vhost}/{name}/move Make the synchronised mirror on a node 
 GET mirrormq/leases Who has taken messages of which queue under a name.
 GET mirrormq/leases/{vhost} The same of one vhost.
 DELETE mirrormq/leases/{vhost}/{queue}/{name} Give a lease up: its messages return to the queue.
+GET mirrormq/jobs Jobs outside the broker that have told of themselves, the one that spoke last first.
+GET mirrormq/jobs/{vhost} The same of one vhost.
+GET mirrormq/jobs/{vhost}/{name} One job, with the table that came with its last word.
+DELETE mirrormq/jobs/{vhost}/{name} Forget a job; if it speaks again it is there again.
 GET mirrormq/timeline Who died, who was promoted, how long the gap was, what is redelivered.
 POST mirrormq/control Carry out a verb of mirrormqctl, for administrators.
 GET mirrormq/live What changes, as a stream of events that does not end.

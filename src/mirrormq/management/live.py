@@ -2,8 +2,8 @@
 
 `GET /api/mirrormq/live` answers with an event stream that does not end. The first event is the recent history
 of the totals, for the charts; then comes one event a second: totals and rates, nodes, the rows of queues in
-which something happened, and how often the definitions have changed (a page that shows some asks again when
-that number has grown). It is made once for all viewers; what differs between them is which vhosts they see.
+which something happened, and how often the definitions have changed, and leases and jobs (a page that shows
+some asks again when their number has grown). It is made once for all viewers; what differs between them is which vhosts they see.
 
 While nobody watches, nothing is made but a line of history every few seconds. A viewer who reads slowly
 misses events instead of piling them up, and is told so (`more`), as it is when more queues changed than one
@@ -30,7 +30,8 @@ from mirrormq.management.resources import nodes, overview
 from mirrormq.management.routing import Route
 from mirrormq.management.seam import ManagedNode
 from mirrormq.management.statistics import Statistics
-from mirrormq.metadata.records import User
+from mirrormq.metadata.changes import Change
+from mirrormq.metadata.records import Job, Lease, User
 
 INTERVAL_S = 1.0
 """Between two events: as fast as a reader follows numbers."""
@@ -52,6 +53,7 @@ HEADERS = {
 WATCHER = User("", tags=[access.MONITORING])
 CHARTED = ("publish", "deliver_get", "ack", "redeliver")
 """The rates of a line of history."""
+HEAD = b'{"at_ms":%d,"definitions":%d,"pipeline":%d,'
 TOTALS = ("message_stats", "queue_totals", "object_totals")
 
 
@@ -81,14 +83,18 @@ class Live:
         self._first = True
         """No list has changed before a page shows one."""
         self._changes = 0
+        self._pipeline = 0
         self._failed = False
         self._wanted, self._news = asyncio.Event(), asyncio.Event()
         self._history: deque[list[float]] = deque(maxlen=HISTORY_LINES_MAX)
         self.routes = [Route("mirrormq/live", access.management, {"GET": self.watch})]
         node.metadata.listeners.append(self._count)
 
-    def _count(self, _: object) -> None:
-        self._changes += 1
+    def _count(self, change: Change) -> None:
+        if isinstance(change.record, Lease | Job):
+            self._pipeline += 1
+        else:
+            self._changes += 1
 
     # -- viewers --------------------------------------------------------------------------------
 
@@ -176,7 +182,7 @@ class Live:
             self._rows(call), self._totals(call), _settled(nodes.list_nodes(call))
         )
         self._remember(totals)
-        head = b'{"at_ms":%d,"definitions":%d,' % (time.time() * 1000, self._changes)
+        head = HEAD % (time.time() * 1000, self._changes, self._pipeline)
         number = self._frame.number + 1
         self._frame = Frame(number, head, encode(totals), encode([news(row) for row in members]), rows, more)
         self._shares.clear()

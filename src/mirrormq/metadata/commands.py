@@ -225,6 +225,19 @@ class EndLease(_Command, frozen=True):
     """If not -1: only if there has been no take since this one."""
 
 
+class PutJob(_Command, frozen=True):
+    """A job has said something about itself."""
+
+    record: records.Job
+
+
+class DeleteJob(_Command, frozen=True):
+    """A job is forgotten."""
+
+    vhost: str
+    name: str
+
+
 Command = (
     PutVhost
     | DeleteVhost
@@ -257,6 +270,8 @@ Command = (
     | SettleLease
     | ForgetSettled
     | EndLease
+    | PutJob
+    | DeleteJob
 )
 
 _decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.state import State
+from mirrormq.ranges.questions import RUNNING
 
 
 def outlives_restart(state: State, command: c.Command) -> bool:
@@ -28,6 +29,9 @@ def outlives_restart(state: State, command: c.Command) -> bool:
             )
         case c.DropTransient():
             return False
+        case c.PutJob():
+            # A restart would not undo it. But a job that runs will soon say more.
+            return command.record.state != RUNNING
     return True
 
 

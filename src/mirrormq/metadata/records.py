@@ -33,6 +33,8 @@ ParameterKey = tuple[str, str, str]
 """(vhost, component, name)"""
 LeaseKey = tuple[int, str]
 """(queue id, name)"""
+JobKey = tuple[str, str]
+"""(vhost, name)"""
 
 
 class Vhost(msgspec.Struct, frozen=True, tag="vhost", array_like=True):
@@ -279,6 +281,32 @@ class Lease(msgspec.Struct, frozen=True, tag="lease", array_like=True):
         return (self.queue_id, self.name)
 
 
+class Job(msgspec.Struct, frozen=True, tag="job", array_like=True):
+    """What a job outside the broker has last said about itself. Nothing in the broker depends on it."""
+
+    vhost: str
+    name: str
+    kind: str
+    state: str
+    """One of `ranges.questions.JOB_STATES`."""
+    user: str
+    """Whose it is: nobody else may speak for it."""
+    node: str
+    """The node that was told."""
+    reported_ms: int
+    """When, in milliseconds since the Unix epoch."""
+    text: str = ""
+    numbers: dict[str, bool | int | float | str] = {}
+    table: str = ""
+    """JSON: rows, each an object. Empty if there are none."""
+    started_ms: int = 0
+    """When it first said that it runs."""
+
+    @property
+    def key(self) -> JobKey:
+        return (self.vhost, self.name)
+
+
 Record = (
     Vhost
     | User
@@ -293,4 +321,5 @@ Record = (
     | GlobalParameter
     | Node
     | Lease
+    | Job
 )

@@ -9,6 +9,7 @@ from mirrormq.metadata.records import (
     Binding,
     Exchange,
     GlobalParameter,
+    Job,
     Lease,
     Node,
     OperatorPolicy,
@@ -42,6 +43,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     global_parameters: list[GlobalParameter]
     nodes: list[Node] = []
     leases: list[Lease] = []
+    jobs: list[Job] = []
 
 
 _decoder = msgspec.msgpack.Decoder(Snapshot)

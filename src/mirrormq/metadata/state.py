@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from mirrormq.metadata import commands as c
-from mirrormq.metadata import lease_commands, ring_commands, snapshots
+from mirrormq.metadata import job_commands, lease_commands, ring_commands, snapshots
 from mirrormq.metadata.changes import Change, Deleted, Put
 from mirrormq.metadata.defaults import predeclared_exchanges
 from mirrormq.metadata.records import (
@@ -29,6 +29,8 @@ from mirrormq.metadata.records import (
     Exchange,
     ExchangeKey,
     GlobalParameter,
+    Job,
+    JobKey,
     Lease,
     LeaseKey,
     Node,
@@ -83,6 +85,8 @@ class State:
         """The cluster's members, by name."""
         self.leases: dict[LeaseKey, Lease] = {}
         """By (queue id, name)."""
+        self.jobs: dict[JobKey, Job] = {}
+        """By (vhost, name)."""
         self.queue_keys: dict[int, QueueKey] = {}
         """Queue id → (vhost, name)."""
         self.next_queue_id = 1
@@ -380,4 +384,6 @@ _APPLY: dict[type, Callable[[State, Any], None]] = {
     c.SettleLease: lease_commands.settle_lease,
     c.ForgetSettled: lease_commands.forget_settled,
     c.EndLease: lease_commands.end_lease,
+    c.PutJob: job_commands.put_job,
+    c.DeleteJob: job_commands.delete_job,
 }

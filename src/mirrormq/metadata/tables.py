@@ -20,9 +20,10 @@ TABLE_OF: dict[type, str] = {
     records.GlobalParameter: "global_parameters",
     records.Node: "nodes",
     records.Lease: "leases",
+    records.Job: "jobs",
 }
 TABLES = tuple(TABLE_OF.values())
-IN_VHOST = ("permissions", "topic_permissions", "policies", "operator_policies", "parameters")
+IN_VHOST = ("permissions", "topic_permissions", "policies", "operator_policies", "parameters", "jobs")
 
 
 def drop_from_index(index: dict[Any, Any], key: Any, member: Any) -> None:

@@ -6,12 +6,13 @@ What is wrong with a question is told as an AMQP error would be, in the answer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import NamedTuple
 
 from mirrormq.errors import AmqpError, PreconditionFailed
 from mirrormq.ranges import stretches
 from mirrormq.ranges.stretches import Stretch
-from mirrormq.wire.fields import Table, decode_table, encode_table
+from mirrormq.wire.fields import Table, decode_table, encode_table, plain
 
 NUMBER_MAX = (1 << 63) - 1
 
@@ -74,6 +75,23 @@ class Values:
         if not 0 <= found.value <= NUMBER_MAX:
             raise PreconditionFailed(f"the header '{name}' must not be negative: {found.value}")
         return found.value
+
+    def scalars(self, name: str) -> dict[str, bool | int | float | str]:
+        """A table of numbers and texts; empty if it is not there."""
+        found = self._table.get(name)
+        if found is None:
+            return {}
+        if not isinstance(found.value, dict):
+            raise PreconditionFailed(f"the header '{name}' must be a table")
+        scalars: dict[str, bool | int | float | str] = {}
+        for inner, value in plain(found.value).items():
+            if isinstance(value, Decimal):
+                scalars[inner] = float(value)
+            elif isinstance(value, bool | int | float | str):
+                scalars[inner] = value
+            else:
+                raise PreconditionFailed(f"'{inner}' in the header '{name}' must be a number or a text")
+        return scalars
 
     def stretches(self) -> list[Stretch] | None:
         """The body, if there is one."""

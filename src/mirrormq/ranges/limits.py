@@ -55,3 +55,30 @@ that wants more asks again."""
 IDLE_MS_DEFAULT = 7 * 86_400_000
 """A lease that nobody has used for a week is given up, unless it was taken with another limit: longer than a
 weekend during which a job was down, shorter than a disk takes to fill."""
+
+JOBS_PER_VHOST_MAX = 100
+"""Jobs whose last word is kept; the one that has been silent for longest makes room. Weeks of nightly runs,
+and with the sizes below 9 MiB of metadata at the very worst."""
+
+JOB_NAME_BYTES_MAX = 255
+"""As for every other name."""
+
+JOB_TEXT_BYTES_MAX = 1024
+"""One line for people to read."""
+
+JOB_NUMBERS_MAX = 64
+JOB_NUMBER_NAME_BYTES_MAX = 64
+JOB_NUMBER_TEXT_BYTES_MAX = 255
+"""More than a page shows without scrolling."""
+
+JOB_TABLE_BYTES_MAX = 64 * 1024
+JOB_TABLE_COLUMNS_MAX = 32
+"""Some hundred rows; half of a frame, and a header has to fit into one."""
+
+JOB_REPORT_INTERVAL_MS = 500
+"""A job that runs and says more within this time is answered, but what it says is not kept: each word that
+is kept is agreed on by the cluster. Senders keep to one a second."""
+
+JOB_SILENT_MS = 120_000
+"""A job that runs and has said nothing for so long is shown as silent: a long batch is not, a dead driver
+is."""

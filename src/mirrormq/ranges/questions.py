@@ -15,6 +15,7 @@ reply-to consumer under the same correlation id; its `type` is "ok" or "error", 
     release   queue lease                                  count
     leases    queue                                        body: JSON, a list
     queues    –                                            node (the one asked); body: JSON, a list of names
+    report    job kind state text numbers table            kept
 
 Stretches are packed (first, count) pairs (`ranges.stretches`). In a `read` they are optional: only messages
 in one of them are given.
@@ -23,16 +24,20 @@ A take's `number` is given by the client and grows: the same number gives the sa
 often it is asked, until it is settled. `settle` with a number is done with all takes up to that one; with
 `to` it is done with all leased messages whose sequence is lower, and that is only safe for a client that has
 dealt with all of them: messages that came back to the queue are taken later, with lower sequences.
+
+`report` asks nothing: a job tells the cluster what it is about, for people to see (`report` below).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
 
+from mirrormq.ranges import limits
 from mirrormq.wire.fields import Field, Table, plain, table_of
 
 ROUTING_KEY = "amq.mirrormq.ranges"
@@ -51,7 +56,15 @@ RENEW = "renew"
 RELEASE = "release"
 LEASES = "leases"
 QUEUES = "queues"
-ASKS = (EXTENT, READ, TAKE, SETTLE, RENEW, RELEASE, LEASES, QUEUES)
+REPORT = "report"
+ASKS = (EXTENT, READ, TAKE, SETTLE, RENEW, RELEASE, LEASES, QUEUES, REPORT)
+
+RUNNING = "running"
+DONE = "done"
+FAILED = "failed"
+JOB_STATES = (RUNNING, DONE, FAILED)
+
+Scalar = bool | int | float | str
 
 
 class Extent(NamedTuple):
@@ -69,6 +82,11 @@ class Extent(NamedTuple):
     master: str
     synchronised: tuple[str, ...]
     """The nodes that have everything, the master first."""
+
+    @property
+    def mean_bytes(self) -> float:
+        """Of the bodies of what is ready."""
+        return self.ready_bytes / self.ready if self.ready else 0.0
 
 
 class Part(NamedTuple):
@@ -175,6 +193,35 @@ def queues() -> Table:
     return table_of({"ask": QUEUES})
 
 
+def report(
+    job: str, kind: str, state: str, text: str = "", numbers: Mapping[str, Scalar] | None = None,
+    rows: Iterable[Mapping[str, object]] = (),
+) -> Table:  # fmt: skip
+    """A job's word about itself. `job` names one run of it and stays the same until that is over. Say
+    something at least once a minute and at most once a second. Of the rows (flat: numbers, texts, times)
+    those are sent that there is room for."""
+    told = {name: value for name, value in (numbers or {}).items() if _is_finite(value)}
+    shown = text.encode("utf-8", "replace")[: limits.JOB_TEXT_BYTES_MAX].decode("utf-8", "ignore")
+    question: dict[str, object] = {
+        "ask": REPORT, "job": job, "kind": kind, "state": state, "text": shown, "numbers": table_of(told),
+    }  # fmt: skip
+    if table := report_table(rows):
+        question["table"] = table
+    return table_of(question)
+
+
+def report_table(rows: Iterable[Mapping[str, object]]) -> bytes:
+    """As many of the rows as a report may have, as JSON; nothing if there are none."""
+    kept, size = [], 2
+    for row in rows:
+        encoded = msgspec.json.encode(row)
+        size += len(encoded) + 1
+        if size > limits.JOB_TABLE_BYTES_MAX:
+            break
+        kept.append(encoded)
+    return b"[" + b",".join(kept) + b"]" if kept else b""
+
+
 # -- answers ----------------------------------------------------------------------------------------
 
 
@@ -250,6 +297,11 @@ def _long(values: Mapping[str, object]) -> Table:
     table = table_of({name: value for name, value in values.items() if not _is_number(value)})
     numbers = {name: Field("l", value) for name, value in values.items() if _is_number(value)}
     return table | numbers
+
+
+def _is_finite(value: Scalar) -> bool:
+    """Field tables have no other numbers."""
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _is_number(value: object) -> bool:

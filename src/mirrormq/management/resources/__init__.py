@@ -11,6 +11,7 @@ from mirrormq.management.resources import (
     definitions,
     exchanges,
     health,
+    jobs,
     leases,
     limits,
     matching,
@@ -28,8 +29,8 @@ from mirrormq.management.resources import (
 )
 
 _MODULES = (
-    bindings, channels, connections, consumers, control, definitions, exchanges, health, leases, limits,
-    matching, nodes, overview, parameters, permissions, policies, queues, session, timeline,
+    bindings, channels, connections, consumers, control, definitions, exchanges, health, jobs, leases,
+    limits, matching, nodes, overview, parameters, permissions, policies, queues, session, timeline,
     topic_permissions, users, vhosts,
 )  # fmt: skip
 
