@@ -185,7 +185,14 @@ def test_ctrl_c_ends_an_archive_after_a_batch(uri: str, channel: Channel, tmp_pa
         ("archive --queues ( --to x", "option queuePattern is no regular expression"),
         ("archive --queues q --to x --partition-by color", "--partition-by takes date and queue, not color"),
         ("archive --queues q --to x --trigger soon", "--trigger soon is no interval such as 10s"),
-        ("archive --queues q --to x --format delta", "--format delta cannot be written: there is parquet"),
+        (
+            "archive --queues q --to x --format csv",
+            "--format csv cannot be written: there is parquet and delta",
+        ),
+        (
+            "archive --queues q --to x --format delta --master sc://h",
+            "--format delta needs a Spark of its own",
+        ),
         ("archive --queues q --to x --option color", "--option color is not of the form KEY=VALUE"),
         ("archive --queues q --to x --option color=red", "there is no option color"),
         ("archive --queues q --to x --uri http://h", "a URI must begin with amqp:// or amqps://"),

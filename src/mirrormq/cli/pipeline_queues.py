@@ -23,7 +23,7 @@ def archive(
     queues: Annotated[str, typer.Option(help="Regular expression of the names of queues to archive.")],
     to: Annotated[str, typer.Option(help="Directory of the archive, on any file system Spark knows.")],
     uri: Uri = DEFAULT_URI,
-    file_format: Annotated[str, typer.Option("--format", help="parquet.")] = "parquet",
+    file_format: Annotated[str, typer.Option("--format", help="parquet or delta.")] = "parquet",
     partition_by: Annotated[str, typer.Option(help="date, queue, or both.")] = "date,queue",
     once: Annotated[bool, typer.Option("--once", help="Archive what is there now, then end.")] = False,
     trigger: Annotated[str, typer.Option(help="How often to look for messages.")] = "10s",
@@ -34,7 +34,7 @@ def archive(
     master: Master = "local[*]",
     conf: Conf = None,
 ) -> None:
-    """Move the messages of queues into Parquet files, each of them once.
+    """Move the messages of queues into Parquet files or a Delta table, each of them once.
 
     Whatever dies meanwhile, run the command again: it goes on where it was. Ctrl-C stops after the batch
     that is being written.
@@ -43,17 +43,14 @@ def archive(
     Example:
       mirrormq pipeline archive --queues "orders.*" --to var/archive --once
     """
-    from mirrormq.spark.errors import PipelineError
     from mirrormq.spark.jobs.archive import Options, run
 
     with told("archive"):
-        if file_format != "parquet":
-            raise PipelineError(f"--format {file_format} cannot be written: there is parquet")
         columns = tuple(name.strip() for name in partition_by.split(",") if name.strip())
         count = run(
             Options(
                 uri, queues, to, columns, once, trigger, compact,
-                pairs("--option", option or []), master, spark_settings(conf or []),
+                pairs("--option", option or []), master, spark_settings(conf or []), file_format,
             )
         )  # fmt: skip
         print(f"{count:,} messages archived in {to}")

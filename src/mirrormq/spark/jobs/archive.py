@@ -1,4 +1,4 @@
-"""Queues into Parquet, each message once: `mirrormq pipeline archive`.
+"""Queues into Parquet files or a Delta table, each message once: `mirrormq pipeline archive`.
 
 Every batch of the stream is written to directories of its own, `date=…/queue=…/batch=QUERY.NUMBER`, which a
 batch that is written again replaces. So there is no moment at which a crash leaves a message twice, and any
@@ -10,6 +10,8 @@ inside the range of another directory is superfluous by its name, and is deleted
 
 Over Spark Connect neither is possible, because the batches are written where we cannot see what query they
 belong to. There Spark's own Parquet sink is used, whose log in `_spark_metadata` says which files count.
+
+How a Delta table is written is told in `delta.py`.
 """
 
 from __future__ import annotations
@@ -17,19 +19,28 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.jobs import delta
+from mirrormq.spark.jobs.reporter import DONE, Reporter
 from mirrormq.spark.jobs.streams import follow
 from mirrormq.spark.session import DEFAULT_MASTER, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from mirrormq.spark.options import SourceOptions
 
 CHECKPOINT = "_checkpoint"
 """Inside the archive; names with an underscore in front are not read as data."""
 
 PARTITION_COLUMNS = ("date", "queue")
+
+PARQUET, DELTA = "parquet", "delta"
+FORMATS = (PARQUET, DELTA)
 
 UNITS = {
     "m": "minutes", "s": "seconds", "h": "hours", "ms": "milliseconds",
@@ -60,6 +71,17 @@ class Options:
     """Further options of the source."""
     master: str = DEFAULT_MASTER
     settings: Mapping[str, str] = field(default_factory=dict)
+    file_format: str = PARQUET
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The source's options."""
+        return {"uri": self.uri, "queuePattern": self.queues, **self.source}
+
+    @property
+    def remote(self) -> bool:
+        """Whether Spark is behind a Connect address."""
+        return self.master.startswith("sc://")
 
 
 def archived(messages: DataFrame) -> DataFrame:
@@ -70,14 +92,20 @@ def archived(messages: DataFrame) -> DataFrame:
     return messages.withColumn("date", f.to_date(f.coalesce("timestamp", f.current_timestamp())))
 
 
+def query_of(messages: DataFrame) -> str:
+    """The id of the query that a batch is of, which its checkpoint keeps."""
+    query = messages.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY)
+    if query is None:
+        raise RuntimeError("Spark did not say which query a batch is of")
+    return query
+
+
 def write_batch(messages: DataFrame, batch: int, to: str, partition_by: Sequence[str]) -> None:
     """Write a batch in place of what an earlier attempt may have left of it."""
     from pyspark.sql import functions as f
 
-    query = messages.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY)
-    if query is None:
-        raise RuntimeError("Spark did not say which query a batch is of")
-    numbered = messages.withColumn("batch", f.lit(f"{query[:QUERY_DIGITS]}.{batch:0{BATCH_DIGITS}}"))
+    query = query_of(messages)[:QUERY_DIGITS]
+    numbered = messages.withColumn("batch", f.lit(f"{query}.{batch:0{BATCH_DIGITS}}"))
     writer = numbered.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
     writer.partitionBy(*partition_by, "batch").parquet(to)
 
@@ -97,28 +125,43 @@ def archive(spark: SparkSession, options: Options) -> int:
     from mirrormq.spark import register
     from mirrormq.spark.jobs.compaction import compact
 
+    read = check(options)
     register(spark)
-    given = {"uri": options.uri, "queuePattern": options.queues, **options.source}
-    messages = archived(spark.readStream.format("mirrormq").options(**given).load())
-
-    def write(batch: DataFrame, number: int) -> None:
-        write_batch(batch, number, options.to, options.partition_by)
-
-    if options.master.startswith("sc://"):
-        plain = messages.writeStream.format("parquet").partitionBy(*options.partition_by)
-        stream = plain.option("path", options.to)
-    else:
-        stream = messages.writeStream.foreachBatch(write)
+    messages = archived(spark.readStream.format("mirrormq").options(**options.given).load())
+    stream = written(messages, options)
     stream = stream.option("checkpointLocation", f"{options.to.rstrip('/')}/{CHECKPOINT}")
     stream = (
         stream.trigger(availableNow=True)
         if options.once
         else stream.trigger(processingTime=interval(options.trigger))
     )
-    follower = follow(stream.start(), "archive")
-    if options.compact:
-        compact(spark, options.to)
+    with Reporter(read.addresses, "archive", f"queues {options.queues} into {options.to}") as reporter:
+        follower = follow(stream.start(), "archive", reporter)
+        if options.compact:
+            reporter.tell("putting small files together")
+            if options.file_format == DELTA:
+                delta.compact(options.to)
+            else:
+                compact(spark, options.to)
+        reporter.end(DONE, f"{follower.rows:,} messages archived in {options.to}")
     return follower.rows
+
+
+def written(messages: DataFrame, options: Options) -> DataStreamWriter:
+    """The stream that writes them, in the format that was asked for."""
+
+    def write_files(batch: DataFrame, number: int) -> None:
+        write_batch(batch, number, options.to, options.partition_by)
+
+    def add_to_table(batch: DataFrame, number: int) -> None:
+        delta.write_batch(batch, query_of(batch), number, options.to, options.partition_by)
+
+    if options.file_format == DELTA:
+        return messages.writeStream.foreachBatch(add_to_table)
+    if options.remote:
+        plain = messages.writeStream.format("parquet").partitionBy(*options.partition_by)
+        return plain.option("path", options.to)
+    return messages.writeStream.foreachBatch(write_files)
 
 
 def interval(text: str) -> str:
@@ -130,17 +173,40 @@ def interval(text: str) -> str:
     return f"{found[1]} {unit}"
 
 
-def check(options: Options) -> None:
+def check(options: Options) -> SourceOptions:
     """Say before Spark starts what can be seen to be wrong."""
     from mirrormq.spark.options import OptionError, source_options
 
     unknown = [name for name in options.partition_by if name not in PARTITION_COLUMNS]
     if unknown:
         raise PipelineError(f"--partition-by takes date and queue, not {unknown[0]}")
-    if options.compact and options.master.startswith("sc://"):
+    if options.compact and options.remote:
         raise PipelineError("--compact needs a Spark of its own: use a --master other than sc://")
     interval(options.trigger)
+    check_format(options)
     try:
-        source_options({"uri": options.uri, "queuePattern": options.queues, **options.source}, streaming=True)
+        return source_options(options.given, streaming=True)
     except OptionError as error:
         raise PipelineError(str(error)) from None
+
+
+def check_format(options: Options) -> None:
+    """A directory holds an archive of one format."""
+    if options.file_format not in FORMATS:
+        raise PipelineError(
+            f"--format {options.file_format} cannot be written: there is {' and '.join(FORMATS)}"
+        )
+    there = "://" not in options.to and Path(options.to).is_dir()
+    if options.file_format == PARQUET:
+        if there and delta.is_table(options.to):
+            raise PipelineError(f"{options.to} is a Delta table: say --format delta")
+        return
+    delta.require_delta()
+    if options.remote:
+        raise PipelineError("--format delta needs a Spark of its own: use a --master other than sc://")
+    if "://" in options.to:
+        raise PipelineError(
+            f"--format delta writes to a directory that all of Spark's machines have, not to {options.to}"
+        )
+    if there and not delta.is_table(options.to) and any(Path(options.to).rglob("*.parquet")):
+        raise PipelineError(f"{options.to} has Parquet files that are no Delta table: name another directory")

@@ -4,6 +4,9 @@ The archive is published in slices, one directory of it after the other, oldest 
 under a name of its own, its messages in the order they had, so the broker knows them if they come again. What
 was published is noted in a file after each slice; a replay that was interrupted begins with the slice it was
 at, and the broker drops what it has of it.
+
+A replay at the speed of the original publishes the queues of a batch together, in the order of their time
+stamps: one after the other each queue would have its own time.
 """
 
 from __future__ import annotations
@@ -20,7 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.jobs import delta
+from mirrormq.spark.jobs.compaction import parse, superfluous
+from mirrormq.spark.jobs.reporter import DONE, Reporter
 from mirrormq.spark.jobs.streams import reason
+from mirrormq.spark.options import OptionError, SinkOptions, sink_options
 from mirrormq.spark.progress import ProgressLine
 from mirrormq.spark.session import DEFAULT_MASTER, start_session
 
@@ -28,10 +35,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 SLICE_COLUMNS = ("date", "queue", "batch")
+SLICE_COLUMNS_IN_TIME = ("date", "batch")
+"""With --speed."""
 MESSAGE_COLUMNS = (
     "body", "exchange", "routing_key", "content_type", "message_id", "timestamp", "headers", "properties",
 )  # fmt: skip
-NAME_DIGITS = 12
+NAME_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -108,11 +117,22 @@ def messages_of(archive: DataFrame) -> DataFrame:
     return found
 
 
-def slices(archive: DataFrame) -> list[Slice]:
+def read(spark: SparkSession, options: Options) -> DataFrame:
+    """What of the archive is to be published, whatever its format."""
+    found = (
+        delta.read_table(spark, options.source)
+        if delta.is_table(options.source)
+        else spark.read.parquet(options.source)
+    )
+    return found.where(options.where) if options.where else found
+
+
+def slices(archive: DataFrame, in_time: bool = False) -> list[Slice]:
     """The parts of an archive, oldest first."""
     from pyspark.sql import functions as f
 
-    columns = [name for name in SLICE_COLUMNS if name in archive.columns]
+    wanted = SLICE_COLUMNS_IN_TIME if in_time else SLICE_COLUMNS
+    columns = [name for name in wanted if name in archive.columns]
     stamp = f.min("timestamp") if "timestamp" in archive.columns else f.lit(None)
     rows = archive.groupBy(*columns).agg(f.count("*").alias("messages"), stamp.alias("first")).collect()
     found = [
@@ -127,7 +147,7 @@ def slices(archive: DataFrame) -> list[Slice]:
     return sorted(found, key=lambda each: (each.first_s or 0.0, each.name))
 
 
-def part(archive: DataFrame, slice_: Slice) -> DataFrame:
+def part(archive: DataFrame, slice_: Slice, in_time: bool = False) -> DataFrame:
     """The messages of a slice, in one partition and in their order."""
     from pyspark.sql import functions as f
 
@@ -135,7 +155,8 @@ def part(archive: DataFrame, slice_: Slice) -> DataFrame:
     for name, value in slice_.key.items():
         same: Column = f.col(name).isNull() if value is None else f.col(name).cast("string") == value
         found = found.where(same)
-    order: list[str] = [name for name in ("queue", "sequence") if name in archive.columns] or ["body"]
+    wanted = ("timestamp", "queue", "sequence") if in_time else ("queue", "sequence")
+    order: list[str] = [name for name in wanted if name in archive.columns] or ["body"]
     return found.coalesce(1).sortWithinPartitions(*order)
 
 
@@ -157,28 +178,59 @@ def replay(spark: SparkSession, options: Options, line: ProgressLine | None = No
 
     from mirrormq.spark import register
 
+    to = check(options)
     register(spark)
     notes = Notes(options.progress or progress_file(options))
-    count = 0
-    try:
-        archive = spark.read.parquet(options.source)
-        archive = archive.where(options.where) if options.where else archive
-        left = [each for each in slices(archive) if each.name not in notes.done]
-        start = (
-            {"speedOrigin": f"{left[0].first_s or 1:.6f}", "speedStart": f"{time.time():.6f}"} if left else {}
-        )
-        if line is not None:
-            line.steps = len(left)
-        for number, each in enumerate(left, 1):
-            if line is not None:
-                line.tell(number, f"{each.name}, {count:,} messages so far")
-            writer = messages_of(part(archive, each)).write.format("mirrormq").mode("append")
-            writer.options(writeId=f"{notes.replay}/{each.name}"[-200:], **sink(options), **start).save()
-            notes.add(each)
-            count += each.messages
-    except PySparkException as error:
-        raise PipelineError(f"the replay stopped: {reason(error)}") from None
+    with Reporter(to.addresses, "replay", f"from {options.source}") as reporter:
+        try:
+            count = publish(spark, options, notes, line or ProgressLine(1, "replay"), reporter)
+        except PySparkException as error:
+            raise PipelineError(f"the replay stopped: {reason(error)}") from None
+        reporter.end(DONE, f"{count:,} messages published from {options.source}")
     return count
+
+
+def publish(
+    spark: SparkSession, options: Options, notes: Notes, line: ProgressLine, reporter: Reporter
+) -> int:
+    """Slice by slice; how many messages it were."""
+    in_time = options.speed is not None
+    archive = read(spark, options)
+    left = [each for each in slices(archive, in_time) if each.name not in notes.done]
+    check_uncompacted(left, notes)
+    given = sink(options)
+    if in_time and left:
+        given |= {"speedOrigin": f"{left[0].first_s or 1:.6f}", "speedStart": f"{time.time():.6f}"}
+    line.steps = len(left)
+    count = 0
+    for number, each in enumerate(left, 1):
+        text = f"{each.name}, {count:,} messages so far"
+        line.tell(number, text)
+        reporter.tell(text, {"messages": count, "slice": number, "slices": len(left)})
+        writer = messages_of(part(archive, each, in_time)).write.format("mirrormq").mode("append")
+        writer.options(writeId=f"{notes.replay}/{digest(each.name)}", **given).save()
+        notes.add(each)
+        count += each.messages
+        reporter.tell(text, {"messages": count, "slice": number, "slices": len(left)})
+    return count
+
+
+def check_uncompacted(left: list[Slice], notes: Notes) -> None:
+    """Batches that were put together are another slice than those that were published of them."""
+    done = [(name.rpartition("/")[0], found) for name in notes.done if (found := parse(f"/{name}"))]
+    for each in left:
+        place, slice_ = each.name.rpartition("/")[0], parse(f"/{each.name}")
+        for other, published in done:
+            if slice_ and other == place and superfluous([slice_, published]) == [published]:
+                raise PipelineError(
+                    f"the archive was compacted since this replay began ({each.name} is partly published):"
+                    " replay what is left with --where and another --progress file"
+                )
+
+
+def digest(text: str) -> str:
+    """A short name for a long one."""
+    return hashlib.sha256(text.encode()).hexdigest()[:NAME_DIGITS]
 
 
 def sink(options: Options) -> dict[str, str]:
@@ -201,17 +253,16 @@ def sink(options: Options) -> dict[str, str]:
 
 def progress_file(options: Options) -> Path:
     """Beside the archive's data, another one for each kind of replay."""
-    what = json.dumps([options.where, options.exchange, sorted(re.findall(r"@([^/,]+)", options.uri))])
-    name = hashlib.sha256(what.encode()).hexdigest()[:NAME_DIGITS]
-    return Path(options.source) / f"_replay-{name}.json"
+    what: list[Any] = [options.where, options.exchange, sorted(re.findall(r"@([^/,]+)", options.uri))]
+    if options.speed is not None:
+        what.append("in time")
+    return Path(options.source) / f"_replay-{digest(json.dumps(what))}.json"
 
 
-def check(options: Options) -> None:
+def check(options: Options) -> SinkOptions:
     """Say before Spark starts what can be seen to be wrong."""
-    from mirrormq.spark.options import OptionError, sink_options
-
     try:
-        sink_options(sink(options))
+        found = sink_options(sink(options))
     except OptionError as error:
         raise PipelineError(str(error)) from None
     if "://" in options.source:
@@ -221,3 +272,4 @@ def check(options: Options) -> None:
             )
     elif options.master.startswith("local") and not Path(options.source).is_dir():
         raise PipelineError(f"there is no archive at {options.source}: give --from the directory of one")
+    return found

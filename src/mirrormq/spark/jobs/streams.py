@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.spark.errors import PipelineError, sentence
+from mirrormq.spark.jobs.reporter import Reporter
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -27,24 +28,30 @@ STOP_PATIENCE_S = 60.0
 class Follower:
     """What was seen of a query's progress."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, reporter: Reporter | None = None) -> None:
         self.rows = 0
+        self._reporter = reporter
         self._name = name
         self._batch = -1
         self._shown = sys.stderr.isatty()
 
     def see(self, progress: dict[str, Any] | None) -> None:
-        """Count a batch once, and draw the line."""
+        """Count a batch once, draw the line, and tell the cluster."""
         if progress is None or progress["batchId"] <= self._batch:
             return
         self._batch = progress["batchId"]
         self.rows += progress["numInputRows"]
+        rate = progress.get("processedRowsPerSecond") or 0.0
+        waiting = behind(progress)
+        numbers = {"batch": self._batch, "messages": self.rows, "per_second": round(rate, 1)}
+        text = f"batch {self._batch}, {self.rows:,} messages, {rate:,.0f}/s"
+        if waiting is not None:
+            numbers["behind"] = waiting
+            text += f", {waiting:,} behind"
+        if self._reporter is not None:
+            self._reporter.tell(text, numbers)
         if self._shown:
-            rate = progress.get("processedRowsPerSecond") or 0
-            text = (
-                f"{self._name}: batch {self._batch}, {self.rows:,} messages, {rate:,.0f}/s{behind(progress)}"
-            )
-            sys.stderr.write(f"\r{text}\x1b[K")
+            sys.stderr.write(f"\r{self._name}: {text}\x1b[K")
             sys.stderr.flush()
 
     def end(self) -> None:
@@ -53,20 +60,19 @@ class Follower:
             sys.stderr.flush()
 
 
-def behind(progress: dict[str, Any]) -> str:
+def behind(progress: dict[str, Any]) -> int | None:
     """How many messages wait, as the source's last offset says."""
     try:
-        count = sum(json.loads(source["latestOffset"])["behind"] for source in progress["sources"])
+        return sum(int(json.loads(source["latestOffset"])["behind"]) for source in progress["sources"])
     except (KeyError, TypeError, ValueError):
-        return ""
-    return f", {count:,} behind"
+        return None
 
 
-def follow(query: StreamingQuery, name: str) -> Follower:
+def follow(query: StreamingQuery, name: str, reporter: Reporter | None = None) -> Follower:
     """Until the query ends or Ctrl-C is pressed, which stops it after the batch that is being worked on."""
     from pyspark.errors import PySparkException
 
-    follower = Follower(name)
+    follower = Follower(name, reporter)
     try:
         give_up_s = 0.0
         with _interrupts() as pressed:

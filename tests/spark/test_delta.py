@@ -1,0 +1,181 @@
+"""An archive that is a Delta table: each batch is added once, whatever dies, and any reader knows it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.jobs import delta
+from mirrormq.spark.jobs.archive import Options, archive
+from mirrormq.spark.jobs.replay import Options as ReplayOptions
+from mirrormq.spark.jobs.replay import replay
+from tests.brokers.mirrormq import MirrorMQ
+
+Channel = pika.adapters.blocking_connection.BlockingChannel
+QUEUES = ("delta.a", "delta.b/ü:%20=[x]")
+AGAIN = "delta.again"
+DAY_S = 86_400
+
+
+@pytest.fixture
+def uri(mirrormq: MirrorMQ) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"
+
+
+@pytest.fixture
+def channel(mirrormq: MirrorMQ) -> Iterator[Channel]:
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", mirrormq.amqp_port))
+    channel = connection.channel()
+    for queue in QUEUES:
+        channel.queue_declare(queue, durable=True)
+    yield channel
+    for queue in (*QUEUES, AGAIN):
+        channel.queue_delete(queue)
+    connection.close()
+
+
+def publish(channel: Channel, numbers: range, day: int = 0) -> None:
+    """Each number to one queue, the even ones to the first."""
+    for number in numbers:
+        stamp = pika.BasicProperties(timestamp=day * DAY_S + number, headers={"n": str(number)})
+        channel.basic_publish("", QUEUES[number % 2], b"%d" % number, stamp)
+    channel.queue_declare(QUEUES[0], passive=True)
+
+
+def options(uri: str, to: Path, *, compact: bool = False, **more: str) -> Options:
+    return Options(uri, r"delta\..*", str(to), once=True, compact=compact, source=more, file_format="delta")
+
+
+def numbers(rows: pa.Table) -> list[int]:
+    return sorted(int(body) for body in rows["body"].to_pylist())
+
+
+def test_queues_become_a_table_that_others_read_and_that_is_replayed(
+    spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
+) -> None:
+    publish(channel, range(20), day=1)
+    assert archive(spark, options(uri, tmp_path, maxMessagesPerTrigger="5")) == 20
+    publish(channel, range(20, 30), day=2)
+    assert archive(spark, options(uri, tmp_path)) == 10
+    table = DeltaTable(tmp_path)
+    assert table.metadata().partition_columns == ["date", "queue"]
+    rows = table.to_pyarrow_table()
+    assert numbers(rows) == list(range(30))
+    assert set(rows["queue"].to_pylist()) == set(QUEUES)
+    assert dict(rows.filter(pa.compute.equal(rows["body"], b"7"))["headers"][0].as_py()) == {"n": "7"}
+    files = len(table.file_uris())
+    assert files >= 8
+    assert archive(spark, options(uri, tmp_path, compact=True)) == 0
+    table = DeltaTable(tmp_path)
+    assert len(table.file_uris()) == 4 < files, "one for each date and queue"
+    assert numbers(table.to_pyarrow_table()) == list(range(30))
+    plain = spark.read.option("basePath", str(tmp_path)).parquet(*table.file_uris())
+    assert plain.where("date = '1970-01-03'").count() == 10
+    frame = delta.read_table(spark, str(tmp_path))
+    found = {(row.queue, int(row.body)) for row in frame.select("queue", "body").collect()}
+    assert found == {(QUEUES[number % 2], number) for number in range(30)}
+
+    channel.queue_declare(AGAIN, durable=True)
+    channel.exchange_declare("delta.exchange", "fanout", auto_delete=True)
+    channel.queue_bind(AGAIN, "delta.exchange")
+    where = f"queue = '{QUEUES[1]}'"
+    asked = ReplayOptions(uri, str(tmp_path), where=where, exchange="delta.exchange")
+    assert replay(spark, asked) == 15
+    assert replay(spark, asked) == 0
+    got = []
+    while (message := channel.basic_get(AGAIN, auto_ack=True))[0] is not None:
+        got.append(int(message[2]))
+    assert sorted(got) == list(range(1, 30, 2))
+
+
+def test_a_batch_that_is_run_again_is_added_once(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.createDataFrame([("q", 1, b"x")], "queue string, sequence long, body binary")
+    where = str(tmp_path / "table")
+    assert delta.write_batch(rows, "query", 0, where, ("queue",))
+    assert not delta.write_batch(rows, "query", 0, where, ("queue",))
+    assert delta.write_batch(rows, "query", 1, where, ("queue",))
+    assert delta.write_batch(rows, "another", 0, where, ("queue",)), "numbers are the query's own"
+    assert DeltaTable(where).to_pyarrow_table().num_rows == 3
+    assert delta.write_batch(rows.limit(0), "query", 2, where, ("queue",))
+    assert delta.write_batch(rows, "query", 0, str(tmp_path / "flat"), ())
+    assert DeltaTable(tmp_path / "flat").to_pyarrow_table().num_rows == 1
+
+
+def test_a_task_has_few_files_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delta, "FILES_OPEN_MAX", 2)
+    rows = pa.record_batch({"queue": ["a", "b", "c", "a"], "body": [b"1", b"2", b"3", b"4"]})
+    written = [
+        row for part in delta.write_files(iter([rows]), str(tmp_path), ("queue",)) for row in part.to_pylist()
+    ]
+    assert sorted(row["partition"] for row in written) == [f'{{"queue": "{name}"}}' for name in "abc"]
+    again = [
+        row
+        for part in delta.write_files(iter([rows, rows]), str(tmp_path), ("queue",))
+        for row in part.to_pylist()
+    ]
+    assert len(again) > 3, "a file that was closed to make room is followed by another"
+    assert sum(row["messages"] for row in again) == 8
+
+
+def test_a_directory_has_one_format(uri: str, tmp_path: Path) -> None:
+    (tmp_path / "plain" / "date=1").mkdir(parents=True)
+    (tmp_path / "plain" / "date=1" / "a.parquet").touch()
+    (tmp_path / "table" / "_delta_log").mkdir(parents=True)
+    with pytest.raises(PipelineError, match="has Parquet files that are no Delta table"):
+        archive(None, options(uri, tmp_path / "plain"))  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match="is a Delta table: say --format delta"):
+        archive(None, Options(uri, "q", str(tmp_path / "table")))  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match="writes to a directory that all"):
+        archive(None, Options(uri, "q", "s3://bucket/a", file_format="delta"))  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_driver_that_is_killed_leaves_each_message_once(uri: str, channel: Channel, tmp_path: Path) -> None:
+    count = 3_000
+    publish(channel, range(count))
+    table = tmp_path / "table"
+    command = [
+        sys.executable,
+        "-m",
+        "mirrormq.cli.main",
+        "pipeline",
+        "archive",
+        "--uri",
+        uri,
+        "--format",
+        "delta",
+    ]
+    command += ["--queues", r"delta\..*", "--to", str(table), "--master", "local[1]"]
+    command += ["--option", "maxMessagesPerTrigger=50", "--trigger", "10ms"]
+    command += ["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"]
+
+    def version() -> int:
+        return DeltaTable(table).version() if delta.is_table(str(table)) else -1
+
+    with (tmp_path / "log").open("wb") as log:
+        for _ in range(2):
+            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            before, deadline = version(), time.monotonic() + 100
+            while version() < before + 4:
+                assert process.poll() is None, (tmp_path / "log").read_text()[-2000:]
+                assert time.monotonic() < deadline, (tmp_path / "log").read_text()[-2000:]
+                time.sleep(0.05)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        command[command.index("maxMessagesPerTrigger=50")] = "maxMessagesPerTrigger=2000"
+        subprocess.run([*command, "--once", "--compact"], check=True, stdout=log, stderr=log, timeout=150)
+    assert numbers(DeltaTable(table).to_pyarrow_table()) == list(range(count))
+    assert all(channel.queue_delete(queue, if_empty=True).method.message_count == 0 for queue in QUEUES)
