@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.brokers.mirrormq import MirrorMQ
 from tests.management.http import Client
+from tests.ranges.asking import Asker
 from tests.web.conftest import Opener
 
 ADDRESSES = (
     "overview", "connections", "channels", "exchanges", "exchanges/%2F/amq.topic",
     "exchanges/%2F/amq.default", "queues", "queues/%2F/wide", "queues/%2F/missing", "cluster", "timeline",
     "admin/users", "admin/vhosts", "admin/permissions", "admin/policies", "admin/limits", "pipeline",
-    "nowhere",
+    "pipeline/%2F/wide", "pipeline/%2F/missing", "nowhere",
 )  # fmt: skip
 
 
@@ -54,7 +58,20 @@ def test_themes_follow_the_system_until_one_is_chosen(open_page: Opener) -> None
 
 
 @pytest.mark.parametrize("width", [320, 390, 800])
-def test_no_page_is_wider_than_its_screen(open_page: Opener, client: Client, width: int) -> None:
+def test_no_page_is_wider_than_its_screen(
+    open_page: Opener, client: Client, node: MirrorMQ, width: int
+) -> None:
+    asker = Asker(f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F")
+    rows = [{f"column {number}": "text" * 10 for number in range(20)}]
+    words: dict[str, Any] = {
+        "text": "word" * 100,
+        "numbers": {"n" * 60: "n" * 200},
+        "table": json.dumps(rows),
+    }
+    asker.ask("report", job="wide", kind="k" * 100, state="running", **words)
+    asker.channel.queue_declare("leased")
+    asker.publish("leased", b"x")
+    asker.take("leased", "lease" * 40, 1, 1)
     client.put("queues/%2F/wide", {"arguments": {"x-dead-letter-exchange": "x" * 120}})
     client.put(f"queues/%2F/{'long' * 50}", {})
     watched = open_page(width=width)
@@ -65,6 +82,8 @@ def test_no_page_is_wider_than_its_screen(open_page: Opener, client: Client, wid
         watched.page.wait_for_timeout(150)
         inside, outside = watched.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert inside <= outside, (where, inside, outside)
+    asker.channel.queue_delete("leased")
+    asker.close()
 
 
 def test_a_phone_has_a_menu(open_page: Opener) -> None:

@@ -19,6 +19,7 @@ import { Queue } from "./pages/queue.js";
 import { Cluster } from "./pages/cluster.js";
 import { Timeline } from "./pages/timeline.js";
 import { Admin } from "./pages/admin.js";
+import { Job } from "./pages/job.js";
 import { Pipeline } from "./pages/pipeline.js";
 
 function NotThere() {
@@ -35,6 +36,7 @@ function pageOf({ page, parts }) {
   if (page === "queues" && parts.length >= 2) return [Queue, { vhost: parts[0], name: parts[1] }, parts[1]];
   if (page === "exchanges" && parts.length >= 2) return [Exchange, { vhost: parts[0], name: parts[1] }, parts[1]];
   if (page === "connections" && parts.length) return [Connection, { name: parts[0] }, parts[0]];
+  if (page === "pipeline" && parts.length >= 2) return [Job, { vhost: parts[0], name: parts[1] }, parts[1]];
   if (page in PAGES) return [PAGES[page], { parts }, t(`place.${page}`)];
   return [NotThere, {}, t("page.notThere")];
 }

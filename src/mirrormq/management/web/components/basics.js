@@ -20,7 +20,7 @@ export const Stats = ({ children }) => html`<dl class="stats">${children}</dl>`;
 
 export const Badge = ({ tone = "plain", title, children }) => html`<span class=${`badge ${tone}`} title=${title}>${children}</span>`;
 
-const STATE_TONES = { running: "good", idle: "good", flow: "warn", blocking: "warn", syncing: "warn", blocked: "bad" };
+const STATE_TONES = { running: "good", idle: "good", flow: "warn", blocking: "warn", syncing: "warn", silent: "warn", done: "accent", blocked: "bad" };
 
 // A state in the API's word, translated where it is a known one. What is neither well nor busy is bad.
 export function State({ value }) {

@@ -1,6 +1,7 @@
 // A line chart over time: uPlot draws the lines, the legend is text that everybody can read.
 //
 // series: [{name, label, tone, values, dash}]; `tone` is a colour of style/colours.css, so charts follow the theme.
+// `past`: the last value is not of now.
 import uPlot from "../vendor/uplot.js";
 import { NOTHING, short, time } from "../lib/format.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
@@ -53,7 +54,7 @@ function within(times, series, spanS) {
   return { start, end, data: [times.slice(first), ...series.map((each) => each.values.slice(first))] };
 }
 
-export function Chart({ title, unit, times, series, tick, spanS = 300 }) {
+export function Chart({ title, unit, times, series, tick, spanS = 300, past = false }) {
   const box = useRef(null);
   const plot = useRef(null);
   const [at, setAt] = useState(null);
@@ -82,7 +83,7 @@ export function Chart({ title, unit, times, series, tick, spanS = 300 }) {
   const when = data[0][index];
   return html`<figure class="chart" aria-labelledby=${id}>
     <figcaption class="chart-head"><span id=${id}>${title}</span> <span class="soft">${unit}</span>
-      <span class="soft chart-when">${when === undefined ? "" : at === null ? t("chart.now") : time(when * 1000)}</span></figcaption>
+      <span class="soft chart-when">${when === undefined ? "" : at === null && !past ? t("chart.now") : time(when * 1000)}</span></figcaption>
     <div class="chart-box" ref=${box} aria-hidden="true"></div>
     <ul class="legend">${series.map((each, place) => {
       const value = data[place + 1][index];

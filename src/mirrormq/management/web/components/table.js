@@ -1,7 +1,7 @@
 // A table that is a table for every reader, and a list of cards on a narrow screen.
 //
-// Columns: {id, label, cell(row), numeric, sort, head, minor}. `head` marks the cell that names its row; what is minor
-// does not stand on a card.
+// Columns: {id, label, cell(row), numeric, short, sort, head, minor}. `head` marks the cell that names its row; what is
+// short stays on one line; what is minor does not stand on a card.
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 
@@ -21,7 +21,7 @@ export function Table({ caption, columns, rows, keyOf, sort, onSort, empty }) {
     <caption class="unseen">${caption}</caption>
     <thead role="rowgroup"><tr role="row">${shown.map((column) => html`<${Heading} key=${column.id} column=${column} sort=${sort} onSort=${onSort} />`)}</tr></thead>
     <tbody role="rowgroup">${rows.map((row) => html`<tr role="row" key=${keyOf(row)}>${shown.map((column) => {
-      const attributes = { "data-label": typeof column.label === "string" ? column.label : "", class: `${column.numeric ? "numeric" : ""}${column.minor ? " minor" : ""}` };
+      const attributes = { "data-label": typeof column.label === "string" ? column.label : "", class: `${column.numeric ? "numeric" : ""}${column.minor ? " minor" : ""}${column.short ? " short" : ""}` };
       return column.head
         ? html`<th scope="row" role="rowheader" key=${column.id} ...${attributes}>${column.cell(row)}</th>`
         : html`<td role="cell" key=${column.id} ...${attributes}><div>${column.cell(row)}</div></td>`;

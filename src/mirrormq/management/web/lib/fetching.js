@@ -2,16 +2,17 @@
 //
 //   useFetch("policies")                       again when definitions change
 //   useFetch("connections", {}, {every: 2})    and every two seconds
-//   useFetch("queues", {}, {every: 10, follow: false})    every ten seconds only
+//   useFetch("queues", {}, {every: 10, follow: null})     every ten seconds only
+//   useFetch("mirrormq/jobs", {}, {follow: "pipeline"})   again when jobs or leases change
 import { get } from "./api.js";
 import { useCallback, useEffect, useRef, useState } from "./html.js";
 import { live } from "./live.js";
 import { useStore } from "./store.js";
 
-export function useFetch(where, query = {}, { every = 0, when = true, follow = true } = {}) {
+export function useFetch(where, query = {}, { every = 0, when = true, follow = "definitions" } = {}) {
   const [state, setState] = useState({ data: null, error: null, of: null, tick: 0 });
   const [asked, askAgain] = useState(0);
-  const definitions = useStore(live, (value) => (follow ? value.definitions : 0));
+  const changes = useStore(live, (value) => (follow ? value[follow] : 0));
   const missing = state.error?.status === 404; // what is not there does not come by asking every second
   const beat = useStore(live, (value) => (every && !missing ? Math.floor(value.tick / every) : 0));
   const wanted = when && where ? `${where}?${new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined))}` : null;
@@ -37,7 +38,7 @@ export function useFetch(where, query = {}, { every = 0, when = true, follow = t
         if (mine.stale) askAgain((count) => count + 1);
       });
     return undefined;
-  }, [wanted, definitions, beat, asked]);
+  }, [wanted, changes, beat, asked]);
 
   useEffect(() => () => { running.current?.controller.abort(); running.current = null; }, []);
 

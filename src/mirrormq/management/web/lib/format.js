@@ -23,6 +23,10 @@ export function short(value) {
   return formatter("NumberFormat", { notation: "compact", maximumFractionDigits: 1 }).format(value);
 }
 
+export function exact(value) {
+  return Number.isFinite(value) ? formatter("NumberFormat", { maximumFractionDigits: 3 }).format(value) : NOTHING;
+}
+
 export const rate = (value) => (Number.isFinite(value) ? t("unit.rate", { n: short(value) }) : NOTHING);
 
 export const percent = (part) =>
@@ -41,6 +45,8 @@ export function bytes(value) {
   return `${formatter("NumberFormat", { maximumFractionDigits: digits }).format(value)} ${SIZES[index]}`;
 }
 
+const both = (unit, n, rest) => (rest ? t(`unit.${unit}`, { n: count(n), rest }) : t(`unit.only.${unit}`, { n: count(n) }));
+
 export function duration(milliseconds) {
   if (!Number.isFinite(milliseconds)) return NOTHING;
   if (milliseconds < 1000) return t("unit.ms", { n: count(milliseconds) });
@@ -48,10 +54,16 @@ export function duration(milliseconds) {
   if (seconds < 10) return t("unit.s", { n: formatter("NumberFormat", { maximumFractionDigits: 1 }).format(milliseconds / 1000) });
   if (seconds < 120) return t("unit.s", { n: count(seconds) });
   const minutes = Math.floor(seconds / 60);
-  if (minutes < 120) return t("unit.min", { n: count(minutes), rest: seconds % 60 });
+  if (minutes < 120) return both("min", minutes, seconds % 60);
   const hours = Math.floor(minutes / 60);
-  if (hours < 48) return t("unit.h", { n: count(hours), rest: minutes % 60 });
-  return t("unit.d", { n: count(Math.floor(hours / 24)), rest: hours % 24 });
+  return hours < 48 ? both("h", hours, minutes % 60) : both("d", Math.floor(hours / 24), hours % 24);
+}
+
+const AGO_MS_MIN = 2000; // what is more recent is said to be now
+
+export function ago(ms, nowMs) {
+  if (!ms) return NOTHING;
+  return nowMs - ms < AGO_MS_MIN ? t("unit.justNow") : t("unit.ago", { n: duration(Math.floor((nowMs - ms) / 1000) * 1000) });
 }
 
 export const time = (ms) => formatter("DateTimeFormat", { timeStyle: "medium" }).format(new Date(ms));

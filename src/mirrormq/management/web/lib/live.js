@@ -11,7 +11,7 @@ const RETRY_MS = [500, 1000, 2000, 4000];
 const QUEUES_KEPT_MAX = 1000;
 
 const nothing = () => ({
-  status: "connecting", tick: 0, atMs: 0, definitions: 0, more: 0, totals: null, nodes: null,
+  status: "connecting", tick: 0, atMs: 0, definitions: 0, pipeline: 0, more: 0, totals: null, nodes: null,
   history: new Series(), queues: new Map(),
 });
 
@@ -44,7 +44,7 @@ function heardFrame(frame) {
     if (entry.tick === tick + 1 || isAtRest(numbers)) entry.series.add(frame.at_ms / 1000, numbers);
   }
   live.set({
-    status: "open", tick: tick + 1, atMs: frame.at_ms, definitions: frame.definitions,
+    status: "open", tick: tick + 1, atMs: frame.at_ms, definitions: frame.definitions, pipeline: frame.pipeline,
     more: frame.more ? more + 1 : more, totals: frame.totals, nodes: frame.nodes,
   });
 }

@@ -36,7 +36,7 @@ function Links({ nodes }) {
 
 export function Cluster({ user }) {
   const nodes = useStore(live, (value) => value.nodes);
-  const { data, error, reload } = useFetch("queues", { columns: "node,slave_nodes" }, { every: COUNT_EVERY_S, follow: false });
+  const { data, error, reload } = useFetch("queues", { columns: "node,slave_nodes" }, { every: COUNT_EVERY_S, follow: null });
   const masters = useMemo(() => mastersOf(data || []), [data]);
   const rebalance = async () => {
     if (!await confirmed(t("cluster.rebalance"), t("cluster.rebalanceText"), t("cluster.rebalance"))) return;

@@ -2,6 +2,7 @@
 import { Arguments, Facts, Panel, Refusal, Stat, State, Stats } from "../components/basics.js";
 import { BindForm, BindingTable } from "../components/bindings.js";
 import { confirmed } from "../components/dialog.js";
+import { LEASES_EVERY_S, LeaseTable } from "../components/leases.js";
 import { GetMessages } from "../components/messages.js";
 import { act } from "../components/notices.js";
 import { PublishForm } from "../components/publish.js";
@@ -69,6 +70,8 @@ function Details({ data }) {
 export function Queue({ vhost, name, user }) {
   const where = path("queues", vhost, name);
   const { data, error, reload } = useFetch(where, {}, { every: 1 });
+  const leases = useFetch(path("mirrormq", "leases", vhost), {}, { every: LEASES_EVERY_S, follow: "pipeline" });
+  const held = (leases.data || []).filter((lease) => lease.queue === name);
   const { tick, nodes } = useStore(live);
   const series = useSeries(keyOf({ vhost, name }), data, tick);
   const numbers = data ? numbersOf(data) : null;
@@ -90,6 +93,7 @@ export function Queue({ vhost, name, user }) {
       <${Panel} id="get" title=${t("get.title")}><${GetMessages} where=${where} /><//>
       <${Panel} id="publish" title=${t("publish.title")}><${PublishForm} vhost=${vhost} routingKey=${name} /><//>
       <${Panel} id="consumers" title=${t("overview.consumers")} wide><${Consumers} rows=${data.consumer_details || []} /><//>
+      ${held.length > 0 && html`<${Panel} id="leases" title=${t("lease.title")} wide><p class="soft">${t("lease.text")}</p><${LeaseTable} leases=${held} onDone=${leases.reload} /><//>`}
       <${Panel} id="bindings" title=${t("binding.title")} wide>
         <${BindingTable} where=${`${where}/bindings`} vhost=${vhost} caption=${t("binding.title")} showSource />
         <${BindForm} vhost=${vhost} fixed=${{ kind: "queue", destination: name }} />

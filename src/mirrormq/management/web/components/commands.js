@@ -1,0 +1,44 @@
+// Command lines to copy: how a job is started against the node whose page this is.
+import { html, useRef } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { say } from "./notices.js";
+
+// What is behind the words, for a shell: nothing in single quotes means anything to it.
+const quoted = (text) => `'${text.replaceAll("'", "%27")}'`;
+
+// → this node's AMQP address. Only who monitors is told of listeners; everybody else sees the usual port.
+export function uriOf(overview, user) {
+  const own = (overview?.listeners || []).filter((each) => each.node === overview.node);
+  const plain = own.find((each) => each.protocol === "amqp");
+  const chosen = plain || own.find((each) => each.protocol === "amqp/ssl") || { protocol: "amqp", port: 5672 };
+  return `${chosen.protocol === "amqp" ? "amqp" : "amqps"}://${encodeURIComponent(user.name)}:PASSWORD@${location.hostname}:${chosen.port}/%2F`;
+}
+
+const JOBS = [
+  ["archive", (uri) => `mirrormq pipeline archive --uri ${uri} --queues '^orders$' --to archive --once`],
+  ["replay", (uri) => `mirrormq pipeline replay --uri ${uri} --from archive --exchange again`],
+  ["stats", (uri) => `mirrormq pipeline stats --uri ${uri} --to stats`],
+  ["audit", () => "mirrormq pipeline audit --history history --report audit.html"],
+];
+
+function Command({ name, text }) {
+  const code = useRef(null);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      say(t("command.copied"));
+    } catch { // without TLS a page may not write there: the reader does it
+      getSelection().selectAllChildren(code.current);
+      say(t("command.selected"), "warn");
+    }
+  };
+  return html`<div class="command"><h3>${name}</h3><p class="soft">${t(`pipeline.${name}`)}</p>
+    <div class="command-line"><pre tabindex="0"><code ref=${code}>${text}</code></pre>
+      <button type="button" class="button" aria-label=${t("command.copyOf", { name })} onClick=${copy}>${t("command.copy")}</button></div></div>`;
+}
+
+export function Commands({ overview, user }) {
+  const uri = quoted(uriOf(overview, user));
+  return html`<p class="soft">${t("command.text")}</p>
+    <div class="commands">${JOBS.map(([name, line]) => html`<${Command} key=${name} name=${name} text=${line(uri)} />`)}</div>`;
+}
