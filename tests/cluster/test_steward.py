@@ -8,6 +8,7 @@ from mirrormq.cluster.partitions import AUTOHEAL, DISAGREEMENT_MS, PAUSE_MINORIT
 from mirrormq.cluster.serving import LEAVING_MS, STOPPED_BY_OPERATOR
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Exchange, Queue
+from mirrormq.simulator import network
 from tests.cluster.stewards import Cluster
 
 LOST = "stop: the other nodes gave this one up as lost"
@@ -257,6 +258,24 @@ def test_ignore_shows_the_partition_until_somebody_restarts_a_side() -> None:
     cluster.until(lambda: cluster.ring("q", "b") == "Ab")
     assert "give up to 1 queues" in cluster.house("b").told
     cluster.until(lambda: cluster.nodes["a"].steward.partitions == [])
+
+
+@pytest.mark.parametrize("alone_ms", range(0, 1500, 61))
+def test_a_side_that_is_restarted_does_not_serve_before_it_knows_whose_story_it_tells(
+    alone_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "LATENCY_MS", 150)
+    cluster = mirrored(3, Handling("ignore"))
+    cluster.cut("a", "bc")
+    cluster.until(lambda: cluster.ring("q", "a") == "A" and cluster.ring("q", "b") == "BC")
+    cluster.nodes["a"].die(power=False)
+    cluster.nodes["a"].start()
+    cluster.run(alone_ms)
+    cluster.heal()
+    cluster.until(lambda: cluster.house("a").serving)
+    assert "give up to 1 queues" in cluster.house("a").told
+    cluster.until(lambda: cluster.ring("q", "a") == cluster.ring("q", "b"))
+    cluster.until(lambda: not any(node.steward.partitions for node in cluster.nodes.values()), 5000)
 
 
 def test_pause_if_all_down_lets_those_go_on_who_see_a_listed_node() -> None:

@@ -30,7 +30,7 @@ def test_if_the_first_one_cannot_win_the_next_one_tries_soon() -> None:
     """A lacks an entry that B and C have, so it gets no votes."""
     world = World("ABC")
     world.leader()
-    world["C"].state.elections.campaign()
+    world["C"].state.elections.campaign(transfer=True)
     world.pump(world.nodes["C"])
     world.until(lambda: world.leaders() == ["C"])
     world.settle()

@@ -85,6 +85,8 @@ def test_of_three_nodes_the_lonely_one_is_forked_from_the_majority(seed: int) ->
     world.reset(lonely, rest[0])
     world.settle()
     assert all(theirs in node.machine and mine not in node.machine for node in world.nodes.values())
+    world.run(3 * world.settings.heartbeat_ticks)
+    assert not any(world[name].forks for name in world.names), "those who follow know it as well"
 
 
 def test_a_side_that_did_nothing_follows_the_other_by_itself() -> None:

@@ -34,6 +34,9 @@ MEET_MS = 2000
 without the rest, for all others to be in touch: ten times what a link takes. It may have to take over their
 metadata first."""
 
+COMPARE_MS = 2000
+"""How much longer it waits for those it has met to compare histories with it: some heartbeats."""
+
 HEARSAY_MS = 2000
 """How long a node that this one has lost its link to is not given up while others still see it. When a
 process dies all of them lose it in the same moment; one connection that breaks is made again much faster."""
@@ -341,15 +344,30 @@ class Steward:
 
     def _unmet(self) -> str:
         """Whom a node that starts should hear of before it goes on; empty: nobody, or it has waited."""
-        voters = self.member.consensus.members.voters
-        if self._began_ms is None or self._now_ms - self._began_ms >= MEET_MS:
-            return ""
-        awaited = set(voters)
+        began_ms = self._now_ms if self._began_ms is None else self._began_ms
+        waited_ms = self._now_ms - began_ms
+        if waited_ms < MEET_MS and (unmet := self._unheard()):
+            return f"it has not heard of {', '.join(unmet)} yet"
+        if waited_ms < MEET_MS + COMPARE_MS and (strangers := self._strangers()):
+            return f"it does not know yet whether {', '.join(strangers)} went another way"
+        return ""
+
+    def _unheard(self) -> list[str]:
+        awaited = set(self.member.consensus.members.voters)
         if self._strict:
             nodes = self.member.metadata.state.nodes.values()
             awaited &= self.member.linked | {node.name for node in nodes if node.running}
-        unmet = sorted(awaited - {self.member.name} - self.presences.keys())
-        return f"it has not heard of {', '.join(unmet)} yet" if unmet else ""
+        return sorted(awaited - {self.member.name} - self.presences.keys())
+
+    def _strangers(self) -> list[str]:
+        """Nodes that serve and follow somebody else, and whose history has not been compared with this
+        one's: perhaps they went another way, and then this node is to join them."""
+        known = {"", self.member.leader}
+        return sorted(
+            name
+            for name, presence in self.presences.items()
+            if presence.serving and presence.leader not in known and name not in self.member.consensus.forks
+        )
 
     def _hold_back(self, why: str) -> None:
         self.serving.held_back = why

@@ -13,12 +13,16 @@ from mirrormq.consensus.quorum import is_quorum
 from mirrormq.consensus.settings import BRANCH_IDS
 from mirrormq.consensus.state import Role, State
 
+NOT_STANDING = 0
+"""The term of a question that nobody grants: only the histories matter."""
+
 
 class Elections:
     """One node's part in elections, as candidate and as voter."""
 
     def __init__(self, state: State) -> None:
         self._state = state
+        self._ticks = 0
         self._granted: set[str] = set()
         self._electorate: frozenset[str] = frozenset()
         self.rest()
@@ -30,9 +34,20 @@ class Elections:
         self._patience = ticks + self._state.choose(ticks)
 
     def tick(self) -> None:
+        """Time passes, and this node does not lead."""
+        self._ticks += 1
+        if self._state.forks.known and self._ticks % self._state.settings.heartbeat_ticks == 0:
+            self._compare_notes()
         self.silence += 1
         if self.silence >= self._patience:
             self.stand()
+
+    def _compare_notes(self) -> None:
+        """Ask those who went another way for their history. A leader hears it in the answers to its
+        heartbeats; two who follow would never learn that they follow the same one again."""
+        state = self._state
+        for peer in sorted(state.forks.known):
+            state.send(peer, PreVote(NOT_STANDING, state.log.history()))
 
     def hurry(self) -> None:
         """The failure detector says that there is no leader: the first of those who are left stands at once,
@@ -45,6 +60,11 @@ class Elections:
         self.silence, self._patience = 0, place * state.settings.stagger_ticks
         if not place:
             self.stand()
+
+    def stand_again(self) -> None:
+        """This node led, and somebody is in a later term who may not want to lead: one that has come back
+        from a fork, or that was cut off. The others need not find out by their patience that nobody leads."""
+        self._patience = self._state.settings.stagger_ticks
 
     def stand(self) -> None:
         """Ask first whether an election could be won."""

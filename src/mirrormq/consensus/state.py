@@ -113,6 +113,7 @@ class State:
 
     def follow(self, term: int, leader: str | None) -> None:
         """Become a follower (of nobody, if no leader is known)."""
+        deposed = self.leading and leader is None and term > self.term
         self.enter(term)
         if self.leading:
             self.replication.stop()
@@ -122,3 +123,5 @@ class State:
             self.proposals.resend()
         self.leader = leader
         self.elections.rest()
+        if deposed:
+            self.elections.stand_again()
