@@ -46,4 +46,6 @@ def options_of(seed: int, nodes: int = 0, mode: str = "", faults: int = 0, load_
         choice.randint(1, CLIENTS_MAX),
         frozenset(choice.sample(names, choice.randint(1, count))),
         choice.choice((IGNORE, AUTOHEAL)),
+        choice.choices((0, 1, 2), (5, 3, 1))[0],
+        choice.choices((0, 1, 2), (5, 3, 1))[0],
     )

@@ -240,20 +240,24 @@ class Consumer(Client):
         elif isinstance(method, methods.BasicCancel):
             self.closed(0, "cancelled")
         elif isinstance(method, methods.BasicDeliver):
-            body = heard.body.decode()
-            headers = heard.properties.headers if heard.properties is not None else None
-            self.hosts.history.delivered.append(
-                Delivered(
-                    body,
-                    self.name,
-                    self._connections,
-                    method.redelivered,
-                    bool(headers and "x-orphaned-from" in headers),
-                    self.node,
-                    self.hosts.timeline.now_ms,
-                )
+            self.take(heard)
+
+    def take(self, heard: Heard) -> None:
+        """A message has come."""
+        body = heard.body.decode()
+        headers = heard.properties.headers if heard.properties is not None else None
+        self.hosts.history.delivered.append(
+            Delivered(
+                body,
+                self.name,
+                self._connections,
+                heard.method.redelivered,
+                bool(headers and "x-orphaned-from" in headers),
+                self.node,
+                self.hosts.timeline.now_ms,
             )
-            self._held.append((method.delivery_tag, body))
+        )
+        self._held.append((heard.method.delivery_tag, body))
 
     def act(self) -> None:
         for _ in range(self.choice.randint(0, len(self._held))):

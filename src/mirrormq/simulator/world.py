@@ -41,6 +41,7 @@ from mirrormq.simulator.network import Network
 from mirrormq.simulator.node import House, Node
 from mirrormq.simulator.operator import Operator
 from mirrormq.simulator.timeline import Timeline
+from mirrormq.simulator.uncommon import Committer, Getter
 from mirrormq.simulator.watch import Watch
 from mirrormq.simulator.workload import Client, Consumer, Drainer, Publisher
 
@@ -75,6 +76,8 @@ class Options(NamedTuple):
     """pause_if_all_down: the nodes of which one must be seen."""
     recover: str = IGNORE
     """pause_if_all_down: what becomes of two sides that both saw one."""
+    committers: int = 0
+    getters: int = 0
     schedule: tuple[faults.Fault, ...] | None = None
     """The faults, if they are not to be drawn."""
     left_out: frozenset[int] = frozenset()
@@ -198,6 +201,10 @@ class World:
             self._start_client(Publisher, f"p{number}", options.queues)
         for number in range(options.consumers):
             self._start_client(Consumer, f"c{number}", options.queues)
+        for number in range(options.committers):
+            self._start_client(Committer, f"t{number}", options.queues)
+        for number in range(options.getters):
+            self._start_client(Getter, f"g{number}", options.queues)
 
     def _start_client(self, kind: type[Client], name: str, queues: Sequence[str]) -> None:
         self.clients.append(kind(self, name, queues, random.Random(f"{self.options.seed} {name}")))
@@ -336,7 +343,7 @@ class World:
         found += [
             f"{client.name} waits for {client.unanswered} confirms"
             for client in self.clients
-            if isinstance(client, Publisher) and client.unanswered
+            if isinstance(client, Publisher | Committer) and client.unanswered
         ]
         found += [f"{copy.queue} on {copy.node} is not drained" for copy in self._left() if copy.bodies]
         return found[:6]
