@@ -49,6 +49,14 @@ MESSAGE_OVERHEAD_BYTES = 400
 """What a message in memory costs beside its body: measured 192 bytes (object, frames' heads, place in
 the deque) and 160 more while it is out with a consumer, rounded up."""
 
+CHANNEL_PLACES_MAX = 1_000
+"""Exchanges, queues, and pairs of both, for which a channel counts apart: some 100 bytes each. Clients use
+a handful on one channel; the oldest goes for one beyond."""
+
+CONFIRM_CHANGES_MAX = 10_000
+"""How often the exchange may change among publishes that wait for their confirm, before the oldest are
+counted without one."""
+
 HOT_BUDGET_WATERMARK_SHARE = 0.5
 """Share of the memory watermark that message contents may take: RabbitMQ's paging ratio."""
 

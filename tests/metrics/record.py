@@ -12,7 +12,15 @@ from tests.brokers.rabbitmq import RabbitMQ
 from tests.metrics.scene import scrape, worked
 
 RECORDING = Path(__file__).with_name("recorded.json")
-PATHS = ("/metrics", "/metrics/per-object")
+FAMILIES = (
+    "connection_churn_metrics", "node_coarse_metrics", "node_metrics", "node_persister_metrics",
+    "auth_attempt_metrics", "connection_coarse_metrics", "connection_metrics", "channel_metrics",
+    "channel_exchange_metrics", "channel_queue_metrics", "channel_process_metrics",
+    "channel_queue_exchange_metrics", "queue_coarse_metrics", "queue_metrics", "queue_consumer_count",
+    "vhost_status", "exchange_names", "exchange_bindings",
+)  # fmt: skip
+DETAILED = "/metrics/detailed?" + "&".join(f"family={family}" for family in FAMILIES)
+PATHS = ("/metrics", "/metrics/per-object", DETAILED)
 SETTLE_S = 8.0
 """RabbitMQ's statistics are collected every second here, and its caches hold them for five."""
 

@@ -7,6 +7,7 @@ and what is told with fewer labels, is listed by name, so that nothing else can 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
@@ -27,7 +28,13 @@ NOT_HERE = {
     "rabbitmq_erlang_processes_*": "Erlang's machine",
     "rabbitmq_erlang_scheduler_*": "Erlang's machine",
     "rabbitmq_*_process_reductions_total": "Erlang's machine",
-    "rabbitmq_queue_process_memory_bytes": "a queue is no process",
+    "rabbitmq_detailed_erlang_gc_*": "Erlang's machine",
+    "rabbitmq_detailed_erlang_processes_*": "Erlang's machine",
+    "rabbitmq_detailed_erlang_scheduler_*": "Erlang's machine",
+    "rabbitmq_detailed_schema_db_*": "Mnesia",
+    "rabbitmq_detailed_queue_index_*": "there is no index beside the journal",
+    "rabbitmq_detailed_io_seek_*": "the journal is read and written at places, without seeking",
+    "rabbitmq_detailed_io_reopen_ops_total": "files stay open",
     "rabbitmq_raft_*": "Raft of quorum queues",
     "rabbitmq_global_messages_dead_lettered_confirmed_total": "quorum queues",
     "rabbitmq_global_messages_dead_lettered_delivery_limit_total": "quorum queues",
@@ -37,21 +44,10 @@ NOT_HERE = {
     "rabbitmq_io_reopen_ops_total": "files stay open",
     "telemetry_scrape_*": "the Erlang exporter's own",
     "rabbitmq_auth_attempts_detailed_*": "off in RabbitMQ too, unless asked for",
-    "rabbitmq_queue_consumer_capacity": "not measured",
-    "rabbitmq_queue_consumer_utilisation": "not measured",
-    "rabbitmq_queue_disk_*": "not measured by queue",
-    "rabbitmq_queue_head_message_timestamp": "not measured",
-    "rabbitmq_queue_messages_paged_out*": "not measured",
-    "rabbitmq_queue_messages_persistent*": "not measured",
-    "rabbitmq_queue_messages*ram*": "not measured",
 }
 
-COARSER = {
-    "rabbitmq_channel_get*_total": ["channel"],
-    "rabbitmq_channel_messages_*_total": ["channel"],
-    "rabbitmq_queue_messages_published_total": ["queue", "vhost"],
-}
-"""Told per object with these labels only: a channel counts its messages, not by exchange and queue."""
+SUMMED_HERE = {"rabbitmq_queue_messages_persistent_bytes"}
+"""RabbitMQ names it in `/metrics` and gives no number."""
 
 MORE_LABELS = {"rabbitmq_build_info": {"mirrormq_version"}}
 
@@ -83,9 +79,9 @@ def test_every_metric_of_rabbitmq_is_here_with_its_type_and_labels(
     ours, differ = told[path].shape(), {}
     for name in [name for where, name in WANTED if where == path]:
         kind, *labels = RECORDED[path][name]
-        coarse = [kept for pattern, kept in COARSER.items() if fnmatchcase(name, pattern)]
-        if path == "/metrics/per-object" and coarse:
-            labels = coarse[:1]
+        if path == "/metrics" and name in SUMMED_HERE:
+            assert not labels
+            labels = [[]]
         found_kind, *found = ours.get(name, [["absent"]])
         found = [sorted(set(each) - MORE_LABELS.get(name, set())) for each in found]
         if (found_kind, found) != (kind, labels):
@@ -105,7 +101,8 @@ def test_nothing_is_called_rabbitmq_that_rabbitmq_does_not_have(told: dict[str, 
     recorded = {name for path in PATHS for name in RECORDED[path]}
     ours = {name for path in PATHS for name in told[path].types if name.startswith("rabbitmq_")}
     assert ours <= recorded
-    assert {name for path in PATHS for name in told[path].types} == METRICS.keys() - ONLY_IN_A_CLUSTER
+    here = {name.replace("_detailed", "") for path in PATHS for name in told[path].types}
+    assert here == METRICS.keys() - ONLY_IN_A_CLUSTER
 
 
 ONLY_IN_A_CLUSTER = {"mirrormq_ring_epoch"}
@@ -134,6 +131,53 @@ def test_the_numbers_are_those_of_the_work(told: dict[str, Exposition]) -> None:
     each = told["/metrics/per-object"]
     assert each.values("rabbitmq_queue_messages_unacked", queue="work", vhost="/") == [1]
     assert each.values("rabbitmq_queue_messages_unacked", queue="nothing") == [0]
+
+
+def test_each_channel_tells_its_numbers_by_exchange_and_by_queue(told: dict[str, Exposition]) -> None:
+    each = told["/metrics/per-object"]
+    for name, value in {
+        "messages_published_total": 5, "messages_confirmed_total": 5,
+        "messages_unroutable_dropped_total": 1, "messages_unroutable_returned_total": 1,
+    }.items():  # fmt: skip
+        assert (name, each.values(f"rabbitmq_channel_{name}", exchange="in", vhost="/")) == (name, [value])
+    for name, value in {
+        "get_ack_total": 2, "get_total": 1, "get_empty_total": 0, "messages_delivered_ack_total": 1,
+        "messages_delivered_total": 0, "messages_redelivered_total": 1, "messages_acked_total": 1,
+    }.items():  # fmt: skip
+        assert (name, each.values(f"rabbitmq_channel_{name}", queue="work", vhost="/")) == (name, [value])
+    assert each.values("rabbitmq_channel_get_empty_total", queue="nothing") == [1]
+    route = {"queue": "work", "queue_vhost": "/", "exchange": "in", "exchange_vhost": "/"}
+    assert each.values("rabbitmq_queue_messages_published_total", **route) == [3]
+
+
+def test_a_queue_tells_what_it_has_in_memory_and_on_disk(told: dict[str, Exposition]) -> None:
+    """One message of five bytes is with a consumer, and three were written."""
+    each = told["/metrics/per-object"]
+    for name, value in {
+        "messages_ram": 1, "messages_ram_bytes": 5, "messages_ready_ram": 0, "messages_unacked_ram": 1,
+        "messages_persistent": 1, "messages_persistent_bytes": 5, "messages_paged_out": 0,
+        "disk_reads_total": 0, "disk_writes_total": 3,
+    }.items():  # fmt: skip
+        assert (name, each.values(f"rabbitmq_queue_{name}", queue="work")) == (name, [value])
+    (share,) = each.values("rabbitmq_queue_consumer_capacity", queue="work")
+    assert 0.9 < share <= 1.0
+    (timestamp,) = each.values("rabbitmq_queue_head_message_timestamp", queue="work")
+    assert math.isnan(timestamp)
+
+
+def test_families_are_told_alone_and_queues_by_vhost(node: MirrorMQ) -> None:
+    def names(query: str) -> set[str]:
+        found = scrape(node.management_port, f"/metrics/detailed{query}")
+        return {sample.name for sample in found.samples}
+
+    always = {"rabbitmq_build_info", "rabbitmq_identity_info"}
+    assert names("") == names("?family=bogus") == names("?vhost=%2F") == always
+    depths = {f"rabbitmq_detailed_queue_messages{part}" for part in ("", "_ready", "_unacked")}
+    assert names("?family=queue_coarse_metrics") == always | depths
+    assert names("?family=queue_coarse_metrics&vhost=%2F") == always | depths
+    assert names("?family=queue_coarse_metrics&vhost=nowhere") == always
+    both = names("?family=queue_coarse_metrics&family=queue_consumer_count")
+    assert both == always | depths | {"rabbitmq_detailed_queue_consumers"}
 
 
 def test_the_histogram_of_syncs_adds_up(told: dict[str, Exposition]) -> None:

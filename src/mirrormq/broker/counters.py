@@ -21,11 +21,13 @@ class ChannelCounters:
 
     __slots__ = (
         "acknowledged", "confirmed", "delivered", "delivered_no_ack", "dropped", "got", "got_empty",
-        "got_no_ack", "published", "redelivered", "returned",
+        "got_no_ack", "published", "redelivered", "returned", "routed",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.published = 0
+        self.routed = 0
+        """How many queues they went to, added up."""
         self.confirmed = 0
         self.returned = 0
         """Published without a queue to go to, and returned."""

@@ -15,6 +15,7 @@ from mirrormq.auth import refusals
 from mirrormq.auth.permissions import Access, TopicAccess
 from mirrormq.broker import reply_to
 from mirrormq.broker.counters import ChannelCounters
+from mirrormq.broker.divided import DividedCounters
 from mirrormq.broker.reply_to import ReplyConsumer
 from mirrormq.channels import consuming, declaring, settling, transacting
 from mirrormq.channels.assembly import ContentAssembly
@@ -65,6 +66,7 @@ class Channel:
         self.vhost = connection.vhost
         self.user = connection.user
         self.counters = ChannelCounters()
+        self.divided = DividedCounters()
         self.publishing = Publishing(self)
         self.consumers: dict[str, Consumer] = {}
         self.unacked = Unacked()
@@ -175,7 +177,10 @@ class Channel:
         """Tell the publisher."""
         self._reporting = False
         if self.publishing.confirms is not None and not self.closing and not self.connection.closed:
-            self.counters.confirmed += self.publishing.confirms.report(self.send)
+            ledger = self.publishing.confirms
+            finished = ledger.report(self.send)
+            self.counters.confirmed += sum([last - first + 1 for first, last in finished])
+            self.divided.confirmed(finished, ledger.oldest_open)
 
     # -- rights ---------------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ class ConfirmLedger:
 
     def __init__(self) -> None:
         self.next_number = 1
-        self._oldest_open = 1
+        self.oldest_open = 1
+        """Everything below has been told to the client."""
         self._shared: dict[int, int] = {}
         """How many queues must still speak, for publishes that went to more than one."""
         self._finished: list[tuple[int, int]] = []
@@ -33,7 +34,7 @@ class ConfirmLedger:
     @property
     def open_count(self) -> int:
         """Publishes not yet confirmed to the client."""
-        return self.next_number - self._oldest_open
+        return self.next_number - self.oldest_open
 
     def take_numbers(self, count: int, queues: int) -> int:
         """Number `count` publishes that go to `queues` queues each; returns the first number."""
@@ -68,22 +69,20 @@ class ConfirmLedger:
         """The first publish from this one on that is known to be refused, and not told yet."""
         return min([number for number in self._refused if number >= first], default=None)
 
-    def report(self, send: Callable[[bytes], None]) -> int:
-        """Send the acks and nacks for everything that has finished; says how many were acknowledged."""
+    def report(self, send: Callable[[bytes], None]) -> list[tuple[int, int]]:
+        """Send the acks and nacks for everything that has finished; says which were acknowledged."""
         finished, self._finished = _merged(self._finished), []
         if self._refused:
             self._report_refused(finished, send)
-        confirmed = 0
         for first, last in finished:
-            confirmed += last - first + 1
-            if first == self._oldest_open:
-                self._oldest_open = self._past_reported(last + 1)
+            if first == self.oldest_open:
+                self.oldest_open = self._past_reported(last + 1)
                 send(encode_basic_ack(last, last > first))
             else:
                 for number in range(first, last + 1):
                     self._reported.add(number)
                     send(encode_basic_ack(number, False))
-        return confirmed
+        return finished
 
     def _report_refused(self, finished: list[tuple[int, int]], send: Callable[[bytes], None]) -> None:
         """Nacks go first, so that an ack with `multiple` may pass over them."""
@@ -93,7 +92,7 @@ class ConfirmLedger:
                 self._refused.discard(number)
                 self._reported.add(number)
         remaining = [n for first, last in finished for n in range(first, last + 1) if n not in self._reported]
-        self._oldest_open = self._past_reported(self._oldest_open)
+        self.oldest_open = self._past_reported(self.oldest_open)
         finished[:] = _merged([(number, number) for number in remaining])
 
     def _past_reported(self, number: int) -> int:

@@ -76,7 +76,7 @@ class Consumer:
         now = channel.broker.clock.now_ms
         pending = None if self.no_ack else channel.unacked.by_tag
         tag = channel.last_tag
-        size = 0
+        size = redelivered = 0
         for message in messages:
             tag += 1
             frames = message.frames
@@ -88,19 +88,25 @@ class Consumer:
             suffix = message.envelope.deliver_suffix
             if message.redelivered:
                 suffix = b"\x01" + suffix[1:]
-                channel.counters.redelivered += 1
+                redelivered += 1
             write((self._fronts.get(len(suffix)) or self._front(len(suffix))) + _TAG(tag) + suffix)
             write(frames)
             if pending is not None:
                 pending[tag] = (message, queue, self, now, tag)
         channel.last_tag = tag
         connection.delivered(size)
+        counts = channel.divided.queue(queue.name)
         if pending is not None:
             self.unacked += len(messages)
             channel.limited_unacked += len(messages)
             channel.counters.delivered += len(messages)
+            counts.delivered += len(messages)
         else:
             channel.counters.delivered_no_ack += len(messages)
+            counts.delivered_no_ack += len(messages)
+        if redelivered:
+            channel.counters.redelivered += redelivered
+            counts.redelivered += redelivered
         if channel.traced:
             channel.trace_deliveries(queue, messages)
 

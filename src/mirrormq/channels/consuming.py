@@ -111,6 +111,7 @@ def get(channel: Channel, method: methods.BasicGet) -> None:
 
     def got(message: Message | None, left: int) -> None:
         channel.counters.count_get(message, method.no_ack)
+        channel.divided.count_get(name, message, method.no_ack)
         if message is None:
             channel.send(methods.encode_basic_get_empty())
         else:

@@ -98,10 +98,10 @@ def _append(publishing: Publishing, queues: tuple[QueueFace, ...], batch: list[M
             publishing.publish(envelope.publish, envelope.properties, [message.frames])
         return
     count = len(batch)
-    publishing.count(batch[0].envelope.exchange, count, len(queues))
     first, publisher = 0, None
     if publishing.confirms is not None:
         first, publisher = publishing.confirms.take_numbers(count, len(queues)), publishing.channel
+    publishing.count(batch[0].envelope.exchange, count, queues, first)
     with publishing.channel.vhost.dead_letters_later():
         for queue in queues[1:]:
             copies = [Message(m.envelope, m.frames, NEVER, m.body_size) for m in batch]

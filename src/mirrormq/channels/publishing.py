@@ -121,7 +121,7 @@ class Publishing:
         publisher: Publisher | None, first: int,
     ) -> None:  # fmt: skip
         """Append the messages to their queues, or return them."""
-        self.count(envelope.exchange, len(contents), len(queues))
+        self.count(envelope.exchange, len(contents), queues, first)
         if not queues:
             self._lead_nowhere(envelope, contents)
         elif len(queues) > 1:
@@ -130,14 +130,21 @@ class Publishing:
         else:
             self._append(envelope, queues, contents, publisher, first)
 
-    def count(self, exchange: str, count: int, queues: int) -> None:
-        """So many messages go through an exchange to so many queues each."""
+    def count(self, exchange: str, count: int, queues: tuple[QueueFace, ...], first: int) -> None:
+        """So many messages go through an exchange to these queues; `first` is the confirm of the first."""
         channel = self.channel
         channel.counters.published += count
+        channel.counters.routed += count * len(queues)
+        divided = channel.divided
+        divided.exchange(exchange).published += count
+        for queue in queues:
+            divided.routed(exchange, queue.name, count)
+        if self.confirms is not None:
+            divided.numbered(first, exchange)
         passed = channel.vhost.router.exchanges.get(exchange)
         if passed is not None:
             passed.published_in += count
-            passed.published_out += count * queues
+            passed.published_out += count * len(queues)
 
     def _lead_nowhere(self, envelope: Envelope, contents: list[bytes]) -> None:
         if _is_question(envelope.exchange, envelope.routing_key):
@@ -147,9 +154,11 @@ class Publishing:
             self.channel.broker.deliver_reply(envelope.routing_key, envelope, contents)
         if envelope.mandatory:
             self.channel.counters.returned += len(contents)
+            self.channel.divided.exchange(envelope.exchange).returned += len(contents)
             self._return(envelope, contents)
         else:
             self.channel.counters.dropped += len(contents)
+            self.channel.divided.exchange(envelope.exchange).dropped += len(contents)
 
     def _append(
         self, envelope: Envelope, queues: tuple[QueueFace, ...], contents: list[bytes],

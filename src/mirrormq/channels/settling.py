@@ -80,6 +80,7 @@ def settle(channel: Channel, action: str, deliveries: list[Delivery]) -> None:
         channel.counters.acknowledged += len(deliveries)
     for queue, messages in by_queue(channel, deliveries):
         if action == "ack":
+            channel.divided.queue(queue.name).acknowledged += len(messages)
             queue.acknowledge(messages)
         elif action == "requeue":
             queue.requeue(messages)

@@ -22,7 +22,10 @@ def perform(verb: Verb, line: Line) -> int:
     """Ask the node and print its answer."""
     fill_in_password(verb, line.words)
     show_banner(verb, line)
-    result = ask(line, verb.name, [] if verb.all_columns else line.words)
+    words, more = line.words, {}
+    if verb.all_columns:
+        words, more = [], {"columns": columns_of(line) or list(verb.columns)}
+    result = ask(line, verb.name, words, more)
     if verb.columns:
         show_rows(verb, line, result)
     elif isinstance(result, str) and not line.options.get("silent"):

@@ -6,6 +6,21 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 
+class TlsFacts(NamedTuple):
+    """What was agreed on with a client, and the certificate that it has shown, in RabbitMQ's words."""
+
+    ssl_protocol: str = ""
+    ssl_key_exchange: str = ""
+    ssl_cipher: str = ""
+    ssl_hash: str = ""
+    peer_cert_issuer: str = ""
+    peer_cert_subject: str = ""
+    peer_cert_validity: str = ""
+
+
+NO_TLS = TlsFacts()
+
+
 class Peer(NamedTuple):
     """Addresses as the socket (or the PROXY header) gives them, and what TLS has shown."""
 
@@ -17,6 +32,7 @@ class Peer(NamedTuple):
     tls: bool = False
     certificate_user: str | None = None
     """The user that a verified client certificate speaks for."""
+    facts: TlsFacts = NO_TLS
 
     def __str__(self) -> str:
         return f"{_bracketed(self.host)}:{self.port} -> {_bracketed(self.server_host)}:{self.server_port}"

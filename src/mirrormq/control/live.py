@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.broker.operator_queues import declaration
 from mirrormq.broker.ring_facts import is_mirrored, synchronising
+from mirrormq.control.queue_facts import queue_facts
 from mirrormq.control.tables import typed_arguments, typed_table
 from mirrormq.metadata.commands import PutQueue
 from mirrormq.metadata.policies import Policies
@@ -38,9 +40,11 @@ class BrokerView:
     def queues(self, vhost: str) -> list[dict[str, Any]]:
         return [self._queue_row(record, self._local(record)) for record in self._records(vhost)]
 
-    def local_queues(self, vhost: str) -> list[dict[str, Any]]:
-        found = [(record, self._local(record)) for record in self._records(vhost)]
-        return [self._queue_row(record, queue) for record, queue in found if queue is not None]
+    def local_queues(self, vhost: str) -> Iterator[dict[str, Any]]:
+        for record in self._records(vhost):
+            queue = self._local(record)
+            if queue is not None:
+                yield self._queue_row(record, queue)
 
     def queue(self, vhost: str, name: str) -> dict[str, Any] | None:
         record = self._broker.metadata.state.queues.get((vhost, name))
@@ -53,7 +57,8 @@ class BrokerView:
         """The queue itself, if this node is its master."""
         if record.ring.master != self._broker.settings.name:
             return None
-        return self._broker.vhosts[record.vhost].local_queue(record.name)
+        vhost = self._broker.vhosts.get(record.vhost)
+        return vhost.local_queue(record.name) if vhost is not None else None
 
     def _queue_row(self, record: records.Queue, queue: Queue | None) -> dict[str, Any]:
         declared = {
@@ -134,6 +139,7 @@ class BrokerView:
             "owner_pid": self._pids.of_connection(owner) if owner is not None else "",
             "exclusive_consumer_pid": exclusive.channel_pid if exclusive else "",
             "exclusive_consumer_tag": exclusive.tag if exclusive else "",
+            **queue_facts(queue, self._broker.clock.now_ms),
         }
 
     def purge_queue(self, vhost: str, name: str) -> int | None:
@@ -159,6 +165,7 @@ class BrokerView:
             "peer_host": peer.host,
             "peer_port": peer.port,
             "ssl": peer.tls,
+            **peer.facts._asdict(),
             "protocol": PROTOCOL,
             "auth_mechanism": connection.mechanism,
             "user": connection.user.name,

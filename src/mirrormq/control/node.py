@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mirrormq.config.settings import Settings
@@ -29,8 +30,9 @@ class LiveObjects(Protocol):
     def queues(self, vhost: str) -> list[dict[str, Any]]:
         """A row for each queue of a vhost."""
 
-    def local_queues(self, vhost: str) -> list[dict[str, Any]]:
-        """Only those whose messages are asked for at this node."""
+    def local_queues(self, vhost: str) -> Iterator[dict[str, Any]]:
+        """Only those whose messages are asked for at this node, one by one, as they are when it is their
+        turn."""
 
     def queue(self, vhost: str, name: str) -> dict[str, Any] | None:
         """The row of one queue."""

@@ -31,7 +31,7 @@ from mirrormq.management.answers import (
 from mirrormq.management.call import Call, Done, Listing, Raw, Stream
 from mirrormq.management.listing import chunks, only_columns
 from mirrormq.management.live import Live
-from mirrormq.management.metrics import CONTENT_TYPE, gather
+from mirrormq.management.metrics import CONTENT_TYPE, PATHS, gather
 from mirrormq.management.openapi import Guide
 from mirrormq.management.pages import Pages
 from mirrormq.management.resources import ROUTES
@@ -47,9 +47,6 @@ POLICY = {"content-security-policy": "script-src 'self'; object-src 'self'", "va
 JSON = {**POLICY, "content-type": "application/json", "x-content-type-options": "nosniff"}
 NOBODY = User("")
 API = "/api/"
-
-METRICS = {"/metrics": False, "/metrics/per-object": True}
-"""Paths that Prometheus asks for, and whether each object is told of."""
 
 
 class Application:
@@ -89,8 +86,8 @@ class Application:
 
     async def _respond(self, request: Request) -> Response:
         raw_path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
-        if raw_path in METRICS and request.method in ("GET", "HEAD"):
-            text = gather(self._node, per_object=METRICS[raw_path])
+        if raw_path in PATHS and request.method in ("GET", "HEAD"):
+            text = gather(self._node, raw_path, request.url.query)
             return StreamingResponse(text, headers={**POLICY, "content-type": CONTENT_TYPE})
         if not raw_path.startswith(API):
             return self._pages.answer(request, raw_path)

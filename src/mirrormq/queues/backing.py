@@ -30,6 +30,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from mirrormq.queues.message import Message
+from mirrormq.queues.occupancy import Occupancy
 from mirrormq.ranges.stretches import Stretch
 
 ANY_BYTES = 1 << 63
@@ -109,6 +110,9 @@ class BackingQueue(Protocol):
     def forget_producers(self, producers: list[str]) -> None:
         """Of these nothing need be remembered any more."""
 
+    def occupancy(self) -> Occupancy:
+        """How much of it is in memory, and how much on disk."""
+
     def unstored(self) -> list[Message]:
         """The ready messages that are in memory only; the journal has the others."""
 
@@ -148,6 +152,14 @@ class QueueStore(Protocol):
 
     @property
     def live_bytes(self) -> int:
+        """Their body bytes."""
+
+    @property
+    def durable_count(self) -> int:
+        """Of those, how many recovery would find."""
+
+    @property
+    def durable_bytes(self) -> int:
         """Their body bytes."""
 
     def append(self, messages: Sequence[Message], *, durable: bool) -> None:

@@ -25,6 +25,7 @@ from mirrormq.errors import DamageError
 from mirrormq.queues.backing import ANY_BYTES, QueueStore
 from mirrormq.queues.lending import Lending
 from mirrormq.queues.message import NEVER, Message
+from mirrormq.queues.occupancy import Occupied
 from mirrormq.queues.producers import highest_of
 
 
@@ -38,7 +39,7 @@ class HotBudget:
         self.used_bytes = 0
 
 
-class PagedQueue(Lending):
+class PagedQueue(Lending, Occupied):
     """A BackingQueue over one QueueStore."""
 
     def __init__(
@@ -89,6 +90,7 @@ class PagedQueue(Lending):
                 if messages[0].envelope.presented is not None:
                     self._store.present(highest_of(persistent), messages[-1].sequence + 1)
                 self._store.append(persistent, durable=True)
+                self.disk_writes += len(persistent)
             if len(persistent) < len(messages):
                 self._store.reserve(messages[-1].sequence + 1)
         total_bytes = sum([message.body_size for message in messages])
@@ -118,6 +120,7 @@ class PagedQueue(Lending):
         unstored = [message for message in messages if not message.position]
         if unstored:
             self._store.append(unstored, durable=False)
+            self.disk_writes += len(unstored)
         delivered = [message.sequence for message in messages if message.redelivered]
         if delivered:
             self._redelivered_up_to = max(self._redelivered_up_to, delivered[-1])
@@ -143,6 +146,7 @@ class PagedQueue(Lending):
             self._paged[0] = chunk[count:]
             chunk = chunk[:count]
         messages = self._load(chunk)
+        self.disk_reads += len(messages)
         if chunk[0] <= self._redelivered_up_to:
             for message in messages:
                 message.redelivered = message.sequence <= self._redelivered_up_to
@@ -295,6 +299,7 @@ class PagedQueue(Lending):
                 lost = set(damage.sequences)
                 loaded = self._store.load([sequence for sequence in sequences if sequence not in lost])
             contents = {message.sequence: message.frames for message in loaded}
+            self.disk_reads += len(loaded)
             found = [message for message in part if message.sequence in contents]
             self._budget.used_bytes += self._dress(found)
             for message in found:
@@ -329,6 +334,7 @@ class PagedQueue(Lending):
         unstored = [message for message in spilled if not message.position]
         if unstored:
             self._store.append(unstored, durable=False)
+            self.disk_writes += len(unstored)
         delivered = [message.sequence for message in spilled if message.redelivered]
         if delivered:
             self._redelivered_up_to = max(self._redelivered_up_to, delivered[-1])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from mirrormq.queues.backing import ANY_BYTES
 from mirrormq.queues.message import NEVER, Message
+from mirrormq.queues.occupancy import Occupancy
 from mirrormq.queues.paged import PagedQueue
 from mirrormq.ranges.stretches import Stretch, joined
 
@@ -64,6 +65,16 @@ class PriorityQueue:
     def unacked_bytes(self) -> int:
         """Their body bytes."""
         return sum([level.unacked_bytes for level in self._descending])
+
+    def occupancy(self) -> Occupancy:
+        """Of all levels, which have one store."""
+        levels = [level.occupancy() for level in self._descending]
+        if not levels:
+            return Occupancy()
+        one = levels[0]
+        return sum(levels, Occupancy())._replace(
+            persistent_count=one.persistent_count, persistent_bytes=one.persistent_bytes
+        )
 
     def _by_level(self, messages: Iterable[Message]) -> Iterable[tuple[PagedQueue, list[Message]]]:
         groups: dict[int, list[Message]] = {}

@@ -20,6 +20,7 @@ from mirrormq.queues.gates import Gate
 from mirrormq.queues.leasing import Leasing
 from mirrormq.queues.lifetimes import Lifetimes
 from mirrormq.queues.message import NEVER, Message
+from mirrormq.queues.occupancy import ConsumerUse
 from mirrormq.queues.presenting import Presenting
 from mirrormq.queues.producers import Origin, Producers
 from mirrormq.queues.safety import NOBODY, Safety, Waiting
@@ -61,6 +62,7 @@ class Queue(LocalAnswers, Leasing, Presenting):
         """Numbers so many publishes of this node's own, as `_producer`; set while the queue is mirrored."""
         self._surroundings = surroundings
         self._clock = surroundings.clock
+        self.use = ConsumerUse(self._clock.now_ms)
         self._safety = Safety(lambda: surroundings.awaits_flush(self))
         self.delivered_up_to = 0
         """What has been with a consumer, up to here, since this object has been there."""
@@ -241,6 +243,7 @@ class Queue(LocalAnswers, Leasing, Presenting):
         while budget > 0 and budget_bytes > 0 and backing.ready_count:
             turn = self.consumers.next()
             if turn is None:
+                self.use.exhausted(self._clock.now_ms)
                 return False
             consumer, room = turn
             held_bytes = backing.unacked_bytes
@@ -318,6 +321,7 @@ class Queue(LocalAnswers, Leasing, Presenting):
     def join(self, consumer: QueueConsumer) -> None:
         """A consumer that was allowed to consume joins."""
         self.consumers.add(consumer)
+        self.use.available(self._clock.now_ms)
         if consumer.exclusive:
             self.exclusive_consumer = consumer
         self.touch()
@@ -340,6 +344,7 @@ class Queue(LocalAnswers, Leasing, Presenting):
         """A consumer that was out of room has some."""
         if not self.deleted:
             self.consumers.ready_again(consumer)
+            self.use.available(self._clock.now_ms)
             if self.backing.ready_count:
                 self._surroundings.wake(self)
 

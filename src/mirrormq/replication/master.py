@@ -20,6 +20,7 @@ from mirrormq import limits
 from mirrormq.errors import DamageError
 from mirrormq.queues.backing import ANY_BYTES, BackingQueue, QueueStore
 from mirrormq.queues.message import Message
+from mirrormq.queues.occupancy import Occupancy
 from mirrormq.queues.producers import highest_of
 from mirrormq.replication.operations import Append, Delivered, Forget, Remove, encode
 from mirrormq.replication.ranges import Range, RangeSet, ranges_of
@@ -279,6 +280,10 @@ class MirroredMaster:
     def unacked_bytes(self) -> int:
         """Their body bytes."""
         return self.inner.unacked_bytes
+
+    def occupancy(self) -> Occupancy:
+        """Where its messages are on this node."""
+        return self.inner.occupancy()
 
     # -- for synchronisation --------------------------------------------------------------------
 

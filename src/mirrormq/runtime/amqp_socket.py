@@ -11,6 +11,7 @@ from mirrormq.connections.peer import Peer, is_loopback
 from mirrormq.connections.proxy_protocol import Ends, Incomplete, ProxyHeaderInvalid, read_proxy_header
 from mirrormq.runtime.large_reads import READ_BYTES_PER_EFFORT, LargeReads
 from mirrormq.runtime.tls import certificate_user
+from mirrormq.runtime.tls_facts import tls_facts
 from mirrormq.wire.large import LARGE_BYTES
 
 if TYPE_CHECKING:
@@ -69,8 +70,11 @@ class AmqpSocket(asyncio.Protocol):
                 *self._transport.get_extra_info("peername")[:2],
                 *self._transport.get_extra_info("sockname")[:2],
             )
-        user = certificate_user(self._transport, self._node.settings) if self._tls else None
-        return Peer(*ends, is_loopback=is_loopback(ends.host), tls=self._tls, certificate_user=user)
+        local = is_loopback(ends.host)
+        if not self._tls:
+            return Peer(*ends, is_loopback=local)
+        user = certificate_user(self._transport, self._node.settings)
+        return Peer(*ends, local, tls=True, certificate_user=user, facts=tls_facts(self._transport))
 
     def data_received(self, data: bytes | memoryview) -> None:
         """Bytes from the client; a view is valid in this call only."""

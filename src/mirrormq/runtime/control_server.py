@@ -25,10 +25,10 @@ from mirrormq.control.protocol import (
     EXIT_SOFTWARE,
     LENGTH_BYTES,
     ControlError,
-    frame,
     read_request,
     socket_path,
 )
+from mirrormq.control.slices import framed
 from mirrormq.control.verbs import users
 from mirrormq.errors import ConfigurationError, DamageError
 from mirrormq.storage.errors import JournalFailed
@@ -84,7 +84,7 @@ class ControlServer:
         self._running.add(task)
         try:
             request = await asyncio.wait_for(_receive(reader), limits.CONTROL_READ_TIMEOUT_S)
-            writer.write(frame(await self._answer(request)))
+            writer.write(await framed(await self._answer(request)))
             await asyncio.wait_for(writer.drain(), limits.CONTROL_READ_TIMEOUT_S)
         except (OSError, EOFError, TimeoutError):
             return

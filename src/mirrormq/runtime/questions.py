@@ -14,6 +14,7 @@ import msgspec
 
 from mirrormq.cluster.questions import VerbAnswered, VerbAsked
 from mirrormq.control.protocol import EXIT_TIMEOUT, ControlError, Request, encode_document, read_request
+from mirrormq.control.slices import encoded
 
 ANSWER_TIMEOUT_S = 30.0
 """Half of what an operator's tool waits, so that it hears which node did not answer."""
@@ -81,7 +82,7 @@ class Questions:
             reply = await self._respond(read_request(message.request))
         except ControlError as error:
             reply = _failure(error.text, error.exit_code)
-        self._reply(peer, message.number, reply)
+        self._send(peer, VerbAnswered(message.number, await encoded(reply)))
 
     def _reply(self, peer: str, number: int, reply: dict[str, Any]) -> None:
         self._send(peer, VerbAnswered(number, encode_document(reply)))

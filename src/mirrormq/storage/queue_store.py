@@ -74,6 +74,16 @@ class JournalQueue:
         """Their body bytes."""
         return self.table.size_bytes + self.paged.size_bytes
 
+    @property
+    def durable_count(self) -> int:
+        """Those of them that recovery would find."""
+        return self.table.count
+
+    @property
+    def durable_bytes(self) -> int:
+        """Their body bytes."""
+        return self.table.size_bytes
+
     def recovered(self) -> array[int]:
         """Sequences of the durable messages, ascending."""
         return self.table.live()

@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from mirrormq.control.everywhere import HERE, everywhere
 from mirrormq.control.node import Node, Shell
 from mirrormq.control.protocol import Request
+from mirrormq.control.slices import collected
 from mirrormq.control.tables import typed_arguments
 from mirrormq.metadata.policies import Policies
+
+COLUMNS = "columns"
+"""The option that names the columns which are wanted, so that no others are made ready for sending."""
 
 
 async def list_queues(node: Shell, request: Request) -> list[dict[str, Any]]:
     """Each queue as its own node shows it; of those whose node cannot say, what is declared."""
-    live, vhost = node.live, request.vhost
-    parts = await everywhere(node, _local_only(request), lambda: live.local_queues(vhost))
+    live, vhost, chosen = node.live, request.vhost, _chosen(request)
+    here = await collected(_cut(row, chosen) for row in live.local_queues(vhost))
     if request.flag("local") or request.flag(HERE):
-        return list(parts[0])
+        return here
+    parts = await everywhere(node, request, lambda: here)
     found = {row["name"]: row for part in parts for row in part}
-    rows = [found.get(row["name"], row) for row in live.queues(vhost)]
+    names = list(node.metadata.state.queues_of(vhost))
+    rows = await collected(found.get(name) or _cut(live.queue(vhost, name), chosen) for name in names)
     online, offline = request.flag("online"), request.flag("offline")
-    if online == offline:
-        return rows
-    return [row for row in rows if (row["state"] == "down") == offline]
+    return [row for row in rows if row and (online == offline or (row["state"] == "down") == offline)]
 
 
-def _local_only(request: Request) -> Request:
-    """`--local` asks nobody else."""
-    if request.flag("local"):
-        return replace(request, options={**request.options, HERE: True})
-    return request
+def _chosen(request: Request) -> frozenset[str] | None:
+    """The columns that are wanted, and what a listing itself goes by; None for all."""
+    columns = request.options.get(COLUMNS)
+    return None if not columns else frozenset((*columns, "name", "state"))
+
+
+def _cut(row: dict[str, Any] | None, chosen: frozenset[str] | None) -> dict[str, Any]:
+    """Only what is wanted of a row; empty if there is none."""
+    if row is None or chosen is None:
+        return row or {}
+    return {name: value for name, value in row.items() if name in chosen}
 
 
 def list_exchanges(node: Node, request: Request) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`/metrics` and `/metrics/per-object`: what a Prometheus server scrapes, under RabbitMQ's names.
+"""`/metrics`, `/metrics/per-object`, `/metrics/detailed`: what Prometheus scrapes, under RabbitMQ's names.
 
 Names, types, labels and help texts are those of RabbitMQ's own exporter, so that dashboards made for it go on
 working; `mirrormq_*` tells of rings, failovers and the disk what RabbitMQ has no name for. Only what this
@@ -6,10 +6,10 @@ node measures is there: a number that nobody counts is left out, not shown as no
 itself.
 
 Like RabbitMQ's exporter it asks for no password. `/metrics` tells numbers and no names but the node's;
-`/metrics/per-object` names queues.
+the others name queues.
 """
 
-from mirrormq.management.metrics.gathering import gather
+from mirrormq.management.metrics.gathering import PATHS, gather
 from mirrormq.management.metrics.sheet import CONTENT_TYPE
 
-__all__ = ["CONTENT_TYPE", "gather"]
+__all__ = ["CONTENT_TYPE", "PATHS", "gather"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from urllib.parse import parse_qsl
 
+from mirrormq.management.metrics.detailed import detailed
 from mirrormq.management.metrics.node import of_node
 from mirrormq.management.metrics.objects import Objects
 from mirrormq.management.metrics.rings import of_rings
@@ -14,6 +16,10 @@ from mirrormq.management.seam import ManagedNode
 
 AMQP = labels(protocol="amqp091")
 CLASSIC = labels(protocol="amqp091", queue_type="rabbit_classic_queue")
+
+PER_OBJECT = "/metrics/per-object"
+DETAILED = "/metrics/detailed"
+PATHS = ("/metrics", PER_OBJECT, DETAILED)
 
 _CHANNEL = "rabbitmq_channel_"
 GLOBAL = {
@@ -36,8 +42,14 @@ GLOBAL = {
 """RabbitMQ's counters of the whole node, and the sums over channels that they are here."""
 
 
-async def gather(node: ManagedNode, per_object: bool) -> AsyncIterator[bytes]:
-    """The text, piece by piece."""
+def gather(node: ManagedNode, path: str, query: str) -> AsyncIterator[bytes]:
+    """The text that one of the paths is answered with, piece by piece."""
+    if path == DETAILED:
+        return detailed(node, parse_qsl(query))
+    return _everything(node, path == PER_OBJECT)
+
+
+async def _everything(node: ManagedNode, per_object: bool) -> AsyncIterator[bytes]:
     sheet = Sheet()
     of_node(node, sheet)
     objects = Objects(node, sheet, per_object)
@@ -60,10 +72,7 @@ def _counted(node: ManagedNode, sheet: Sheet, objects: Objects) -> None:
 def _global(sheet: Sheet, objects: Objects, sums: Counter[str]) -> None:
     for name, (labelled, parts) in GLOBAL.items():
         sheet.add(f"rabbitmq_global_{name}", sum([sums[_CHANNEL + part] for part in parts]), labelled)
-    lost = sums[_CHANNEL + "messages_unroutable_dropped_total"]
-    lost += sums[_CHANNEL + "messages_unroutable_returned_total"]
-    routed = sums[_CHANNEL + "messages_published_total"] - lost
-    sheet.add("rabbitmq_global_messages_routed_total", routed, AMQP)
+    sheet.add("rabbitmq_global_messages_routed_total", sums["rabbitmq_queue_messages_published_total"], AMQP)
     publishers = sum([channel.counters.published > 0 for channel in objects.channels])
     sheet.add("rabbitmq_global_publishers", publishers, AMQP)
     consumers = sum([len(channel.consumers) for channel in objects.channels])

@@ -32,6 +32,12 @@ channel_prefetch
     Total limit of unacknowledged messages for all consumers on a channel
 channels
     Channels currently open
+cluster_exchange_bindings
+    Number of bindings for an exchange. This value is cluster-wide.
+cluster_exchange_name
+    Enumerates exchanges without any additional info. This value is cluster-wide.
+cluster_vhost_status
+    Whether a given vhost is running
 connection_channels
     Channels on a connection
 connection_pending_packets
@@ -64,20 +70,44 @@ process_open_tcp_sockets
     Open TCP sockets
 process_resident_memory_bytes
     Memory used in bytes
+queue_consumer_capacity
+    Consumer capacity
+queue_consumer_utilisation
+    Same as consumer capacity
 queue_consumers
     Consumers on a queue
+queue_head_message_timestamp
+    Timestamp of the first message in the queue, if any
 queue_messages
     Sum of ready and unacknowledged messages - total queue depth
 queue_messages_bytes
     Size in bytes of ready and unacknowledged messages
+queue_messages_paged_out
+    Messages paged out to disk
+queue_messages_paged_out_bytes
+    Size in bytes of messages paged out to disk
+queue_messages_persistent
+    Persistent messages
+queue_messages_persistent_bytes
+    Size in bytes of persistent messages
+queue_messages_ram
+    Ready and unacknowledged messages stored in memory
+queue_messages_ram_bytes
+    Size of ready and unacknowledged messages stored in memory
 queue_messages_ready
     Messages ready to be delivered to consumers
 queue_messages_ready_bytes
     Size in bytes of ready messages
+queue_messages_ready_ram
+    Ready messages stored in memory
 queue_messages_unacked
     Messages delivered to consumers but not yet acknowledged
 queue_messages_unacked_bytes
     Size in bytes of all unacknowledged messages
+queue_messages_unacked_ram
+    Unacknowledged messages stored in memory
+queue_process_memory_bytes
+    Memory in bytes used by the Erlang queue process
 queues
     Queues available
 resident_memory_limit_bytes
@@ -182,6 +212,10 @@ msg_store_read_total
     Total number of Message Store read operations
 msg_store_write_total
     Total number of Message Store write operations
+queue_disk_reads_total
+    Total number of times queue read messages from disk
+queue_disk_writes_total
+    Total number of times queue wrote messages to disk
 queue_messages_published_total
     Total number of messages published to queues
 queues_created_total

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 PROTOCOL = "AMQP 0-9-1"
 CLOSED_BY = "Closed via management plugin"
-NOT_WITHOUT_TLS = (
-    "peer_cert_issuer", "peer_cert_subject", "peer_cert_validity", "ssl_cipher", "ssl_hash",
-    "ssl_key_exchange", "ssl_protocol",
-)  # fmt: skip
 
 
 def row(call: Call, connection: Connection, nothing: str | None = None) -> dict[str, Any]:
@@ -51,7 +47,7 @@ def row(call: Call, connection: Connection, nothing: str | None = None) -> dict[
         "vhost": connection.vhost_name,
         **({"user_provided_name": name} if isinstance(name, str) else {}),
         **call.statistics.connection(connection, call.ranges),
-        **dict.fromkeys(NOT_WITHOUT_TLS, nothing),
+        **{name: fact or nothing for name, fact in peer.facts._asdict().items()},
     }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrormq.broker.ring_facts import is_mirrored, ring_facts, synchronising
 from mirrormq.control.protocol import ControlError, Request
+from mirrormq.control.queue_facts import queue_facts
 from mirrormq.control.tables import plain_arguments
 from mirrormq.errors import AmqpError
 from mirrormq.management import access, shapes
@@ -28,6 +29,7 @@ GET_BYTES_MAX = 64 * 1024 * 1024
 """Bodies in one answer to a get; what is beyond stays in the queue."""
 
 ACTIONS = {"sync": "sync_queue", "cancel_sync": "cancel_sync_queue"}
+NOT_LISTED = ("disk_reads", "disk_writes")
 NOT_MIRRORED = "not_mirrored"
 ACK_MODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
 
@@ -102,8 +104,15 @@ def _state(call: Call, queue: Queue) -> dict[str, Any]:
         "message_bytes_unacknowledged": backing.unacked_bytes,
         "single_active_consumer_tag": None if active is None else active.describe().tag,
         "state": "running",
+        **_facts(call, queue),
         **call.statistics.queue(queue, call.ranges),
     }
+
+
+def _facts(call: Call, queue: Queue) -> dict[str, Any]:
+    """What RabbitMQ's queues tell of themselves, but for what its lists of queues leave out."""
+    facts = queue_facts(queue, call.node.broker.clock.now_ms)
+    return {name: fact for name, fact in facts.items() if name not in NOT_LISTED}
 
 
 def short_row(call: Call, whole: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,80 @@
+"""What a TLS connection agreed on, and whom its client's certificate names, as RabbitMQ shows them.
+
+OpenSSL names a suite in one word, Erlang takes it apart:
+
+    TLS_AES_256_GCM_SHA384         any, aes_256_gcm, aead            (TLS 1.3: any key exchange)
+    ECDHE-RSA-AES128-GCM-SHA256    ecdhe_rsa, aes_128_gcm, aead
+    ECDHE-ECDSA-AES256-SHA384      ecdhe_ecdsa, aes_256_cbc, sha384
+    AES256-SHA                     rsa, aes_256_cbc, sha
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from mirrormq.connections.peer import NO_TLS, TlsFacts
+from mirrormq.runtime.tls import distinguished_name
+
+TLS_1_3 = re.compile(r"TLS_(?P<cipher>\w+)_SHA\d+")
+EXCHANGES = ("ECDHE-ECDSA", "ECDHE-RSA", "DHE-RSA", "DHE-DSS", "ECDHE-PSK", "DHE-PSK", "RSA-PSK", "PSK")
+AES = re.compile(r"AES(?P<bits>128|256)(-(?P<mode>GCM|CCM8?))?")
+CHACHA = "CHACHA20-POLY1305"
+AUTHENTICATED = "aead"
+"""The cipher itself notices changes: there is no hash beside it."""
+
+
+class Suite(NamedTuple):
+    """The parts of a cipher suite."""
+
+    key_exchange: str
+    cipher: str
+    hash: str
+
+
+def suite_of(name: str) -> Suite:
+    """A suite's parts from OpenSSL's name."""
+    if found := TLS_1_3.fullmatch(name):
+        return Suite("any", found["cipher"].lower(), AUTHENTICATED)
+    exchange = next((each for each in EXCHANGES if name.startswith(f"{each}-")), "")
+    rest = name.removeprefix(f"{exchange}-") if exchange else name
+    key_exchange = exchange.lower().replace("-", "_") or "rsa"
+    if rest.startswith(CHACHA):
+        return Suite(key_exchange, CHACHA.lower().replace("-", "_"), AUTHENTICATED)
+    aes = AES.match(rest)
+    if aes is None:
+        return Suite(key_exchange, rest.lower(), "")
+    if aes["mode"]:
+        return Suite(key_exchange, f"aes_{aes['bits']}_{_mode(aes['mode'])}", AUTHENTICATED)
+    return Suite(key_exchange, f"aes_{aes['bits']}_cbc", rest[aes.end() :].strip("-").lower())
+
+
+def _mode(mode: str) -> str:
+    return "ccm_8" if mode == "CCM8" else mode.lower()
+
+
+def tls_facts(transport: asyncio.BaseTransport) -> TlsFacts:
+    """Of a connection whose handshake is over."""
+    found: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+    agreed = found.cipher() if found is not None else None
+    if found is None or agreed is None:
+        return NO_TLS
+    suite, certificate = suite_of(agreed[0]), found.getpeercert()
+    facts = TlsFacts((found.version() or "").lower(), suite.key_exchange, suite.cipher, suite.hash)
+    return facts._replace(**_shown(certificate)) if certificate else facts
+
+
+def _shown(certificate: dict[str, Any]) -> dict[str, str]:
+    return {
+        "peer_cert_issuer": distinguished_name(certificate["issuer"]),
+        "peer_cert_subject": distinguished_name(certificate["subject"]),
+        "peer_cert_validity": f"{_moment(certificate['notBefore'])} - {_moment(certificate['notAfter'])}",
+    }
+
+
+def _moment(text: str) -> str:
+    """`Nov  4 10:00:00 2026 GMT` as people who sort dates write it."""
+    return f"{datetime.fromtimestamp(ssl.cert_time_to_seconds(text), UTC):%Y-%m-%dT%H:%M:%SZ}"
