@@ -11,6 +11,7 @@ import pytest
 from tests.brokers.mirrormq import START_DEADLINE_S, MirrorMQ
 from tests.brokers.ports import accepts
 from tests.management.http import Client
+from tests.management.three import clients, cluster  # noqa: F401 - fixtures for the files beside
 
 
 @contextmanager

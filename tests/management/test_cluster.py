@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pika
@@ -13,32 +13,12 @@ import pytest
 
 from mirrormq.testing import Cluster
 from tests.management.http import Client, part
+from tests.management.three import NODES, until
 from tests.web.test_stream import Stream
 
-DEADLINE_S = 30.0
-NODES = 3
+CONF = "collect_statistics_interval = 1000\n"
 PATIENCE_S = 5.5
 """A page waits six seconds for a frame."""
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    """What the condition gives, once it gives something."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.1)
-    return found
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=NODES, conf="collect_statistics_interval = 1000\n") as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def clients(cluster: Cluster) -> list[Client]:
-    return [Client(cluster.management_port(index)) for index in range(NODES)]
 
 
 @pytest.fixture(scope="module")

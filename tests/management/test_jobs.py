@@ -19,12 +19,6 @@ from tests.management.http import Client, part
 from tests.ranges.asking import Asker, Refused
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3) as cluster:
-        yield cluster
-
-
 @pytest.fixture
 def asker(cluster: Cluster) -> Iterator[Asker]:
     asker = Asker(cluster.uri(0))

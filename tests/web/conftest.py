@@ -9,19 +9,18 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.conftest import managed
 from tests.management.http import Client
-from tests.web.watching import Watched
+from tests.management.three import clients, cluster  # noqa: F401 - fixtures for the files beside
+from tests.web.watching import WAIT_MS, Watched, watched_page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-WAIT_MS = 15_000
-"""For anything to appear: the machine may be busy."""
-
 expect.set_options(timeout=WAIT_MS)
 
 
@@ -57,22 +56,8 @@ Opener = Callable[..., Watched]
 @pytest.fixture
 def open_page(browser: Browser, node: MirrorMQ) -> Iterator[Opener]:
     """Opens the page in a browser of its own: `open_page(color_scheme="dark", width=390)`."""
-    contexts: list[tuple[BrowserContext, Watched]] = []
-
-    def opened(*, width: int = 1280, height: int = 900, **options: object) -> Watched:
-        settings = {"locale": "en-GB", "viewport": {"width": width, "height": height}, **options}
-        context = browser.new_context(**settings)  # type: ignore[arg-type]
-        context.set_default_timeout(WAIT_MS)
-        watched = Watched(context.new_page(), f"http://127.0.0.1:{node.management_port}/")
-        contexts.append((context, watched))
-        watched.page.goto(watched.address)
-        return watched
-
-    yield opened
-    for context, watched in contexts:
-        complaints = watched.complaints
-        context.close()
-        assert not complaints, complaints
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(watched_page(browser, node.management_port, **options))
 
 
 @pytest.fixture

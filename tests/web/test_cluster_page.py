@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pika
@@ -12,46 +11,21 @@ from playwright.sync_api import Browser, Page, expect
 
 from mirrormq.testing import Cluster
 from tests.management.http import Client
-from tests.web.watching import Watched
+from tests.management.three import NODES, until
+from tests.web.watching import watched_page
 
-NODES = 3
-DEADLINE_S = 40.0
-WAIT_MS = 20_000
 MESSAGES = 4_000
 SYNC_BYTES_PER_S = 1_000_000
 """Slow enough to be watched and stopped, and over in a few seconds."""
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.1)
-    return found
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=NODES, conf=f"mirroring_sync_max_throughput = {SYNC_BYTES_PER_S}\n") as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def clients(cluster: Cluster) -> list[Client]:
-    return [Client(cluster.management_port(index)) for index in range(NODES)]
+CONF = f"mirroring_sync_max_throughput = {SYNC_BYTES_PER_S}\n"
 
 
 @pytest.fixture(scope="module")
 def page(cluster: Cluster, browser: Browser) -> Iterator[Page]:
     """guest, on the first node's page."""
-    context = browser.new_context(locale="en-GB", viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(WAIT_MS)
-    watched = Watched(context.new_page(), f"http://127.0.0.1:{cluster.management_port(0)}/")
-    watched.page.goto(watched.address)
-    watched.log_in()
-    yield watched.page
-    context.close()
-    assert not watched.complaints
+    with watched_page(browser, cluster.management_port(0)) as watched:
+        watched.log_in()
+        yield watched.page
 
 
 def go(page: Page, where: str) -> None:

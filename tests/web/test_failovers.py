@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pika
@@ -13,30 +11,22 @@ from playwright.sync_api import Browser, expect
 
 from mirrormq.testing import Cluster
 from tests.management.http import Client
+from tests.management.three import NODES, until
 from tests.metrics.scene import scrape
-from tests.web.watching import Watched
+from tests.web.watching import watched_page
 
-NODES = 3
-DEADLINE_S = 40.0
+MIRROR_ALL = True
 TAKEN = 3
 """Messages that a consumer has when the master dies, and gets again from the next one."""
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.1)
-    return found
 
 
 class Scene:
     """A mirrored queue on three nodes."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, clients: list[Client]) -> None:
         self.cluster = cluster
         self.names = [cluster.name(index) for index in range(NODES)]
-        self.clients = [Client(cluster.management_port(index)) for index in range(NODES)]
+        self.clients = clients
 
     def whole(self, asked: int) -> bool:
         facts = self.clients[asked].get("queues/%2F/orders")["mirrormq"]
@@ -51,16 +41,15 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene() -> Iterator[Scene]:
-    with Cluster(nodes=NODES, mirror_all=True) as cluster:
-        connection = pika.BlockingConnection(pika.URLParameters(cluster.uri(0)))
-        channel = connection.channel()
-        channel.confirm_delivery()
-        channel.queue_declare("orders", durable=True)
-        for _ in range(10):
-            channel.basic_publish("", "orders", b"x", pika.BasicProperties(delivery_mode=2))
-        connection.close()
-        yield Scene(cluster)
+def scene(cluster: Cluster, clients: list[Client]) -> Scene:
+    connection = pika.BlockingConnection(pika.URLParameters(cluster.uri(0)))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.queue_declare("orders", durable=True)
+    for _ in range(10):
+        channel.basic_publish("", "orders", b"x", pika.BasicProperties(delivery_mode=2))
+    connection.close()
+    return Scene(cluster, clients)
 
 
 @pytest.fixture(scope="module")
@@ -116,22 +105,18 @@ def test_metrics_count_it(scene: Scene, failover: tuple[int, int, dict[str, Any]
 
 def test_the_page_draws_it(scene: Scene, failover: tuple[int, int, dict[str, Any]], browser: Browser) -> None:
     dead, asked, event = failover
-    context = browser.new_context(locale="en-GB", viewport={"width": 1280, "height": 900})
-    watched = Watched(context.new_page(), f"http://127.0.0.1:{scene.cluster.management_port(asked)}/")
-    page = watched.page
-    page.goto(watched.address)
-    watched.log_in()
-    watched.go("timeline")
-    promoted = page.locator("[aria-labelledby=events] .event.accent").filter(has_text="orders")
-    expect(promoted).to_have_count(1)
-    expect(promoted).to_contain_text(event["node"])
-    expect(promoted).to_contain_text(scene.names[dead])
-    expect(promoted.locator(".event-numbers li").nth(1)).to_contain_text(str(TAKEN))
-    expect(page.locator("[aria-labelledby=events] .event.bad")).to_contain_text(scene.names[dead])
-    expect(page.locator("[aria-labelledby=lanes] rect.lanes-down")).to_have_count(1)
-    expect(page.locator("[aria-labelledby=lanes] .lanes-mark.promoted")).to_have_count(1)
-    context.close()
-    assert not watched.complaints, watched.complaints
+    with watched_page(browser, scene.cluster.management_port(asked)) as watched:
+        page = watched.page
+        watched.log_in()
+        watched.go("timeline")
+        promoted = page.locator("[aria-labelledby=events] .event.accent").filter(has_text="orders")
+        expect(promoted).to_have_count(1)
+        expect(promoted).to_contain_text(event["node"])
+        expect(promoted).to_contain_text(scene.names[dead])
+        expect(promoted.locator(".event-numbers li").nth(1)).to_contain_text(str(TAKEN))
+        expect(page.locator("[aria-labelledby=events] .event.bad")).to_contain_text(scene.names[dead])
+        expect(page.locator("[aria-labelledby=lanes] rect.lanes-down")).to_have_count(1)
+        expect(page.locator("[aria-labelledby=lanes] .lanes-mark.promoted")).to_have_count(1)
 
 
 def test_the_story_outlives_those_who_saw_it(scene: Scene, failover: tuple[int, int, dict[str, Any]]) -> None:

@@ -20,6 +20,7 @@ from tests.brokers.mirrormq import MirrorMQ
 from tests.management.conftest import managed
 from tests.management.http import Client
 from tests.management.test_server import QUEUES, STALL_MS_MAX, round_trip_ms
+from tests.ranges.asking import Asker
 
 DEADLINE_S = 30.0
 
@@ -114,6 +115,22 @@ def test_a_change_of_definitions_is_counted(node: MirrorMQ, client: Client) -> N
         assert client.put("queues/%2F/counted", {}).status == 201
         assert next(frame for frame in frames if frame["definitions"] > before)
         client.delete("queues/%2F/counted")
+
+
+def test_jobs_and_leases_are_counted_by_themselves(node: MirrorMQ) -> None:
+    asker = Asker(f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F")
+    asker.channel.queue_declare("lent")
+    asker.publish("lent", b"x")
+    with watching(node) as stream:
+        frames = stream.frames()
+        before = next(frames)
+        asker.ask("report", job="one", kind="stats", state="done")
+        reported = next(frame for frame in frames if frame["pipeline"] > before["pipeline"])
+        asker.take("lent", "lease", 1, 1)
+        taken = next(frame for frame in frames if frame["pipeline"] > reported["pipeline"])
+        assert taken["definitions"] == before["definitions"]
+    asker.channel.queue_delete("lent")
+    asker.close()
 
 
 def test_a_user_is_told_of_their_own_vhosts_only(

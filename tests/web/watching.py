@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import ConsoleMessage, Page, expect
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 EXPECTED_REFUSALS = ("status of 400", "status of 401", "status of 404", "net::ERR_")
 """The console mentions every answer that is an error; the page shows those itself."""
+
+WAIT_MS = 15_000
+"""For anything to appear: the machine may be busy."""
 
 
 class Watched:
@@ -41,3 +47,20 @@ class Watched:
         """Where the page's files are."""
         source: str = self.page.evaluate("document.querySelector('script[type=module]').src")
         return source.removesuffix("main.js")
+
+
+@contextmanager
+def watched_page(
+    browser: Browser, port: int, *, width: int = 1280, height: int = 900, **options: object
+) -> Iterator[Watched]:
+    """A node's page in a browser of its own; what it complained about fails the test at the end."""
+    settings = {"locale": "en-GB", "viewport": {"width": width, "height": height}, **options}
+    context = browser.new_context(**settings)  # type: ignore[arg-type]
+    context.set_default_timeout(WAIT_MS)
+    watched = Watched(context.new_page(), f"http://127.0.0.1:{port}/")
+    watched.page.goto(watched.address)
+    try:
+        yield watched
+    finally:
+        context.close()
+    assert not watched.complaints, watched.complaints
