@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrormq.ranges.batch import HEAD, Batch, BatchError, Envelope, Row, encode
+from mirrormq.ranges.batch import HEAD, Batch, BatchError, Envelope, Row
+from mirrormq.ranges.building import Builder
 
 ENVELOPES = [Envelope(b"", b"orders", b"\x10\x00\x02"), Envelope(b"logs", b"a.b", b"\x00\x00")]
 
 
-def batch_of(rows: list[Row]) -> bytes:
-    envelopes = list(dict.fromkeys(row.envelope for row in rows))
-    return encode(
-        envelopes,
-        [row.sequence for row in rows],
-        [envelopes.index(row.envelope) for row in rows],
-        bytes([row.redelivered for row in rows]),
-        [row.body for row in rows],
-    )
+def batch_of(rows: list[Row], at_once: int = 3) -> bytes:
+    builder = Builder()
+    for at in range(0, len(rows), at_once):
+        some = rows[at : at + at_once]
+        builder.add(
+            [row.sequence for row in some],
+            [(envelope, len(list(same))) for envelope, same in groupby(row.envelope for row in some)],
+            bytes([row.redelivered for row in some]),
+            [row.body for row in some],
+        )
+    return builder.finish()
 
 
 rows_of_any_kind = st.lists(

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import datetime
+import subprocess
+import sys
+from array import array
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from mirrormq.ranges.batch import Batch, Envelope, encode
+from mirrormq.ranges.batch import Batch, Envelope
+from mirrormq.ranges.building import Builder
 from mirrormq.ranges.stretches import count_of
 from mirrormq.spark.client.reading import pieces
+from mirrormq.spark.source.arrays import Spread
 from mirrormq.spark.source.arrow import Columns
 from mirrormq.spark.source.plan import Part, partitions, shares
 from mirrormq.spark.source.schema import columns
@@ -22,14 +29,59 @@ def table(
     envelopes: list[Envelope], indexes: list[int], include_properties: bool = True
 ) -> list[dict[str, object]]:
     rows = len(indexes)
-    bodies = [b"body %d" % row for row in range(rows)]
-    encoded = encode(
-        envelopes, range(100, 100 + rows), indexes, bytes(row % 2 for row in range(rows)), bodies
+    builder = Builder()
+    builder.add(
+        range(100, 100 + rows),
+        [(envelopes[index], 1) for index in indexes],
+        bytes(row % 2 for row in range(rows)),
+        [b"body %d" % row for row in range(rows)],
     )
     maker = Columns(to_arrow_schema(columns(include_properties), timezone="UTC"))
-    made = maker.record_batch("q", Batch(encoded))
+    made = maker.record_batch("q", Batch(builder.finish()))
     made.validate(full=True)
     return pa.Table.from_batches([made]).to_pylist(maps_as_pydicts="strict")
+
+
+KINDS = to_arrow_schema(columns(True), timezone="UTC")
+
+
+def values_of(kind: pa.DataType) -> st.SearchStrategy[object]:
+    """What a column of this kind may have for an envelope."""
+    if pa.types.is_struct(kind):
+        return st.fixed_dictionaries({field.name: values_of(field.type) for field in kind})
+    if pa.types.is_map(kind):
+        return st.none() | st.lists(st.tuples(st.text(max_size=3), st.none() | st.text(max_size=3)))
+    if pa.types.is_string(kind):
+        return st.none() | st.text(max_size=5)
+    return st.none() | st.integers(0, 255)
+
+
+@given(st.data())
+def test_arrays_of_buffers_are_those_that_arrow_makes(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(["queue", "timestamp", "headers", "properties"]))
+    kind = KINDS.field(name).type
+    values = data.draw(st.lists(values_of(kind), min_size=1, max_size=4))
+    groups = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=9))
+    made = Spread(memoryview(array("I", groups).tobytes())).column(values, kind)
+    made.validate(full=True)
+    assert made.equals(pa.array([values[group] for group in groups], kind))
+
+
+def test_a_task_needs_no_pandas() -> None:
+    """To import it takes longer than the work of many a task."""
+    script = (
+        "import sys\n"
+        "from mirrormq.ranges.batch import Batch, Envelope\n"
+        "from mirrormq.ranges.building import Builder\n"
+        "from mirrormq.spark.source.tasks import Columns, columns, to_arrow_schema\n"
+        "builder = Builder()\n"
+        "envelopes = [(Envelope(b'', key, b'\\x10\\0\\2'), 1) for key in (b'a', b'b')]\n"
+        "builder.add([1, 2], envelopes, bytes(2), [b'x', b'y'])\n"
+        "maker = Columns(to_arrow_schema(columns(True), timezone='UTC'))\n"
+        "assert maker.record_batch('q', Batch(builder.finish())).num_rows == 2\n"
+        "assert 'pyarrow' in sys.modules and 'pandas' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 def test_one_envelope_for_all() -> None:

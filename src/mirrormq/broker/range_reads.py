@@ -44,18 +44,17 @@ class RangeRead:
             self.refused(NotFound("the queue has another master now; ask again"))
             return True
         columns = self._columns
-        rows = min(rows, limits.READ_ROWS_MAX - len(columns.sequences))
+        rows = min(rows, limits.READ_ROWS_MAX - columns.rows)
         room_bytes = self._limit_bytes - columns.size_bytes
         if self._wanted:
             found = read_slice(self._source, self._wanted, rows, min(room_bytes, size_bytes))
-            too_large = columns.sequences and sum([m.body_size for m in found.messages]) > room_bytes
-            if too_large:
+            if columns.rows and found.size_bytes > room_bytes:
                 return self._answer(self._wanted[0][0])
-            columns.add(found.messages, self._source.delivered_up_to())
+            columns.add(found)
             self._wanted = within(self._wanted, found.next, self._part.to)
         if not self._wanted:
             return self._answer(self._part.to)
-        if columns.size_bytes >= self._limit_bytes or len(columns.sequences) >= limits.READ_ROWS_MAX:
+        if columns.size_bytes >= self._limit_bytes or columns.rows >= limits.READ_ROWS_MAX:
             return self._answer(self._wanted[0][0])
         return False
 

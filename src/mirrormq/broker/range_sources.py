@@ -7,21 +7,20 @@ neither mirrored nor on disk cannot be shown.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
-from mirrormq.errors import DamageError
-from mirrormq.queues.message import Envelope as MessageEnvelope
+from mirrormq.queues.envelope import address_of
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
-from mirrormq.ranges.batch import Envelope, encode
+from mirrormq.ranges.batch import Envelope
+from mirrormq.ranges.building import Builder
 from mirrormq.ranges.stretches import Stretch, below, common
 from mirrormq.replication.mirror import MirrorCopy
+from mirrormq.storage.gathering import Gathered, Run
 from mirrormq.storage.queue_store import JournalQueue
-from mirrormq.wire.content import FRAME_OVERHEAD_BYTES, PROPERTIES_AT, body_of
-
-ONE_BODY_FRAME = PROPERTIES_AT + 1 + FRAME_OVERHEAD_BYTES
-"""What content frames have beside properties and body if the body is in one frame, as it mostly is."""
 
 
 class Source(NamedTuple):
@@ -57,7 +56,11 @@ def mirror_source(copy: MirrorCopy, store: JournalQueue, alive: Callable[[], boo
 class Slice(NamedTuple):
     """Some messages, and where to go on."""
 
-    messages: list[Message]
+    found: Gathered
+    redelivered: bytes
+    """For each 1 if it may have been with a consumer, else 0."""
+    size_bytes: int
+    """Of their bodies."""
     next: int
 
 
@@ -78,17 +81,14 @@ def read_slice(source: Source, wanted: Sequence[Stretch], rows: int, size_bytes:
             reached = numbers[rows - 1] + 1
             del numbers[rows:]
             break
-    if not memory and _fit(source, numbers, size_bytes):
-        return Slice(_load(source, numbers, memory), max(reached, first))
-    kept, total_bytes = 0, 0
-    for number in numbers:
-        size = memory[number].body_size if number in memory else source.store.size_of(number)
-        if kept and total_bytes + size > size_bytes:
-            reached = number
-            break
-        kept += 1
-        total_bytes += size
-    return Slice(_load(source, numbers[:kept], memory), max(reached, first))
+    if memory or not _fit(source, numbers, size_bytes):
+        kept = _first_that_fit(source, numbers, memory, size_bytes)
+        if kept < len(numbers):
+            reached = numbers[kept]
+            del numbers[kept:]
+    found = _gather(source, numbers, memory)
+    flags = _redelivered(found.sequences, memory, source.delivered_up_to())
+    return Slice(found, flags, sum(map(len, found.bodies)), max(reached, first))
 
 
 def _fit(source: Source, numbers: list[int], size_bytes: int) -> bool:
@@ -98,62 +98,73 @@ def _fit(source: Source, numbers: list[int], size_bytes: int) -> bool:
     return source.store.run_bytes(numbers[0], numbers[-1] - numbers[0] + 1) <= size_bytes
 
 
-def _load(source: Source, numbers: list[int], memory: dict[int, Message]) -> list[Message]:
-    stored = [number for number in numbers if number not in memory] if memory else numbers
-    try:
-        found = source.store.load(stored)
-    except DamageError as damage:
-        lost = set(damage.sequences)
-        found = source.store.load([number for number in stored if number not in lost])
+def _first_that_fit(source: Source, numbers: list[int], memory: dict[int, Message], size_bytes: int) -> int:
+    """How many of them are not too large together; one at least."""
+    total_bytes = 0
+    for kept, number in enumerate(numbers):
+        total_bytes += memory[number].body_size if number in memory else source.store.size_of(number)
+        if kept and total_bytes > size_bytes:
+            return kept
+    return len(numbers)
+
+
+def _gather(source: Source, numbers: list[int], memory: dict[int, Message]) -> Gathered:
+    found = Gathered()
     if not memory:
+        source.store.gather(numbers, found)
         return found
-    both = [*found, *(memory[number] for number in numbers if number in memory)]
-    return sorted(both, key=lambda message: message.sequence)
+    for in_memory, some in groupby(numbers, memory.__contains__):
+        if in_memory:
+            for message in map(memory.__getitem__, some):
+                found.add(message.sequence, message.envelope.publish, message.frames)
+        else:
+            source.store.gather(list(some), found)
+    return found
+
+
+def _redelivered(sequences: list[int], memory: dict[int, Message], delivered_up_to: int) -> bytes:
+    """Ascending numbers are so up to one of them; what is in memory only knows for itself."""
+    delivered = bisect_right(sequences, delivered_up_to)
+    flags = bytearray(b"\1") * delivered + bytes(len(sequences) - delivered)
+    for place, sequence in enumerate(sequences) if memory else ():
+        if sequence in memory and memory[sequence].redelivered:
+            flags[place] = 1
+    return bytes(flags)
 
 
 class Columns:
-    """Messages on their way into a batch: everything by column, nothing by row."""
+    """Messages on their way into a batch."""
 
     def __init__(self) -> None:
-        self.sequences: list[int] = []
-        self._indexes: list[int] = []
-        self._redelivered: list[bool] = []
-        self._bodies: list[bytes] = []
-        self._envelopes = _Envelopes()
-        self.size_bytes = 0
+        self._builder = Builder()
+        self._addressed: dict[bytes, tuple[bytes, bytes]] = {}
+        """Exchange and routing key of each publish payload."""
 
-    def add(self, messages: Sequence[Message], delivered_up_to: int) -> None:
+    @property
+    def rows(self) -> int:
+        """How many messages there are."""
+        return self._builder.rows
+
+    @property
+    def size_bytes(self) -> int:
+        """Of their bodies."""
+        return self._builder.body_bytes
+
+    def add(self, read: Slice) -> None:
         """Add messages behind those that are there."""
-        self.sequences += [message.sequence for message in messages]
-        self._indexes += map(self._envelopes.__getitem__, [message.envelope for message in messages])
-        self._redelivered += [m.redelivered or m.sequence <= delivered_up_to for m in messages]
-        self._bodies += [
-            m.frames[-m.body_size - 1 : -1]
-            if m.body_size and len(m.frames) - m.body_size == len(m.envelope.properties) + ONE_BODY_FRAME
-            else body_of(m.frames)
-            for m in messages
-        ]
-        self.size_bytes += sum([message.body_size for message in messages])
+        found = read.found
+        envelopes = [(self._envelope(run), run.messages) for run in found.runs]
+        self._builder.add(found.sequences, envelopes, read.redelivered, found.bodies)
+
+    def _envelope(self, run: Run) -> Envelope:
+        addressed = self._addressed.get(run.publish)
+        if addressed is None:
+            addressed = self._addressed[run.publish] = address_of(run.publish)
+        return Envelope(*addressed, run.properties)
 
     def encode(self) -> bytes:
         """As a batch."""
-        distinct = list(self._envelopes.distinct)
-        return encode(distinct, self.sequences, self._indexes, bytes(self._redelivered), self._bodies)
-
-
-class _Envelopes(dict[MessageEnvelope, int]):
-    """The number of each envelope; equal ones have the same, and messages mostly share the object."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.distinct: dict[Envelope, int] = {}
-
-    def __missing__(self, envelope: MessageEnvelope) -> int:
-        exchange = envelope.exchange.encode("utf-8", "surrogateescape")
-        key = envelope.routing_key.encode("utf-8", "surrogateescape")
-        plain = Envelope(exchange, key, envelope.properties)
-        number = self[envelope] = self.distinct.setdefault(plain, len(self.distinct))
-        return number
+        return self._builder.finish()
 
 
 def within(wanted: Sequence[Stretch] | None, first: int, end: int) -> list[Stretch]:

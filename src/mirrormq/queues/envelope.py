@@ -50,6 +50,13 @@ def make_envelope(publish: bytes, properties: bytes) -> Envelope:
     )
 
 
+def address_of(publish: bytes) -> tuple[bytes, bytes]:
+    """Exchange and routing key of a basic.publish payload."""
+    exchange_end = PUBLISH_IDS_SIZE + 1 + publish[PUBLISH_IDS_SIZE]
+    key_end = exchange_end + 1 + publish[exchange_end]
+    return publish[PUBLISH_IDS_SIZE + 1 : exchange_end], publish[exchange_end + 1 : key_end]
+
+
 def parse_expiration(text: bytes) -> int:
     """The expiration property in milliseconds."""
     shown = text.decode("utf-8", "surrogateescape")

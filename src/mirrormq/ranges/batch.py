@@ -28,8 +28,8 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Iterator
+from itertools import pairwise
 from struct import Struct
 from typing import NamedTuple
 
@@ -41,8 +41,6 @@ HEAD = Struct(f"<4sIII{COLUMNS}Q")
 
 BODY_BYTES_MAX = (1 << 31) - 1
 """All bodies of a batch together: what an offset can say."""
-
-_PADDING = bytes(ALIGNMENT)
 
 
 class Envelope(NamedTuple):
@@ -65,39 +63,6 @@ class Row(NamedTuple):
     envelope: Envelope
     redelivered: bool
     body: bytes
-
-
-def encode(
-    envelopes: Sequence[Envelope],
-    sequences: Sequence[int],
-    indexes: Sequence[int],
-    redelivered: bytes,
-    bodies: Sequence[bytes],
-) -> bytes:
-    """A batch of as many rows as there are sequences; `indexes` says which envelope each has."""
-    exchanges = [envelope.exchange for envelope in envelopes]
-    keys = [envelope.routing_key for envelope in envelopes]
-    properties = [envelope.properties for envelope in envelopes]
-    columns = [
-        _offsets(exchanges), b"".join(exchanges), _offsets(keys), b"".join(keys),
-        _offsets(properties), b"".join(properties),
-        _numbers("Q", sequences), _numbers("I", indexes), redelivered, _offsets(bodies), b"".join(bodies),
-    ]  # fmt: skip
-    parts = [HEAD.pack(MAGIC, VERSION, len(sequences), len(envelopes), *map(len, columns))]
-    for column in columns:
-        parts += (column, _PADDING[: -len(column) % ALIGNMENT])
-    return b"".join(parts)
-
-
-def _numbers(kind: str, numbers: Sequence[int]) -> bytes:
-    column = array(kind, numbers)
-    if sys.byteorder != "little":
-        column.byteswap()
-    return column.tobytes()
-
-
-def _offsets(values: Sequence[bytes]) -> bytes:
-    return _numbers("i", list(accumulate(map(len, values), initial=0)))
 
 
 class Batch:

@@ -21,6 +21,7 @@ from contextlib import suppress
 from mirrormq.queues.message import Message
 from mirrormq.storage import records, shutdown_index
 from mirrormq.storage.disk import Disk
+from mirrormq.storage.gathering import Gatherer
 from mirrormq.storage.housekeeping import Housekeeper
 from mirrormq.storage.limits import PRODUCERS_ID, REFERENCES_PER_RECORD, SEGMENT_BYTES
 from mirrormq.storage.loading import Loader, MakeEnvelope
@@ -43,6 +44,7 @@ class Journal:
         self.segments = Segments(disk, directory)
         self.writer = Writer(self.segments, segment_bytes, self.remove_index)
         self.loader = Loader(self.writer, self.segments, make_envelope)
+        self.gatherer = Gatherer(self.loader, self.writer, self.segments)
         self.queues: dict[int, JournalQueue] = {}
         self.touched: dict[int, JournalQueue] = {}
         """Queues with something to write at the next flush."""

@@ -41,12 +41,7 @@ class Loader:
         if not sequences:
             return []
         self.messages_read += len(sequences)
-        positions = table.positions(sequences) if table.count else [0] * len(sequences)
-        if paged.count and 0 in positions:
-            pairs = zip(positions, sequences, strict=True)
-            positions = [position or paged.get(sequence) for position, sequence in pairs]
-        if 0 in positions:
-            raise KeyError(f"message {sequences[positions.index(0)]} of queue {queue_id} is not stored")
+        positions = positions_of(queue_id, table, paged, sequences)
         order = sorted(range(len(positions)), key=positions.__getitem__)
         found: list[Message] = []
         damaged: list[int] = []
@@ -141,6 +136,19 @@ class Loader:
                 self._envelopes.clear()
             envelope = self._envelopes[key] = self._make_envelope(publish, properties)
         return envelope
+
+
+def positions_of(
+    queue_id: int, table: PositionTable, paged: PositionTable, sequences: Sequence[int]
+) -> list[int]:
+    """Where stored messages are; KeyError for one that is not stored."""
+    positions = table.positions(sequences) if table.count and sequences else [0] * len(sequences)
+    if paged.count and 0 in positions:
+        pairs = zip(positions, sequences, strict=True)
+        positions = [position or paged.get(sequence) for position, sequence in pairs]
+    if 0 in positions:
+        raise KeyError(f"message {sequences[positions.index(0)]} of queue {queue_id} is not stored")
+    return positions
 
 
 def own_reference(body: bytes, references: int, queue_id: int, sequence: int) -> tuple[int, int, int, int]:

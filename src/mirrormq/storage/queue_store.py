@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mirrormq.queues.message import Message
 from mirrormq.storage import records
+from mirrormq.storage.gathering import Gathered
 from mirrormq.storage.limits import ACK_RANGES_PER_RECORD, SEQUENCE_RESERVE
 from mirrormq.storage.segments import widen
 from mirrormq.storage.table import PositionTable
@@ -196,6 +197,11 @@ class JournalQueue:
         """Read messages back, in the order asked for; raises DamagedMessages for bad records."""
         self.check()
         return self._journal.loader.load(self.queue_id, self.table, self.paged, sequences)
+
+    def gather(self, sequences: Sequence[int], into: Gathered) -> None:
+        """Read messages with these ascending numbers as columns; those with bad records are left out."""
+        self.check()
+        self._journal.gatherer.gather(self.queue_id, self.table, self.paged, sequences, into)
 
     def presented(self) -> dict[str, int]:
         """The highest publish id of each producer, as far as it was written down."""

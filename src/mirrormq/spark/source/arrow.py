@@ -8,13 +8,13 @@ over the rows, unless every message has properties of its own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from mirrormq.ranges.batch import Batch, Envelope
+from mirrormq.spark.source.arrays import Spread, flags
 from mirrormq.spark.source.schema import PROPERTIES
 from mirrormq.wire.fields import Field, plain_value
 from mirrormq.wire.properties import BasicProperties, decode_properties
@@ -33,41 +33,37 @@ class Columns:
         self._schema = schema
 
     def record_batch(self, queue: str, batch: Batch) -> pa.RecordBatch:
-        rows = int(batch.rows)
         envelopes = batch.envelopes()
-        indexes = pa.Array.from_buffers(pa.uint32(), rows, [None, pa.py_buffer(batch.envelope_indexes)])
-        spread = _Spread(envelopes, indexes)
-        made = {
-            "queue": lambda: pa.repeat(pa.scalar(queue, pa.string()), rows),
-            "sequence": lambda: pa.Array.from_buffers(
-                pa.int64(), rows, [None, pa.py_buffer(batch.sequences)]
-            ),
-            "redelivered": lambda: pa.array(np.frombuffer(batch.redelivered, np.uint8).view(np.bool_)),
-            "body": lambda: pa.Array.from_buffers(
-                pa.binary(), rows, [None, pa.py_buffer(batch.body_offsets), pa.py_buffer(batch.bodies)]
-            ),
-        }
-        arrays = [
-            made[field.name]() if field.name in made else spread.column(field.name, field.type)
-            for field in self._schema
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        properties = [decode_properties(envelope.properties, 0) for envelope in envelopes]
+        spread = Spread(batch.envelope_indexes)
+
+        def column(field: pa.Field) -> pa.Array:
+            if field.name in _PLAIN:
+                return _PLAIN[field.name](batch)
+            if field.name == "queue":
+                return spread.repeated(queue, field.type)
+            make = _MAKERS[field.name]
+            values = [make(*pair) for pair in zip(envelopes, properties, strict=True)]
+            return spread.column(values, field.type)
+
+        return pa.RecordBatch.from_arrays(list(map(column, self._schema)), schema=self._schema)
 
 
-class _Spread:
-    """What each envelope says, given to all rows that have it."""
+def _sequences(batch: Batch) -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), len(batch), [None, pa.py_buffer(batch.sequences)])
 
-    def __init__(self, envelopes: Sequence[Envelope], indexes: pa.Array) -> None:
-        self._envelopes = envelopes
-        self._properties = [decode_properties(envelope.properties, 0) for envelope in envelopes]
-        self._indexes = indexes
 
-    def column(self, name: str, kind: pa.DataType) -> pa.Array:
-        make: Callable[[Envelope, BasicProperties], Any] = _MAKERS[name]
-        values = [make(*pair) for pair in zip(self._envelopes, self._properties, strict=True)]
-        if len(values) == 1 and not pa.types.is_nested(kind):
-            return pa.repeat(pa.scalar(values[0], kind), len(self._indexes))
-        return pa.array(values, kind).take(self._indexes)
+def _bodies(batch: Batch) -> pa.Array:
+    buffers = [None, pa.py_buffer(batch.body_offsets), pa.py_buffer(batch.bodies)]
+    return pa.Array.from_buffers(pa.binary(), len(batch), buffers)
+
+
+_PLAIN: dict[str, Callable[[Batch], pa.Array]] = {
+    "sequence": _sequences,
+    "redelivered": lambda batch: flags(batch.redelivered),
+    "body": _bodies,
+}
+"""Columns that are taken over as they are."""
 
 
 def _text(value: str | None) -> str | None:

@@ -11,7 +11,6 @@ An offset is `{"taken": n}`: how many messages the query was given so far, which
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,8 +24,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from mirrormq.ranges import batch
 from mirrormq.ranges.batch import Batch, Envelope
+from mirrormq.ranges.building import Builder
 from mirrormq.spark.client.consuming import PREFETCH_MAX, Consumer, Delivered
 from mirrormq.spark.client.nodes import Nodes
 from mirrormq.spark.options import SourceOptions
@@ -137,17 +136,16 @@ class RabbitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def encode(messages: Sequence[tuple[int, Delivered]]) -> bytes:
     """Deliveries as a batch of columns, as MirrorMQ would have sent it."""
-    envelopes: dict[Envelope, int] = {}
-    indexes = array("I")
-    for _, message in messages:
-        exchange = message.exchange.encode("utf-8", "surrogateescape")
-        key = message.routing_key.encode("utf-8", "surrogateescape")
-        envelope = Envelope(exchange, key, message.properties)
-        indexes.append(envelopes.setdefault(envelope, len(envelopes)))
-    return batch.encode(
-        list(envelopes),
+    builder = Builder()
+    builder.add(
         [number for number, _ in messages],
-        indexes,
-        bytes(message.redelivered for _, message in messages),
+        [(_envelope(message), 1) for _, message in messages],
+        bytes([message.redelivered for _, message in messages]),
         [bytes(message.body) for _, message in messages],
     )
+    return builder.finish()
+
+
+def _envelope(message: Delivered) -> Envelope:
+    exchange = message.exchange.encode("utf-8", "surrogateescape")
+    return Envelope(exchange, message.routing_key.encode("utf-8", "surrogateescape"), message.properties)
