@@ -1,1 +1,1 @@
-"""Queues as DataFrames. `stream.py` says why each message comes exactly once."""
+"""Queues as DataFrames. `consume.py` says why each message comes exactly once."""

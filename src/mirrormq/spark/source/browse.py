@@ -8,27 +8,20 @@ others consumed are simply not there: that is what queues are for, and no loss. 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 
 from mirrormq.ranges.questions import Extent
 from mirrormq.spark.options import EARLIEST, LATEST, Offsets, OptionError, SourceOptions
-from mirrormq.spark.source.plan import Part, RangePartition, partitions, shares
+from mirrormq.spark.source.plan import Part, RangePartition, partitions
 from mirrormq.spark.source.queues import Queues
-from mirrormq.spark.source.tasks import DataLoss, read_partition
+from mirrormq.spark.source.stream import Offset, QueueStream, Share
+from mirrormq.spark.source.tasks import read_partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Offset = dict[str, Any]
 
 
 def resolve(offsets: Offsets, name: str, extent: Extent) -> int:
@@ -47,7 +40,7 @@ def part_of(queue: str, extent: Extent | None, from_: int, to: int) -> Part:
         # What is gone need not be asked for, and what is not there yet not either.
         from_, to = max(from_, extent.first), min(to, extent.next)
     count = max(0, to - from_)
-    size = extent.ready_bytes * count // extent.ready if extent is not None and extent.ready else 0
+    size = int(extent.mean_bytes * count) if extent is not None else 0
     return Part(queue, ((from_, count),) if count else (), size, False)
 
 
@@ -83,33 +76,19 @@ class BatchReader(DataSourceReader):
         return read_partition(self._options, partition)
 
 
-class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class BrowseReader(QueueStream):
     """`spark.readStream` with mode browse."""
 
     def __init__(self, options: SourceOptions) -> None:
-        self._options = options
-        self._queues: Queues | None = None
+        super().__init__(options)
         self._target: dict[str, int] | None = None
         """With AvailableNow: where to end."""
 
-    @property
-    def queues(self) -> Queues:
-        if self._queues is None:
-            self._queues = Queues(self._options)
-        return self._queues
-
     def initialOffset(self) -> Offset:  # noqa: N802
         return {
-            name: {"next": resolve(self._options.starting, name, extent), "id": extent.id}
+            name: {"next": resolve(self.options.starting, name, extent), "id": extent.id}
             for name, extent in self.queues.extents().items()
         }
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        if self._options.messages_max is not None:
-            return ReadMaxRows(self._options.messages_max)
-        if self._options.bytes_max is not None:
-            return ReadMaxBytes(self._options.bytes_max)
-        return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._target = {name: extent.next for name, extent in self.queues.extents().items()}
@@ -118,18 +97,18 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         extents = self.queues.extents()
         for name in start:
             if name not in extents:
-                self._lost(name, "was deleted")
+                self.lost(f"queue '{name}' was deleted")
         begins = {name: self._begin(name, extent, start) for name, extent in extents.items()}
         ends = {
             name: extent.next if self._target is None else min(extent.next, self._target.get(name, 0))
             for name, extent in extents.items()
         }
         wanted = [max(0, ends[name] - max(begins[name], extents[name].first)) for name in extents]
-        allowed = self._allowed(list(extents.values()), wanted, limit)
+        allowed = self.shared(list(extents.values()), wanted, limit)
         found = {name: at for name, at in start.items() if name in extents}
-        for (name, extent), want, may in zip(extents.items(), wanted, allowed, strict=True):
+        for (name, extent), want, share in zip(extents.items(), wanted, allowed, strict=True):
             begin = max(begins[name], extent.first) if want else begins[name]
-            found[name] = {"next": begin + min(want, may), "id": extent.id}
+            found[name] = {"next": begin + min(want, _count(share, extent)), "id": extent.id}
         return dict(sorted(found.items()))
 
     def _begin(self, name: str, extent: Extent, start: Offset) -> int:
@@ -137,30 +116,9 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if at is None:
             return extent.first
         if at["id"] != extent.id:
-            self._lost(name, "was deleted and declared again")
+            self.lost(f"queue '{name}' was deleted and declared again")
             return extent.first
         return int(at["next"])
-
-    def _allowed(self, extents: Sequence[Extent], wanted: list[int], limit: ReadLimit) -> list[int]:
-        """How many messages of each queue a batch may have."""
-        if isinstance(limit, ReadAllAvailable):
-            return wanted
-        if isinstance(limit, ReadMaxRows):
-            wanted = shares(wanted, limit.max_rows)
-        bytes_max = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._options.bytes_max
-        if bytes_max is None:
-            return wanted
-        sizes = [extent.ready_bytes / extent.ready if extent.ready else 1.0 for extent in extents]
-        needed = [int(count * size) for count, size in zip(wanted, sizes, strict=True)]
-        given = shares(needed, bytes_max)
-        return [
-            min(count, max(1, int(room / max(size, 1.0)))) if count else 0
-            for count, room, size in zip(wanted, given, sizes, strict=True)
-        ]
-
-    def _lost(self, name: str, how: str) -> None:
-        if self._options.fail_on_data_loss:
-            raise DataLoss(f"queue '{name}' {how}: set failOnDataLoss to false to go on with what there is")
 
     def reportLatestOffset(self) -> Offset:  # noqa: N802
         return {name: {"next": extent.next} for name, extent in self.queues.extents().items()}
@@ -175,13 +133,12 @@ class BrowseReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if extent is not None and extent.id == at["id"]:
                 parts.append(part_of(name, extent, begin, at["next"]))
             else:
-                self._lost(name, "is gone")
-        return partitions(parts, self._options.partitions_min, self.queues.order)
+                self.lost(f"queue '{name}' is gone")
+        return self.cut(parts)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, RangePartition)
-        return read_partition(self._options, partition)
 
-    def stop(self) -> None:
-        if self._queues is not None:
-            self._queues.close()
+def _count(share: Share, extent: Extent) -> int:
+    """How many messages of usual size a share is; one at least, if any is wanted."""
+    if share.bytes is None:
+        return share.messages
+    return min(share.messages, max(1, int(share.bytes / max(extent.mean_bytes, 1.0))))

@@ -31,43 +31,29 @@ An offset is `{"lease": name, "queues": {queue: {"take": number, "next": sequenc
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 
 from mirrormq.ranges import questions
 from mirrormq.ranges.limits import TAKE_MESSAGES_MAX
 from mirrormq.ranges.questions import Extent, LeaseEntry
 from mirrormq.ranges.stretches import unpack
 from mirrormq.spark.options import SourceOptions
-from mirrormq.spark.source.plan import Part, RangePartition, partitions, shares
-from mirrormq.spark.source.queues import Queues
-from mirrormq.spark.source.tasks import DataLoss, read_partition
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-Offset = dict[str, Any]
+from mirrormq.spark.source.plan import Part
+from mirrormq.spark.source.stream import Offset, QueueStream, Share
 
 TAKES_PER_BATCH_MAX = 16
 """A batch without a limit may need several takes: one gives so many messages at most, and only so many
 stretches of a queue whose messages are scattered."""
 
 
-class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Runs in one Python process beside the driver, but for `read`, which runs in executors."""
+class ConsumeReader(QueueStream):
+    """A batch is one or more takes of each queue."""
 
     def __init__(self, options: SourceOptions) -> None:
-        self._options = options
-        self._queues: Queues | None = None
+        super().__init__(options)
         self._settled: dict[str, int] = {}
         self._parts: dict[tuple[str, int], Part] = {}
         """Takes of this batch and the one before, so that they need not be asked for again."""
@@ -75,23 +61,10 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._left: dict[str, int] | None = None
         """With AvailableNow: how many messages of each queue are still to be taken."""
 
-    @property
-    def queues(self) -> Queues:
-        if self._queues is None:
-            self._queues = Queues(self._options)
-        return self._queues
-
     # --- offsets ---------------------------------------------------------------------------------
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        return {"lease": self._options.lease_name or "", "queues": {}}
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        if self._options.messages_max is not None:
-            return ReadMaxRows(self._options.messages_max)
-        if self._options.bytes_max is not None:
-            return ReadMaxBytes(self._options.bytes_max)
-        return ReadAllAvailable()
+        return {"lease": self.options.lease_name or "", "queues": {}}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._left = {name: extent.ready for name, extent in self.queues.extents().items()}
@@ -102,13 +75,13 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {**start, "lease": f"spark-{uuid.uuid4().hex}"}
         self._settle(start)
         found = {name: dict(at) for name, at in start["queues"].items()}
-        for name, extent, messages, size in self._allowed(limit):
+        for name, extent, share in self._allowed(limit):
             at = found.get(name)
             if at is not None and at["id"] != extent.id:
                 self._replaced(name)
                 at = None
             at = at or {"take": self._taken_before(start["lease"], name), "next": 0, "id": extent.id}
-            taken = self._take(start["lease"], name, at, messages, size)
+            taken = self._take(start["lease"], name, at, share)
             if taken["take"]:
                 found[name] = taken
         return {"lease": start["lease"], "queues": dict(sorted(found.items()))}
@@ -128,45 +101,35 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._leases[queue] = next((entry for entry in entries if entry.name == lease), None)
         return self._leases[queue]
 
-    def _allowed(self, limit: ReadLimit) -> list[tuple[str, Extent, int, int]]:
-        """Queues, and how many messages and bytes may be taken from each; 0 bytes: any."""
+    def _allowed(self, limit: ReadLimit) -> list[tuple[str, Extent, Share]]:
+        """Queues, and what may be taken from each."""
         extents = self.queues.extents()
         ready = [extent.ready for extent in extents.values()]
         if self._left is not None:
             ready = [min(self._left.get(name, 0), extent.ready) for name, extent in extents.items()]
-        unlimited = isinstance(limit, ReadAllAvailable)
-        messages_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        bytes_max = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
-        if not unlimited and bytes_max is None:
-            bytes_max = self._options.bytes_max
-        counts = shares(ready, messages_max) if messages_max is not None else ready
-        sizes = [extent.ready_bytes for extent in extents.values()]
-        sizes = shares(sizes, bytes_max) if bytes_max is not None else [0] * len(sizes)
-        return [
-            (name, extent, count, size)
-            for (name, extent), count, size in zip(extents.items(), counts, sizes, strict=True)
-        ]
+        given = self.shared(list(extents.values()), ready, limit)
+        return [(name, extent, share) for (name, extent), share in zip(extents.items(), given, strict=True)]
 
     # --- takes -----------------------------------------------------------------------------------
 
-    def _take(self, lease: str, queue: str, at: Offset, messages: int, size: int) -> Offset:
+    def _take(self, lease: str, queue: str, at: Offset, share: Share) -> Offset:
         """Take up to so much; takes that were made before the driver died are found again, whatever the
         limits are now."""
         at = dict(at)
         before = self._lease(lease, queue)
         highest = before.number if before is not None else 0
-        limited = size > 0
+        messages, size = share.messages, share.bytes
         for _ in range(TAKES_PER_BATCH_MAX):
             made = at["take"] < highest
-            if not made and (messages <= 0 or (limited and size <= 0)):
+            if not made and (messages <= 0 or (size is not None and size <= 0)):
                 break
-            part = self._part(lease, queue, at["take"] + 1, messages, size)
+            part = self._part(lease, queue, at["take"] + 1, messages, size or 0)
             if part is None:
                 break
             at["take"] += 1
             at["next"] = sum(part.stretches[-1])
             messages -= part.messages
-            size -= part.bytes if limited else 0
+            size = None if size is None else size - part.bytes
             if self._left is not None and not made:
                 self._left[queue] = self._left.get(queue, 0) - part.messages
         return at
@@ -177,7 +140,7 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if known is not None:
             return known
         messages = max(1, min(messages, TAKE_MESSAGES_MAX))
-        question = questions.take(queue, lease, number, messages, max(0, size), self._options.lease_idle_ms)
+        question = questions.take(queue, lease, number, messages, max(0, size), self.options.lease_idle_ms)
         answer = self.queues.asker.ask(question)
         if not answer.headers["count"]:
             return None
@@ -200,11 +163,7 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._settled.pop(queue, None)
         self._leases.pop(queue, None)
         self._parts = {key: part for key, part in self._parts.items() if key[0] != queue}
-        if self._options.fail_on_data_loss:
-            raise DataLoss(
-                f"queue '{queue}' was deleted and declared again: what was not processed of it is gone;"
-                " set failOnDataLoss to false to go on with the new one"
-            )
+        self.lost(f"queue '{queue}' was deleted and declared again, what was not processed of it is gone")
 
     # --- what Spark asks for ---------------------------------------------------------------------
 
@@ -227,22 +186,13 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 part = self._part(end["lease"], name, number, TAKE_MESSAGES_MAX, 0)
                 if part is not None:
                     parts.append(part)
-                elif self._options.fail_on_data_loss:
-                    raise DataLoss(
-                        f"the lease '{end['lease']}' no longer holds the messages of queue '{name}' that"
-                        " this batch is about: it was released or has expired; set failOnDataLoss to false"
-                        " to go on"
+                else:
+                    self.lost(
+                        f"the lease '{end['lease']}' was released or has expired, and no longer holds the"
+                        f" messages of queue '{name}' that this batch is about"
                     )
-        return partitions(parts, self._options.partitions_min, self.queues.order)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, RangePartition)
-        return read_partition(self._options, partition)
+        return self.cut(parts)
 
     def commit(self, end: Offset) -> None:
         if end["lease"]:
             self._settle(end)
-
-    def stop(self) -> None:
-        if self._queues is not None:
-            self._queues.close()

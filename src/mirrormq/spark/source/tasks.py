@@ -40,6 +40,7 @@ def read_partition(options: SourceOptions, partition: RangePartition) -> Iterato
                 yield maker.record_batch(part.queue, batch)
     if part.complete and count != part.messages and options.fail_on_data_loss:
         raise DataLoss(
-            f"{part.messages - count} leased messages of queue '{part.queue}' are gone: its lease was"
-            " released or has expired, or the queue was deleted; set failOnDataLoss to false to go on"
+            f"{part.messages - count} leased messages of queue '{part.queue}' are gone, its lease was"
+            " released or has expired or the queue was deleted: set failOnDataLoss to false to go on with"
+            " what there is"
         )

@@ -1,0 +1,88 @@
+"""What all streams from queues share: the driver's connection, how much a batch may have, how tasks read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from mirrormq.ranges.questions import Extent
+from mirrormq.spark.options import SourceOptions
+from mirrormq.spark.source.plan import Part, RangePartition, partitions, shares
+from mirrormq.spark.source.queues import Queues
+from mirrormq.spark.source.tasks import DataLoss, read_partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Offset = dict[str, Any]
+
+
+class Share(NamedTuple):
+    """What a batch may have of one queue."""
+
+    messages: int
+    bytes: int | None
+    """None: any."""
+
+
+class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Runs in one Python process beside the driver, but for `read`, which runs in executors."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self._queues: Queues | None = None
+
+    @property
+    def queues(self) -> Queues:
+        if self._queues is None:
+            self._queues = Queues(self.options)
+        return self._queues
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self.options.messages_max is not None:
+            return ReadMaxRows(self.options.messages_max)
+        if self.options.bytes_max is not None:
+            return ReadMaxBytes(self.options.bytes_max)
+        return ReadAllAvailable()
+
+    def shared(self, extents: Sequence[Extent], wanted: Sequence[int], limit: ReadLimit) -> list[Share]:
+        """The limit divided among queues of which so many messages are wanted."""
+        if isinstance(limit, ReadAllAvailable):
+            return [Share(count, None) for count in wanted]
+        counts = shares(wanted, limit.max_rows) if isinstance(limit, ReadMaxRows) else wanted
+        bytes_max = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self.options.bytes_max
+        if bytes_max is None:
+            return [Share(count, None) for count in counts]
+        sizes = [
+            max(1, int(count * extent.mean_bytes)) if count else 0
+            for count, extent in zip(counts, extents, strict=True)
+        ]
+        given = shares(sizes, bytes_max)
+        spare = max(0, bytes_max - sum(given)) // max(1, len(given))
+        return [Share(count, size + spare) for count, size in zip(counts, given, strict=True)]
+
+    def lost(self, what: str) -> None:
+        """Messages are gone that should be there."""
+        if self.options.fail_on_data_loss:
+            raise DataLoss(f"{what}: set failOnDataLoss to false to go on with what there is")
+
+    def cut(self, parts: Sequence[Part]) -> list[InputPartition]:
+        """A batch as tasks."""
+        return partitions(parts, self.options.partitions_min, self.queues.order)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        return read_partition(self.options, partition)
+
+    def stop(self) -> None:
+        if self._queues is not None:
+            self._queues.close()
