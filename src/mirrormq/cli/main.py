@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirrormq import __version__
-from mirrormq.cli import chaos, cluster, perf, pipeline, shells, top
+from mirrormq.cli import balancing, chaos, cluster, perf, pipeline, shells, top
 from mirrormq.cli.data_lock import locked
 from mirrormq.errors import ConfigurationError
 
@@ -32,6 +32,8 @@ app.add_typer(cluster.app, name="cluster")
 app.command("perf")(perf.perf)
 app.command("chaos")(chaos.chaos)
 app.command("top")(top.top)
+app.command("haproxy-config")(balancing.haproxy_config)
+app.command("keepalived-config")(balancing.keepalived_config)
 app.add_typer(pipeline.app, name="pipeline")
 app.command("completion")(shells.completion)
 app.command("alias")(shells.alias)

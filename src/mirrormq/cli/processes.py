@@ -258,7 +258,7 @@ class LocalCluster:
     def stop_all(self) -> None:
         """SIGTERM to all, and SIGKILL to those that do not heed it in time."""
         for node in self.nodes:
-            _signal(node, signal.SIGTERM)
+            _end(node)
         deadline = time.monotonic() + STOP_TIMEOUT_S
         for node in self.nodes:
             self._await_end(node, deadline)
@@ -275,7 +275,7 @@ class LocalCluster:
     def stop(self, name: str) -> None:
         """SIGTERM to one node; SIGKILL if it does not heed it in time."""
         node = self.node(name)
-        _signal(node, signal.SIGTERM)
+        _end(node)
         self._await_end(node, time.monotonic() + STOP_TIMEOUT_S)
 
     def kill(self, name: str) -> None:
@@ -335,6 +335,12 @@ def _signal(node: LocalNode, number: signal.Signals) -> None:
             os.kill(node.pid, number)
         except ProcessLookupError:
             return
+
+
+def _end(node: LocalNode) -> None:
+    """Ask for a graceful stop; who was frozen must go on to hear of it."""
+    _signal(node, signal.SIGTERM)
+    _signal(node, signal.SIGCONT)
 
 
 def _is_taken(port: int) -> bool:
