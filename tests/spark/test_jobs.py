@@ -184,7 +184,7 @@ def test_ctrl_c_ends_an_archive_after_a_batch(uri: str, channel: Channel, tmp_pa
     [
         ("archive --queues ( --to x", "option queuePattern is no regular expression"),
         ("archive --queues q --to x --partition-by color", "--partition-by takes date and queue, not color"),
-        ("archive --queues q --to x --trigger soon", "--trigger soon is no interval such as 10s"),
+        ("archive --queues q --to x --trigger soon", "soon is no interval such as 10s"),
         (
             "archive --queues q --to x --format csv",
             "--format csv cannot be written: there is parquet and delta",

@@ -81,6 +81,16 @@ def test_a_missing_option_names_itself() -> None:
     assert "--history" in result.stderr
 
 
+def test_a_live_audit_is_checked_before_spark_starts(history: Path, tmp_path: Path) -> None:
+    assert refused("--live", "--history", str(history)) == "give either --history DIRECTORY or --live"
+    assert refused("--live", "--grace", "soon") == "soon is no interval such as 10s or 1 minute"
+    assert refused("--live", "--queues", "(").startswith("--queues is no regular expression")
+    assert "use a --master other than sc://" in refused("--live", "--master", "sc://h")
+    assert "there is no directory" in refused("--live", "--report", str(tmp_path / "no" / "live.html"))
+    assert "must begin with amqp:// or amqps://" in refused("--live", "--uri", "http://h")
+    assert "must begin with amqp:// or amqps://" in refused("--history", str(history), "--uri", "http://h")
+
+
 def test_help_has_an_example() -> None:
     result = CliRunner().invoke(app, ["pipeline", "audit", "--help"])
     assert result.exit_code == 0

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mirrormq.cli import pipeline_queues
-from mirrormq.cli.pipeline_common import EXIT_INTERRUPTED, EXIT_UNUSABLE, spark_settings
+from mirrormq.cli.pipeline_common import spark_settings, told
 
 if TYPE_CHECKING:
     from mirrormq.spark.audit.findings import Findings
+    from mirrormq.spark.jobs.live import Options as LiveOptions
 
 app = typer.Typer(
     help="Jobs on Spark over what flows through the queues.",
@@ -34,40 +35,83 @@ app.command()(pipeline_queues.stats)
 
 @app.command()
 def audit(
-    history: Annotated[str, typer.Option(help="Directory with a history, as mirrormq chaos writes it.")],
+    history: Annotated[
+        str | None, typer.Option(help="Directory with a history, as mirrormq chaos writes it.")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Follow a cluster's traces instead.")] = False,
+    uri: Annotated[
+        str | None, typer.Option(help="The cluster: to follow, or to be told of the result; AMQP URIs.")
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Write the report to this HTML file.")] = None,
+    queues: Annotated[
+        str, typer.Option(help="With --live: regular expression of the queues to judge.")
+    ] = ".*",
+    duration: Annotated[str | None, typer.Option("--for", help="With --live: how long, as 10m.")] = None,
+    trigger: Annotated[str, typer.Option(help="With --live: how often to judge.")] = "5s",
+    grace: Annotated[str, typer.Option(help="With --live: how late a trace may come.")] = "5s",
+    state: Annotated[
+        Path | None, typer.Option(help="With --live: directory of what is known, to go on later.")
+    ] = None,
     master: Annotated[
         str, typer.Option(help="Spark master, or sc://HOST:PORT of a Connect server.")
     ] = "local[*]",
     conf: Annotated[list[str] | None, typer.Option(help="KEY=VALUE for Spark; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Judge a history of load and faults: was anything confirmed lost, doubled, reordered?
+    """Judge a history of load and faults, or a cluster's live trace: was anything lost, doubled, reordered?
 
     The exit code is 0 when nothing serious was found, 1 when something was (a confirmed message lost, a
     message nobody sent, a redelivery without its flag, two masters in one epoch, replicas that differ,
-    messages out of order, no publishes at all), 2 when the history cannot be judged.
+    messages out of order, no publishes at all), 2 when the history cannot be judged. With --live, which
+    needs mirrormqctl trace_on, what a trace can show is judged, and each finding is told at once.
 
     \b
-    Example:
+    Examples:
       mirrormq pipeline audit --history var/history --report audit.html --master "local[2]"
+      mirrormq pipeline audit --live --uri amqp://guest:guest@127.0.0.1:5672/%2F --for 10m
     """
     from mirrormq.spark.errors import PipelineError
+    from mirrormq.spark.jobs.live import Options
+
+    with told("audit", "nothing was written" if not state else "run it again to go on"):
+        settings = spark_settings(conf or [])
+        if live == (history is not None):
+            raise PipelineError("give either --history DIRECTORY or --live")
+        if history is not None:
+            _history(history, report, master, settings, uri, as_json)
+        else:
+            address = uri or pipeline_queues.DEFAULT_URI
+            _live(
+                Options(address, queues, report, duration, trigger, grace, state, master, settings), as_json
+            )
+
+
+def _history(
+    history: str, report: Path | None, master: str, settings: dict[str, str], uri: str | None, as_json: bool
+) -> None:
     from mirrormq.spark.jobs.audit import FAILED, PASSED, Options, run
 
-    try:
-        found = run(Options(history, report, master, spark_settings(conf or [])))
-    except PipelineError as error:
-        print(f"mirrormq pipeline audit: {error}", file=sys.stderr)
-        raise typer.Exit(EXIT_UNUSABLE) from None
-    except KeyboardInterrupt:
-        print("mirrormq pipeline audit: stopped; nothing was written", file=sys.stderr)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+    found = run(Options(history, report, master, settings, uri))
     if as_json:
         print(json.dumps(found.as_dict()))
     else:
         print("\n".join(_lines(found, report)))
     raise typer.Exit(PASSED if found.passed else FAILED)
+
+
+def _live(options: LiveOptions, as_json: bool) -> None:
+    from mirrormq.spark.jobs.audit import FAILED, PASSED
+    from mirrormq.spark.jobs.live import run
+
+    book = run(options, (lambda text: None) if as_json else partial(print, flush=True))
+    if as_json:
+        print(json.dumps(book.as_dict()))
+    else:
+        print(f"{'PASSED' if book.passed else 'FAILED'}: {book.verdict}.")
+        print("  " + "  ".join(f"{name} {count:,}" for name, count in book.totals.items()))
+        if options.report is not None:
+            print(f"The report is {options.report}.")
+    raise typer.Exit(PASSED if book.passed else FAILED)
 
 
 def _lines(found: Findings, report: Path | None) -> list[str]:

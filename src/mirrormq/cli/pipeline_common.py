@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
 EXIT_UNUSABLE = 2
 """The job could not run: a wrong option, no history, no Spark. 1 is the answer of a failed audit."""
 
@@ -33,3 +39,18 @@ def pairs(option: str, given: list[str]) -> dict[str, str]:
             raise PipelineError(f"{option} {pair} is not of the form KEY=VALUE")
         found[key] = value
     return found
+
+
+@contextmanager
+def told(job: str, stopped: str = "run it again to go on") -> Iterator[None]:
+    """What goes wrong becomes one sentence and an exit code."""
+    from mirrormq.spark.errors import PipelineError
+
+    try:
+        yield
+    except PipelineError as error:
+        print(f"mirrormq pipeline {job}: {error}", file=sys.stderr)
+        raise typer.Exit(EXIT_UNUSABLE) from None
+    except KeyboardInterrupt:
+        print(f"mirrormq pipeline {job}: stopped; {stopped}", file=sys.stderr)
+        raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mirrormq.cli.pipeline_common import EXIT_INTERRUPTED, EXIT_UNUSABLE, pairs, spark_settings
+from mirrormq.cli.pipeline_common import pairs, spark_settings, told
 
 Uri = Annotated[str, typer.Option(help="AMQP URIs of the cluster's nodes, with commas between them.")]
 Master = Annotated[str, typer.Option(help="Spark master, or sc://HOST:PORT of a Connect server.")]
@@ -109,18 +106,3 @@ def stats(
     with told("stats"):
         count = run(Options(uri, to, window, once, trigger, queue, master, spark_settings(conf or [])))
         print(f"{count:,} traces and events counted in {to}")
-
-
-@contextmanager
-def told(job: str) -> Iterator[None]:
-    """What goes wrong becomes one sentence and an exit code."""
-    from mirrormq.spark.errors import PipelineError
-
-    try:
-        yield
-    except PipelineError as error:
-        print(f"mirrormq pipeline {job}: {error}", file=sys.stderr)
-        raise typer.Exit(EXIT_UNUSABLE) from None
-    except KeyboardInterrupt:
-        print(f"mirrormq pipeline {job}: stopped; run it again to go on", file=sys.stderr)
-        raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -169,7 +169,7 @@ def interval(text: str) -> str:
     found = re.fullmatch(r"(\d+) ?([a-z]+)", text)
     unit = UNITS.get(found[2]) or UNITS.get(found[2].removesuffix("s")) if found else None
     if found is None or unit is None:
-        raise PipelineError(f"--trigger {text} is no interval such as 10s or 1 minute")
+        raise PipelineError(f"{text} is no interval such as 10s or 1 minute")
     return f"{found[1]} {unit}"
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mirrormq.spark.client.address import Address, parse_uris
 from mirrormq.spark.errors import PipelineError, sentence
+from mirrormq.spark.jobs.reporter import DONE, Reporter
+from mirrormq.spark.jobs.reporter import FAILED as NOT_PASSED
 from mirrormq.spark.progress import ProgressLine
 from mirrormq.spark.session import DEFAULT_MASTER, SHORT_WORK, require_spark, start_session
 
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
 
 PASSED, FAILED = 0, 1
 """Exit codes: nothing serious; something serious."""
+
+CLASSES = ("attempted", "confirmed", "ok", "lost", "unexpected", "duplicated", "recovered", "unflagged")
+COLUMNS = ("queue", *CLASSES)
+"""What a cluster is told."""
 
 STEPS = 7
 """How many steps the collector tells of."""
@@ -41,6 +48,8 @@ class Options:
     report: Path | None = None
     master: str = DEFAULT_MASTER
     settings: Mapping[str, str] = field(default_factory=dict)
+    uri: str | None = None
+    """A cluster that is told of it, if any."""
 
 
 def audit(events: DataFrame, history: str = "", progress: Progress = lambda step, text: None) -> Findings:
@@ -52,15 +61,26 @@ def audit(events: DataFrame, history: str = "", progress: Progress = lambda step
 
 def run(options: Options) -> Findings:
     """Start Spark, judge the history, write the report. What goes wrong is a PipelineError."""
-    _check(options)
+    addresses = _check(options)
     require_spark()
+    if not addresses:
+        return _audit(options, None)
+    with Reporter(addresses, "audit", f"history {options.history}") as reporter:
+        found = _audit(options, reporter)
+        numbers = {name: found.totals[name] for name in CLASSES}
+        reporter.tell(numbers=numbers, rows=[{name: row[name] for name in COLUMNS} for row in found.queues])
+        reporter.end(DONE if found.passed else NOT_PASSED, found.verdict)
+    return found
+
+
+def _audit(options: Options, reporter: Reporter | None) -> Findings:
     from mirrormq.spark.report.page import page
 
     with ProgressLine(STEPS, "audit") as line:
         spark = start_session("mirrormq audit", options.master, _settings(options))
         line.spark = spark
         try:
-            found = _judge(spark, options, line)
+            found = _judge(spark, options, line, reporter)
         finally:
             line.spark = None
             spark.stop()
@@ -91,19 +111,24 @@ def _size_bytes(history: Path) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def _judge(spark: SparkSession, options: Options, line: ProgressLine) -> Findings:
+def _judge(spark: SparkSession, options: Options, line: ProgressLine, reporter: Reporter | None) -> Findings:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from mirrormq.spark.audit.events import read_events
 
+    def tell(step: int, text: str) -> None:
+        line.tell(step, text)
+        if reporter is not None:
+            reporter.tell(text, {"step": step, "steps": STEPS})
+
     try:
-        return audit(read_events(spark, options.history), options.history, line.tell)
+        return audit(read_events(spark, options.history), options.history, tell)
     except (PySparkException, Py4JError) as error:
         raise PipelineError(f"Spark gave up on {options.history}: {sentence(error)}") from None
 
 
-def _check(options: Options) -> None:
+def _check(options: Options) -> Sequence[Address]:
     """Say before Spark starts, which takes seconds, what can be seen to be wrong."""
     if options.report is not None:
         directory = options.report.absolute().parent
@@ -113,6 +138,10 @@ def _check(options: Options) -> None:
             raise PipelineError(f"the report cannot be written: {options.report} is a directory")
     if _is_local(options):
         _check_local_history(options.history)
+    try:
+        return parse_uris(options.uri) if options.uri else ()
+    except ValueError as error:
+        raise PipelineError(str(error)) from None
 
 
 def _check_local_history(path: str) -> None:

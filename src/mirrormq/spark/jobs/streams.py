@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,9 @@ STOP_PATIENCE_S = 60.0
 class Follower:
     """What was seen of a query's progress."""
 
-    def __init__(self, name: str, reporter: Reporter | None = None) -> None:
+    def __init__(self, name: str, reporter: Reporter | None = None, more: Callable[[], str] = str) -> None:
         self.rows = 0
+        self._more = more
         self._reporter = reporter
         self._name = name
         self._batch = -1
@@ -48,6 +50,7 @@ class Follower:
         if waiting is not None:
             numbers["behind"] = waiting
             text += f", {waiting:,} behind"
+        text += self._more()
         if self._reporter is not None:
             self._reporter.tell(text, numbers)
         if self._shown:
@@ -68,18 +71,27 @@ def behind(progress: dict[str, Any]) -> int | None:
         return None
 
 
-def follow(query: StreamingQuery, name: str, reporter: Reporter | None = None) -> Follower:
-    """Until the query ends or Ctrl-C is pressed, which stops it after the batch that is being worked on."""
+def follow(
+    query: StreamingQuery,
+    name: str,
+    reporter: Reporter | None = None,
+    *,
+    for_s: float = math.inf,
+    more: Callable[[], str] = str,
+) -> Follower:
+    """Until the query ends, so many seconds have passed or Ctrl-C is pressed: both of these stop it after the
+    batch that is being worked on. `more` is what the line of progress ends with."""
     from pyspark.errors import PySparkException
 
-    follower = Follower(name, reporter)
+    follower = Follower(name, reporter, more)
     try:
         give_up_s = 0.0
+        until_s = time.monotonic() + for_s
         with _interrupts() as pressed:
             while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]
                 for progress in query.recentProgress:
                     follower.see(json.loads(progress.json))
-                if not pressed.is_set():
+                if not pressed.is_set() and time.monotonic() < until_s:
                     give_up_s = time.monotonic() + STOP_PATIENCE_S
                 elif not query.status["isTriggerActive"] or time.monotonic() > give_up_s:
                     query.stop()

@@ -1,0 +1,145 @@
+"""Traces as rows, and what became of each message as far as traces show it.
+
+A message is known by a hash of what it is made of: exchange, properties, body. Messages that are equal in all
+of these are counted together, as in a multiset; whoever gives messages an id has each judged for itself. What
+a publisher numbers (`x-publish-id`) is kept once however often it is sent, and counts once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from mirrormq.spark.audit.ledger import GONE, JUDGED, LEASED, UNSEEN
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+TICK, ECHO, PUBLISHED, DELIVERED = "tick", "echo", "published", "delivered"
+
+REPLIES = "amq.rabbitmq.reply-to"
+"""Direct replies pass through no queue."""
+
+EXAMPLE_BYTES = 80
+"""What is shown of a body."""
+
+COUNTED = ("published", "ok", "lost", GONE, LEASED, UNSEEN, "duplicated", "unflagged", "before")
+
+OPEN_SCHEMA = (
+    "queue string, message long, numbered boolean, published long, delivered long, delivered_unflagged long,"
+    " published_place long, last_place long, first_ms long, example string"
+)
+
+
+def observed(messages: DataFrame, own: str, trace: str, tick: str) -> DataFrame:
+    """Traces and ticks in the queue `own` as rows, at the places they have there."""
+    header = messages["headers"].getItem
+    traced, key = F.col("exchange") == trace, F.col("routing_key")
+    published, delivered = traced & key.startswith("publish."), traced & key.startswith("deliver.")
+    routed = F.from_json(header("routed_queues"), "array<string>")
+    said = header("properties")
+    ticking = F.get_json_object(said, "$.type") == tick
+    kind = (
+        F.when(F.col("properties.type") == tick, TICK)
+        .when(published & ticking & F.array_contains(routed, own), ECHO)
+        .when(published, PUBLISHED)
+        .when(delivered, DELIVERED)
+    )
+    # A hidden copy's header is taken off on the way, so the message would not be known again.
+    hidden = F.get_json_object(said, "$.headers.BCC").isNotNull()
+    queues = F.when(published, routed).when(delivered, F.array(F.substring(key, 9, 1000)))
+    rows = messages.select(
+        F.col("sequence").alias("place"),
+        kind.alias("kind"),
+        F.when(~hidden, queues).alias("queues"),
+        F.xxhash64(header("exchange_name"), said, F.col("body")).alias("message"),
+        F.get_json_object(said, "$.headers['x-publish-id']").isNotNull().alias("numbered"),
+        (header("redelivered") == "1").alias("redelivered"),
+        F.coalesce(F.get_json_object(said, "$.message_id"), _start(F.col("body"))).alias("example"),
+        F.when(kind.isin(TICK, ECHO), F.col("body").cast("string")).alias("said"),
+    )
+    return rows.where("kind is not null")
+
+
+def _start(body: Column) -> Column:
+    return F.substring(F.decode(body, "UTF-8"), 1, EXAMPLE_BYTES)
+
+
+def sightings(rows: DataFrame, pattern: str) -> DataFrame:
+    """Publishes and deliveries of queues whose name matches, as rows like those that are kept open."""
+    published = F.col("kind") == PUBLISHED
+    delivered = F.col("kind") == DELIVERED
+    one, zero = F.lit(1).cast("long"), F.lit(0).cast("long")
+    flagged = F.coalesce(F.col("redelivered"), F.lit(False))
+    return (
+        rows.where(published | delivered)
+        .withColumn("queue", F.explode("queues"))
+        .where(F.col("queue").rlike(f"^(?:{pattern})$") & ~F.col("queue").startswith(REPLIES))
+        .select(
+            "queue",
+            "message",
+            "numbered",
+            F.when(published, one).otherwise(zero).alias("published"),
+            F.when(delivered, one).otherwise(zero).alias("delivered"),
+            F.when(delivered & ~flagged, one).otherwise(zero).alias("delivered_unflagged"),
+            F.when(published, F.col("place")).alias("published_place"),
+            F.col("place").alias("last_place"),
+            F.lit(None).cast("long").alias("first_ms"),
+            "example",
+        )
+    )
+
+
+def merged(kept: DataFrame, new: DataFrame, now_ms: int) -> DataFrame:
+    """One row for each message: what was kept of it and what was seen of it now."""
+    return (
+        kept.unionByName(new.withColumn("first_ms", F.lit(now_ms).cast("long")))
+        .groupBy("queue", "message")
+        .agg(
+            F.max("numbered").alias("numbered"),
+            F.sum("published").alias("published"),
+            F.sum("delivered").alias("delivered"),
+            F.sum("delivered_unflagged").alias("delivered_unflagged"),
+            F.max("published_place").alias("published_place"),
+            F.max("last_place").alias("last_place"),
+            F.min("first_ms").alias("first_ms"),
+            F.min("example").alias("example"),
+        )
+    )
+
+
+def judged(messages: DataFrame, verdicts: DataFrame, settled: int, blind: int) -> DataFrame:
+    """The messages with the column `fate`, null while they are waited for, and their classes.
+
+    `verdicts` says for queues up to which place their messages can be judged; a delivery without a publish
+    is given up when it is a grace old (`settled`).
+    """
+    zero = F.lit(0).cast("long")
+    sent = F.col("published") > 0
+    ripe = sent & (F.col("published_place") <= F.col("until"))
+    late = ~sent & (F.col("last_place") <= settled)
+    fate = (
+        F.when(ripe & (F.col("published_place") <= blind), UNSEEN)
+        .when(ripe, F.col("verdict"))
+        .when(late, JUDGED)
+    )
+    attempts = F.when(F.col("numbered") & sent, F.lit(1)).otherwise(F.col("published")).cast("long")
+    missing = F.greatest(attempts - F.col("delivered"), zero)
+    again = F.when(sent, F.greatest(F.col("delivered") - attempts, zero)).otherwise(zero)
+    unflagged = F.when(sent, F.greatest(F.col("delivered_unflagged") - attempts, zero)).otherwise(zero)
+    classes = {
+        "ok": F.least(F.col("delivered"), attempts),
+        "lost": F.when(F.col("fate") == JUDGED, missing).otherwise(zero),
+        **{name: F.when(F.col("fate") == name, missing).otherwise(zero) for name in (GONE, LEASED, UNSEEN)},
+        "duplicated": again,
+        "unflagged": F.when(F.col("fate") == JUDGED, unflagged).otherwise(zero),
+        "before": F.when(sent, zero).otherwise(F.col("delivered")),
+    }
+    known = messages.join(F.broadcast(verdicts), "queue", "left")
+    return known.withColumn("fate", fate).withColumns(classes).drop("until", "verdict")
+
+
+def counted(done: DataFrame) -> DataFrame:
+    """The classes of what is done with, by queue."""
+    return done.groupBy("queue").agg(*(F.sum(name).alias(name) for name in COUNTED))

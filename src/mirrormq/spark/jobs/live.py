@@ -1,0 +1,300 @@
+"""The audit of a cluster while it runs: `mirrormq pipeline audit --live`.
+
+A queue collects the firehose's traces and our ticks (`traces.py`). Each batch of the stream is added to what
+is known of messages that are still waited for, and what can be judged (`audit.ledger`) is counted and let go.
+So there is as much to keep as there are messages in the queues, however long the audit runs.
+
+After batch N, `open-N` has the messages that are waited for and `book-N.json` the rest: the ledger, the
+counts, what was found. Both follow from those of the batch before and the traces alone, so that a batch which
+is run again comes to the same result; `book-N.json` is written last and says that the batch is done.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirrormq.ranges import questions
+from mirrormq.spark.client.address import Address, parse_uris
+from mirrormq.spark.client.asking import Asker
+from mirrormq.spark.client.errors import Refused
+from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.jobs.archive import CHECKPOINT, interval
+from mirrormq.spark.jobs.book import Book, Finding
+from mirrormq.spark.jobs.reporter import DONE, FAILED, Reporter
+from mirrormq.spark.jobs.streams import follow
+from mirrormq.spark.jobs.traces import TICK, TRACE, Ticker, delete, prepare
+from mirrormq.spark.session import DEFAULT_MASTER, start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TICK_S = 1.0
+"""How often the queues are asked what they hold."""
+
+QUEUES_PER_TICK_MAX = 500
+"""Queues asked for one tick: each costs a question to the broker. If more wait, they take turns."""
+
+EXAMPLES_MAX = 5
+"""Messages shown of each finding."""
+
+UNIT_S = {"milliseconds": 0.001, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
+
+SETTINGS = {"spark.sql.shuffle.partitions": "4"}
+"""A batch is some seconds of traces: many partitions would only cost time."""
+
+NOT_FOUND = 404
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `mirrormq pipeline audit --live` was asked to do."""
+
+    uri: str
+    queues: str = ".*"
+    """A regular expression."""
+    report: Path | None = None
+    duration: str | None = None
+    trigger: str = "5s"
+    grace: str = "5s"
+    """How far traces of different nodes may lag behind each other."""
+    state: Path | None = None
+    """Where to keep what is known, for a run that goes on later."""
+    master: str = DEFAULT_MASTER
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+class LiveAudit:
+    """Judges batch after batch."""
+
+    def __init__(self, directory: Path, own: str, pattern: str, grace_ms: int) -> None:
+        self.book = Book.new(grace_ms)
+        self._directory = directory
+        self._own = own
+        self._pattern = pattern
+        self._turn = 0
+
+    # --- what ticks say ----------------------------------------------------------------------------
+
+    def note(self, asker: Asker) -> dict[str, Any]:
+        """What the queues that are waited for hold, and which are read under a lease."""
+        leases = questions.read_leases(bytes(asker.ask(questions.leases()).body))
+        names = sorted(self.book.waiting)
+        if len(names) > QUEUES_PER_TICK_MAX:
+            self._turn = (self._turn + QUEUES_PER_TICK_MAX) % len(names)
+            names = (names[self._turn :] + names[: self._turn])[:QUEUES_PER_TICK_MAX]
+        said = {name: found for name in names if (found := _extent(asker, name)) is not False}
+        return {"queues": said, "leased": sorted({lease.queue for lease in leases} - {self._own})}
+
+    # --- batches -----------------------------------------------------------------------------------
+
+    def batch(self, messages: DataFrame, number: int) -> list[Finding]:
+        """Add a batch; what was found by it."""
+        from mirrormq.spark.audit import trace
+
+        book = self._before(number)
+        spark = messages.sparkSession
+        kept = messages.persist()
+        try:
+            self._read_ticks(book, kept)
+            rows = trace.observed(kept, self._own, TRACE, TICK)
+            before = self._open(spark, number - 1)
+            open_now = trace.merged(before, trace.sightings(rows, self._pattern), book.time_ms)
+            verdicts = spark.createDataFrame(
+                [(v.queue, v.place, v.fate) for v in book.verdicts],
+                "queue string, until long, verdict string",
+            )
+            settled, blind = book.ledger.settled, book.ledger.blind
+            judged = trace.judged(open_now, verdicts, settled, blind).persist()
+            try:
+                found = self._count(book, judged)
+                left = judged.where("fate is null").select(*before.columns)
+                left.write.mode("overwrite").parquet(str(self._directory / f"open-{number}"))
+            finally:
+                judged.unpersist()
+        finally:
+            kept.unpersist()
+        book.save(self._directory, number)
+        self._tidy(number - 1)
+        self.book = book
+        return found
+
+    def _before(self, number: int) -> Book:
+        """The book after the batch before, as a copy: a batch that fails leaves it as it was."""
+        if number == 0:
+            return Book.new(self.book.ledger.grace_ms)
+        return Book.load(self._directory, number - 1)
+
+    def _open(self, spark: SparkSession, number: int) -> DataFrame:
+        from mirrormq.spark.audit.trace import OPEN_SCHEMA
+
+        place = self._directory / f"open-{number}"
+        if not place.exists():
+            return spark.createDataFrame([], OPEN_SCHEMA)
+        return spark.read.schema(OPEN_SCHEMA).parquet(str(place))
+
+    def _read_ticks(self, book: Book, messages: DataFrame) -> None:
+        from pyspark.sql import functions as f
+
+        from mirrormq.spark.audit.trace import ECHO, observed
+        from mirrormq.spark.audit.trace import TICK as A_TICK
+
+        places = messages.agg(f.min("sequence"), f.max("sequence"), f.count("*")).collect()[0]
+        if places[2]:
+            book.seen(places[0], places[1], places[2])
+        rows = observed(messages, self._own, TRACE, TICK)
+        said = rows.where(f.col("kind").isin(A_TICK, ECHO)).select("place", "kind", "said").collect()
+        ticks = sorted((row.place, row.kind == ECHO, row.said) for row in said)
+        book.hear([(place, echo, json.loads(text)) for place, echo, text in ticks])
+
+    def _count(self, book: Book, judged: DataFrame) -> list[Finding]:
+        from mirrormq.spark.audit import trace
+
+        done = judged.where("fate is not null")
+        counts = {row.queue: row.asDict() for row in trace.counted(done).collect()}
+        bad = done.where("lost > 0 or unflagged > 0").orderBy("published_place").limit(100).collect()
+        waiting = (
+            judged.where("fate is null and published > 0")
+            .selectExpr("queue", "greatest(published - delivered, 0) as messages")
+            .groupBy("queue")
+            .sum("messages")
+            .collect()
+        )
+        return book.add(
+            counts,
+            {row[0]: row[1] for row in waiting},
+            {name: [row.example for row in bad if row.queue == name][:EXAMPLES_MAX] for name in counts},
+        )
+
+    def _tidy(self, number: int) -> None:
+        """What was before the batch before is not needed again."""
+        for old in range(max(0, number - 2), number):
+            shutil.rmtree(self._directory / f"open-{old}", ignore_errors=True)
+            Book.path(self._directory, old).unlink(missing_ok=True)
+
+
+def _extent(asker: Asker, queue: str) -> list[Any] | bool | None:
+    """What a queue says of itself, None if there is none, False if it cannot say now."""
+    try:
+        extent = questions.read_extent(asker.ask(questions.extent(queue)).headers)
+    except Refused as error:
+        return None if error.code == NOT_FOUND and "no queue" in error.text else False
+    return [extent.first, extent.next, extent.id, extent.master]
+
+
+def run(options: Options, tell: Callable[[str], None] = print) -> Book:
+    """Follow the cluster until stopped, or for the time that was given; each finding is told at once."""
+    check(options)
+    spark = start_session("mirrormq audit", options.master, {**SETTINGS, **options.settings})
+    try:
+        return live_audit(spark, options, tell)
+    finally:
+        spark.stop()
+
+
+def live_audit(spark: SparkSession, options: Options, tell: Callable[[str], None] = print) -> Book:
+    """The same with a session there is."""
+    from mirrormq.spark import register
+    from mirrormq.spark.report.live import page
+
+    addresses = check(options)
+    register(spark)
+    with _place(options, addresses) as (directory, own):
+        prepare(addresses, own, (TRACE,))
+        audit = LiveAudit(directory, own, options.queues, int(seconds(options.grace) * 1000))
+        source = spark.readStream.format("mirrormq").options(uri=options.uri, queue=own)
+
+        def judge(batch: DataFrame, number: int) -> None:
+            for finding in audit.batch(batch, number):
+                tell(f"{finding.kind.upper()}: {finding.sentence}")
+            reporter.tell(audit.book.verdict, audit.book.totals, _rows(audit.book))
+            if options.report is not None:
+                _replace(options.report, page(audit.book))
+
+        stream = source.load().writeStream.foreachBatch(judge)
+        stream = stream.option("checkpointLocation", str(directory / CHECKPOINT))
+        stream = stream.trigger(processingTime=interval(options.trigger))
+        with (
+            Reporter(addresses, "audit", f"queues {options.queues}, live") as reporter,
+            Ticker(addresses, own, TICK_S, audit.note),
+        ):
+            for_s = math.inf if options.duration is None else seconds(options.duration)
+            follow(stream.start(), "audit", for_s=for_s, more=lambda: _line(audit.book))
+            if not audit.book.echoes:
+                raise PipelineError("no traces came: turn tracing on with mirrormqctl trace_on")
+            reporter.end(DONE if audit.book.passed else FAILED, audit.book.verdict)
+    return audit.book
+
+
+@contextmanager
+def _place(options: Options, addresses: Sequence[Address]) -> Iterator[tuple[Path, str]]:
+    """The directory of what is known and the name of the queue; both are gone afterwards unless a place was
+    named for them."""
+    if options.state is not None:
+        options.state.mkdir(parents=True, exist_ok=True)
+        named = options.state / "queue"
+        if not named.exists():
+            named.write_text(_new_name())
+        yield options.state, named.read_text().strip()
+        return
+    own = _new_name()
+    with tempfile.TemporaryDirectory(prefix="mirrormq-audit-") as directory:
+        try:
+            yield Path(directory), own
+        finally:
+            delete(addresses, own)
+
+
+def _new_name() -> str:
+    return f"mirrormq.audit.{uuid.uuid4().hex[:12]}"
+
+
+def _line(book: Book) -> str:
+    totals = book.totals
+    return f": {totals['ok']:,} ok, {totals['waiting']:,} waiting, {totals['lost']:,} lost"
+
+
+def _rows(book: Book) -> list[dict[str, Any]]:
+    worst = sorted(book.queues.items(), key=lambda item: [-item[1][name] for name in ("lost", "published")])
+    return [{"queue": name, **counts} for name, counts in worst]
+
+
+def _replace(path: Path, text: str) -> None:
+    """As a whole, so that whoever looks at it never sees half of one."""
+    draft = path.with_name(f".{path.name}.new")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
+def seconds(text: str) -> float:
+    """An interval in seconds."""
+    number, unit = interval(text).split()
+    return int(number) * UNIT_S[unit]
+
+
+def check(options: Options) -> Sequence[Address]:
+    """Say before Spark starts what can be seen to be wrong."""
+    for text in (options.trigger, options.grace, options.duration or "1s"):
+        interval(text)
+    try:
+        re.compile(options.queues)
+    except re.error as error:
+        raise PipelineError(f"--queues is no regular expression: {error}") from None
+    if options.master.startswith("sc://"):
+        raise PipelineError("a live audit needs a Spark of its own: use a --master other than sc://")
+    if options.report is not None and not options.report.absolute().parent.is_dir():
+        where = options.report.absolute().parent
+        raise PipelineError(f"the report cannot be written: there is no directory {where}")
+    try:
+        return parse_uris(options.uri)
+    except ValueError as error:
+        raise PipelineError(str(error)) from None

@@ -1,0 +1,118 @@
+"""The broker's traces in a queue of ours, with the time between them.
+
+`amq.rabbitmq.trace` has a copy of every publish and delivery while tracing is on (`mirrormqctl trace_on`),
+`amq.rabbitmq.event` what happens to connections, queues and users. A job binds a queue to them and reads it.
+
+Traces carry no time. So while a job runs it puts *ticks* into the same queue, messages that say what time it
+is: what lies between two of them was traced between their times. The tick's own publish is traced too, and so
+a job sees whether tracing is on. A tick may say more, whatever must be known in the order of the traces.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from mirrormq.spark.client.address import Address
+from mirrormq.spark.client.asking import Asker
+from mirrormq.spark.client.connection import CHANNEL, Connection
+from mirrormq.spark.client.errors import BrokerError
+from mirrormq.spark.client.nodes import Nodes
+from mirrormq.spark.errors import PipelineError
+from mirrormq.wire import methods
+from mirrormq.wire.content import build_frames, method_frame
+from mirrormq.wire.fields import table_of
+from mirrormq.wire.properties import BasicProperties, encode_properties
+
+TRACE, EVENTS = "amq.rabbitmq.trace", "amq.rabbitmq.event"
+
+QUEUE_MESSAGES_MAX = 1_000_000
+"""What is kept while no job runs; older traces are dropped."""
+
+TICK = "mirrormq.tick"
+"""The type of a message that says what time it is."""
+
+PAUSE_S = 1.0
+"""After a connection was lost, before another one is made."""
+
+Note = Callable[[Asker], dict[str, Any]]
+"""What a tick is to say beside the time."""
+
+
+def prepare(addresses: Sequence[Address], queue: str, exchanges: Sequence[str]) -> None:
+    """Declare the queue and bind it."""
+    arguments = table_of({"x-max-length": QUEUE_MESSAGES_MAX, "x-overflow": "drop-head"})
+    try:
+        with Nodes(addresses).connect() as connection:
+            declare = methods.encode_queue_declare(queue, durable=True, arguments=arguments)
+            connection.call(declare, methods.QUEUE_DECLARE_OK)
+            for exchange in exchanges:
+                connection.call(methods.encode_queue_bind(queue, exchange, "#"), methods.QUEUE_BIND_OK)
+    except BrokerError as error:
+        raise PipelineError(f"the queue {queue} cannot be prepared: {error}") from None
+
+
+def delete(addresses: Sequence[Address], queue: str) -> None:
+    """Take the queue away again; if no node answers it stays."""
+    try:
+        with Nodes(addresses, 0.0).connect() as connection:
+            connection.call(methods.encode_queue_delete(queue), methods.QUEUE_DELETE_OK)
+    except BrokerError:
+        pass
+
+
+class Ticker:
+    """Puts ticks into a queue from a thread of its own, as long as the `with` block lasts."""
+
+    def __init__(
+        self, addresses: Sequence[Address], queue: str, interval_s: float, note: Note | None = None
+    ) -> None:
+        self._nodes = Nodes(addresses, 0.0)
+        self._asker = Asker(Nodes(addresses, 0.0))
+        self._queue = queue
+        self._interval_s = interval_s
+        self._note = note
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._tick_until_over, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _tick_until_over(self) -> None:
+        connection: Connection | None = None
+        due_s = time.monotonic()
+        while not self._over.wait(max(0.0, due_s - time.monotonic())):
+            due_s = max(due_s + self._interval_s, time.monotonic())
+            try:
+                if connection is None:
+                    connection = self._nodes.connect()
+                connection.send(self._message(connection.frame_max))
+            except BrokerError:
+                if connection is not None:
+                    connection.drop()
+                    connection = None
+                self._nodes.next_one()
+                due_s = time.monotonic() + PAUSE_S
+        if connection is not None:
+            connection.close()
+        self._asker.close()
+
+    def _message(self, frame_max: int) -> bytes:
+        asked_ms = int(time.time() * 1000)
+        said = self._note(self._asker) if self._note is not None else {}
+        body = json.dumps({**said, "asked_ms": asked_ms, "time_ms": int(time.time() * 1000)}).encode()
+        publish = method_frame(CHANNEL, methods.encode_basic_publish("", self._queue))
+        return publish + build_frames(
+            CHANNEL, encode_properties(BasicProperties(type_=TICK)), body, frame_max
+        )

@@ -1,0 +1,107 @@
+"""From what queues say of themselves between traces it follows which messages must have come out."""
+
+from __future__ import annotations
+
+import json
+
+from mirrormq.spark.audit.ledger import GONE, JUDGED, LEASED, MARKS_MAX, Ledger, Tick, Verdict
+from mirrormq.spark.jobs.book import Book
+
+GRACE_MS = 2000
+
+
+def tick(place: int, second: int, *said: object, leased: tuple[str, ...] = ()) -> Tick:
+    queues = {"q": None if said == (None,) else list(said)} if said else {}
+    return Tick(place, second * 1000, second * 1000, queues, leased)
+
+
+def told(ledger: Ledger, *ticks: Tick) -> list[Verdict]:
+    return [verdict for each in ticks for verdict in ledger.advance(each)]
+
+
+def test_what_left_is_judged_a_grace_after_it_was_seen_to_have_left() -> None:
+    ledger = Ledger(GRACE_MS)
+    # At second 12 the queue's next number is 50; what was traced until second 10 (place 100) is below it.
+    assert told(ledger, tick(100, 10), tick(110, 11), tick(120, 12, 30, 50, 7, "a")) == []
+    assert told(ledger, tick(130, 13, 49, 60, 7, "a")) == [], "number 49 is still there"
+    assert told(ledger, tick(140, 14, 50, 60, 7, "a"), tick(150, 15, 50, 60, 7, "a")) == []
+    assert told(ledger, tick(160, 16, 50, 60, 7, "a")) == [Verdict("q", 100, JUDGED)]
+    assert told(ledger, tick(170, 17, 50, 60, 7, "a")) == [], "once"
+
+
+def test_a_queue_that_is_deleted_takes_its_messages_along() -> None:
+    ledger = Ledger(GRACE_MS)
+    ticks = [tick(100, 10), tick(120, 12, 30, 50, 7, "a"), tick(130, 13, None), tick(150, 15)]
+    assert told(ledger, *ticks) == [Verdict("q", 100, GONE)]
+
+
+def test_a_queue_that_was_declared_again_is_another_one() -> None:
+    ledger = Ledger(GRACE_MS)
+    ticks = [tick(100, 10), tick(120, 12, 30, 50, 7, "a"), tick(130, 13, 80, 80, 8, "a"), tick(150, 15)]
+    assert told(ledger, *ticks) == [Verdict("q", 100, GONE)]
+
+
+def test_a_queue_under_a_lease_is_not_judged() -> None:
+    ledger = Ledger(GRACE_MS)
+    ticks = [
+        tick(100, 10, leased=("q",)),
+        tick(120, 12, 5, 5, 7, "a"),
+        tick(130, 13, 5, 5, 7, "a"),
+        tick(150, 15),
+    ]
+    assert told(ledger, *ticks) == [Verdict("q", 100, LEASED)]
+
+
+def test_missing_traces_are_noticed() -> None:
+    ledger = Ledger(GRACE_MS)
+    assert ledger.seen(5, 9, 5)
+    assert ledger.seen(10, 10, 1)
+    assert not ledger.seen(12, 20, 9), "11 is missing"
+    assert ledger.blind == 20
+    assert ledger.seen(21, 30, 10)
+    assert not ledger.seen(31, 40, 9), "one of them is missing"
+    assert ledger.blind == 40
+
+
+def test_places_that_are_waited_for_are_thinned_out() -> None:
+    ledger = Ledger(GRACE_MS)
+    for second in range(10 * MARKS_MAX):
+        ledger.advance(tick(second * 10, second, 0, second, 7, "a"))
+        assert len(ledger.queues["q"].marks) <= MARKS_MAX
+    places = [place for place, _ in ledger.queues["q"].marks]
+    assert places == sorted(places)
+    assert places[-1] == (10 * MARKS_MAX - 1 - 2) * 10
+
+
+def test_a_change_of_master_is_counted_and_all_of_it_can_be_written_down() -> None:
+    ledger = Ledger(GRACE_MS)
+    told(ledger, tick(100, 10, 0, 1, 7, "a"), tick(110, 11, 0, 1, 7, "b"), tick(120, 12, 0, 1, 7, "b"))
+    assert ledger.queues["q"].failovers == 1
+    assert Ledger.of(json.loads(json.dumps(ledger.as_dict()))).as_dict() == ledger.as_dict()
+
+
+def test_ticks_that_are_not_traced_say_that_tracing_is_off() -> None:
+    book = Book.new(GRACE_MS)
+
+    def at(place: int, second: int, echo: bool) -> tuple[int, bool, dict[str, int]]:
+        return place, echo, {"time_ms": second * 1000, "asked_ms": second * 1000}
+
+    book.seen(1, 4, 4)
+    book.hear([at(1, 10, True), at(2, 10, False), at(3, 11, False), at(4, 11, True)])
+    book.seen(5, 6, 2)
+    book.hear([at(5, 13, False), at(6, 15, False)])
+    assert (book.gaps, book.ledger.blind) == (1, 6), "the tick of second 13 was not traced"
+    assert book.echoes == 2
+
+
+def test_findings_are_sentences() -> None:
+    book = Book.new(GRACE_MS)
+    book.ledger.advance(tick(100, 10, 0, 1, 7, "a"))
+    book.ledger.advance(tick(110, 11, 0, 1, 7, "b"))
+    counts = {"q": {"published": 3, "ok": 1, "lost": 2}, "r": {"published": 1, "ok": 1, "unflagged": 1}}
+    lost, unflagged = book.add(counts, {"s": 5}, {"q": ["one", "two"]})
+    went = "2 messages of queue 'q' went in and did not come out"
+    assert lost.sentence == f"{went} (its master changed meanwhile), such as one, two"
+    assert unflagged.sentence == "1 delivery of queue 'r' came again without the flag"
+    assert book.verdict == "Of the messages 2 went in and did not come out, and 1 came again without the flag"
+    assert book.totals["waiting"] == 5
