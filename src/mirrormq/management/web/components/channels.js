@@ -1,5 +1,5 @@
 // Channels as rows, in the list of all and beside their connection.
-import { count, rate } from "../lib/format.js";
+import { count, NOTHING, rate } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { to } from "../lib/router.js";
@@ -10,7 +10,7 @@ const stat = (row, name) => row.message_stats?.[`${name}_details`]?.rate ?? 0;
 
 function modes(row) {
   const found = [row.confirm && "confirm", row.transactional && "tx"].filter(Boolean);
-  return found.map((mode) => html`<${Badge} key=${mode}>${mode}<//>`);
+  return found.length === 0 ? NOTHING : found.map((mode) => html`<${Badge} key=${mode}>${mode}<//>`);
 }
 
 export const channelColumns = () => [

@@ -12,6 +12,7 @@ import { useId } from "./forms.js";
 
 const HEIGHT = 200;
 const SPAN_S_MIN = 60;
+const HIGHEST_MIN = 4; // an idle chart counts in whole messages
 export const SPANS_S = [60, 300, 600];
 
 function colour(name) {
@@ -33,7 +34,7 @@ function options(series, width, onCursor) {
     padding: [10, 30, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false } },
-    scales: { y: { range: (_, low, high) => [0, Math.max(1, (high ?? 0) * 1.1)] } },
+    scales: { y: { range: (_, low, high) => [0, Math.max(HIGHEST_MIN, (high ?? 0) * 1.1)] } },
     axes: [
       { stroke: soft, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, size: 5 }, size: 32, space: 64, values: (_, splits, __, ___, step) => clock(splits, step) },
       { stroke: soft, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 56, space: 36, values: (_, splits) => splits.map(short) },

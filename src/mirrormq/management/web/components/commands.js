@@ -7,11 +7,11 @@ import { say } from "./notices.js";
 const quoted = (text) => `'${text.replaceAll("'", "%27")}'`;
 
 // → this node's AMQP address. Only who monitors is told of listeners; everybody else sees the usual port.
-export function uriOf(overview, user) {
+export function addressOf(overview, login = "") {
   const own = (overview?.listeners || []).filter((each) => each.node === overview.node);
   const plain = own.find((each) => each.protocol === "amqp");
   const chosen = plain || own.find((each) => each.protocol === "amqp/ssl") || { protocol: "amqp", port: 5672 };
-  return `${chosen.protocol === "amqp" ? "amqp" : "amqps"}://${encodeURIComponent(user.name)}:PASSWORD@${location.hostname}:${chosen.port}/%2F`;
+  return `${chosen.protocol === "amqp" ? "amqp" : "amqps"}://${login}${location.hostname}:${chosen.port}`;
 }
 
 const JOBS = [
@@ -38,7 +38,7 @@ function Command({ name, text }) {
 }
 
 export function Commands({ overview, user }) {
-  const uri = quoted(uriOf(overview, user));
+  const uri = quoted(`${addressOf(overview, `${encodeURIComponent(user.name)}:PASSWORD@`)}/%2F`);
   return html`<p class="soft">${t("command.text")}</p>
     <div class="commands">${JOBS.map(([name, line]) => html`<${Command} key=${name} name=${name} text=${line(uri)} />`)}</div>`;
 }

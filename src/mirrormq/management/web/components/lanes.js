@@ -2,11 +2,12 @@
 import { dateTime, shortNode, time } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
+import { useNarrow } from "./circle.js";
 
 const HOUR_MS = 3600000;
 const SPANS = { hour: HOUR_MS, day: 24 * HOUR_MS, all: Infinity };
-const LEFT = 110;
-const WIDTH = 800;
+const WIDE = { left: 110, width: 800, ticks: [0, 0.25, 0.5, 0.75, 1] };
+const NARROW = { left: 84, width: 400, ticks: [0, 0.5, 1] }; // a phone: letters keep their size
 const LANE = 34;
 const TOP = 14;
 const MARKS = { promoted: "★", synchronised: "✓", left_in_sync: "…", partition: "✕", healed: "○", node_down: "", node_up: "" };
@@ -42,22 +43,23 @@ export function Lanes({ events, nodes, nowMs }) {
 }
 
 function Drawing({ events, nodes, nowMs, spanMs }) {
+  const { left, width, ticks: parts } = useNarrow() ? NARROW : WIDE;
   const ordered = [...events].sort((one, other) => one.at_ms - other.at_ms);
   const names = [...new Set([...nodes.map((node) => node.name), ...ordered.map((event) => event.node).filter(Boolean)])].sort();
   const endMs = Math.max(nowMs, ordered.at(-1).at_ms + 1000);
   const shown = ordered.filter((event) => event.at_ms >= endMs - spanMs);
   const firstMs = (shown[0] || ordered.at(-1)).at_ms;
   const startMs = Math.max(endMs - spanMs, firstMs - Math.max(1000, (endMs - firstMs) * 0.06));
-  const x = (ms) => LEFT + ((ms - startMs) / (endMs - startMs)) * (WIDTH - LEFT - 10);
+  const x = (ms) => left + ((ms - startMs) / (endMs - startMs)) * (width - left - 10);
   const height = TOP + names.length * LANE + 26;
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => startMs + (endMs - startMs) * part);
-  return html`<div class="lanes-box"><svg class="lanes" viewBox=${`0 0 ${WIDTH} ${height}`} role="img" aria-label=${t("timeline.lanes", { n: names.length, from: dateTime(startMs), to: dateTime(endMs) })}>
+  const ticks = parts.map((part) => startMs + (endMs - startMs) * part);
+  return html`<div class="lanes-box"><svg class="lanes" viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${t("timeline.lanes", { n: names.length, from: dateTime(startMs), to: dateTime(endMs) })}>
     ${ticks.map((ms, index) => html`<g key=${index}><line class="lanes-tick" x1=${x(ms)} x2=${x(ms)} y1=${TOP - 6} y2=${height - 22} />
-      <text class="lanes-time" x=${x(ms)} y=${height - 6} text-anchor=${index === 0 ? "start" : index === 4 ? "end" : "middle"}>${(endMs - startMs > 24 * HOUR_MS ? dateTime : time)(ms)}</text></g>`)}
+      <text class="lanes-time" x=${x(ms)} y=${height - 6} text-anchor=${index === 0 ? "start" : index === ticks.length - 1 ? "end" : "middle"}>${(endMs - startMs > 24 * HOUR_MS ? dateTime : time)(ms)}</text></g>`)}
     ${names.map((name, index) => {
       const y = TOP + index * LANE + LANE / 2;
       return html`<g key=${name}><text class="lanes-name" x="4" y=${y} dominant-baseline="central">${shortNode(name)}</text>
-        <rect class="lanes-up" x=${LEFT} y=${y - 7} width=${WIDTH - LEFT - 10} height="14" rx="7" />
+        <rect class="lanes-up" x=${left} y=${y - 7} width=${width - left - 10} height="14" rx="7" />
         ${downtimes(ordered, name, startMs, endMs).map(([from, to]) => html`<rect key=${from} class="lanes-down" x=${x(from)} y=${y - 8} width=${Math.max(3, x(to) - x(from))} height="16" rx="3" />`)}
         ${shown.filter((event) => event.node === name && MARKS[event.kind]).map((event, place) => html`<g key=${`${event.at_ms} ${place}`} class=${`lanes-mark ${event.kind}`}>
           <circle cx=${x(event.at_ms)} cy=${y} r="9" /><text x=${x(event.at_ms)} y=${y} text-anchor="middle" dominant-baseline="central">${MARKS[event.kind]}</text></g>`)}</g>`;

@@ -5,7 +5,10 @@ import { preferences } from "./preferences.js";
 
 const DICTIONARIES = { en, zh };
 
-export const locale = () => (preferences.value.language === "zh" ? "zh-CN" : "en");
+// Who reads English writes dates as their browser does: in many countries the day comes first and there is no AM.
+const english = (navigator.languages || []).find((each) => /^en\b/i.test(each)) || "en";
+
+export const locale = () => (preferences.value.language === "zh" ? "zh-CN" : english);
 
 export function t(key, values = {}) {
   const text = DICTIONARIES[preferences.value.language][key] ?? en[key] ?? key;

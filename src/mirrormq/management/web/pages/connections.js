@@ -1,5 +1,6 @@
 // Connections: a list, and one of them with its channels and the button that ends it.
 import { Arguments, Facts, Panel, Refusal, State } from "../components/basics.js";
+import { addressOf } from "../components/commands.js";
 import { ChannelTable } from "../components/channels.js";
 import { confirmed } from "../components/dialog.js";
 import { Listing, useListing } from "../components/listing.js";
@@ -12,9 +13,10 @@ import { t } from "../lib/i18n.js";
 import { go, to } from "../lib/router.js";
 
 export function Connections() {
+  const overview = useFetch("overview");
   const listing = useListing("connections", { every: 2 });
   return html`<h1>${t("place.connections")}</h1>
-    <${Listing} listing=${listing} caption=${t("place.connections")} keyOf=${(row) => row.name} empty=${t("connections.none")} columns=${[
+    <${Listing} listing=${listing} caption=${t("place.connections")} keyOf=${(row) => row.name} empty=${t("connections.none", { address: addressOf(overview.data) })} columns=${[
       { id: "name", label: t("common.name"), sort: "name", head: true, cell: (row) => html`<a class="name" href=${to("connections", row.name)}>${row.name}</a>${
         row.user_provided_name && html`<br /><small class="soft">${row.user_provided_name}</small>`}` },
       { id: "user", label: t("common.user"), sort: "user", cell: (row) => row.user },

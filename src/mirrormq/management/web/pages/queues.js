@@ -63,7 +63,7 @@ export function Queues() {
     <${Listing} listing=${listing} rows=${rows} caption=${t("place.queues")} keyOf=${keyOf} empty=${t("queues.none")} columns=${[
       { id: "name", label: t("common.name"), sort: "name", head: true, cell: (row) => html`<a class="name" href=${to("queues", row.vhost, row.name)}>${row.name}</a>` },
       { id: "vhost", label: t("common.vhost"), sort: "vhost", cell: (row) => row.vhost },
-      { id: "node", label: t("queue.holders"), sort: "node", cell: (row) => html`<${Holders} row=${row} />` },
+      { id: "node", short: true, label: t("queue.holders"), sort: "node", cell: (row) => html`<${Holders} row=${row} />` },
       { id: "features", minor: true, label: t("common.features"), cell: (row) => html`<${Features} row=${row} />${row.policy && html` <${Badge} tone="accent" title=${t("common.policy")}>${row.policy}<//>`}` },
       { id: "state", label: t("common.state"), sort: "state", cell: (row) => html`<${State} value=${row.state} />` },
       { id: "ready", label: t("number.messages_ready"), sort: "messages_ready", numeric: true, cell: (row) => count(row.messages_ready) },

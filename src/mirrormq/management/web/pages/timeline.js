@@ -13,14 +13,32 @@ import { useStore } from "../lib/store.js";
 const KINDS = ["node_down", "node_up", "promoted", "synchronised", "left_in_sync", "partition", "healed"];
 const TONES = { node_down: "bad", partition: "bad", left_in_sync: "warn", promoted: "accent", node_up: "good", synchronised: "good", healed: "good" };
 
+const STOPPED = "stopped in good order"; // the API's word for a node that was not lost
+const SAID = [[/^in place of (.*)$/, "event.inPlaceOf"], [/^partitioned from (.*)$/, "event.apartFrom"], [/^together with (.*) again$/, "event.togetherWith"]];
+
+const isLoss = (event) => event.kind === "node_down" && event.text !== STOPPED;
+
+function wordOf(event) {
+  if (event.kind === "node_down" && !isLoss(event)) return t("event.node_stopped");
+  return KINDS.includes(event.kind) ? t(`event.${event.kind}`) : event.kind;
+}
+
+// The API's words are English: those that are known are said in the reader's language.
+function saidOf(event) {
+  if (event.kind === "node_down") return "";
+  const [pattern, key] = SAID.find(([each]) => each.test(event.text)) || [];
+  return key ? t(key, { node: pattern.exec(event.text)[1] }) : event.text;
+}
+
 function Event({ event }) {
+  const said = saidOf(event);
   return html`<li class=${`event ${TONES[event.kind] || "plain"}`}>
     <time datetime=${new Date(event.at_ms).toISOString()}>${time(event.at_ms)}</time>
     <div class="event-text">
-      <p><${Badge} tone=${TONES[event.kind]}>${KINDS.includes(event.kind) ? t(`event.${event.kind}`) : event.kind}<//>
+      <p><${Badge} tone=${TONES[event.kind]}>${wordOf(event)}<//>
         ${event.node && html` <strong>${event.node}</strong>`}
         ${event.queue && html` <a class="name" href=${to("queues", event.vhost ?? "/", event.queue)}>${event.queue}</a>`}</p>
-      ${event.text && html`<p class="soft">${event.text}</p>`}
+      ${said && html`<p class="soft">${said}</p>`}
       ${(Number.isFinite(event.gap_ms) || event.redelivered > 0) && html`<ul class="event-numbers">
         ${Number.isFinite(event.gap_ms) && html`<li>${t("event.gap")} <strong>${duration(event.gap_ms)}</strong></li>`}
         ${event.redelivered > 0 && html`<li>${t("event.redelivered")} <strong>${count(event.redelivered)}</strong></li>`}</ul>`}
@@ -47,7 +65,7 @@ export function Timeline() {
     ${!missing && html`<${Refusal} error=${error} />`}
     ${!events.length ? html`<${Empty} title=${missing ? t("timeline.notKept") : t("timeline.none")}>${t("timeline.noneText")}<//>` : html`
       <${Stats}>
-        <${Stat} label=${t("timeline.deaths")} value=${count(events.filter((event) => event.kind === "node_down").length)} />
+        <${Stat} label=${t("timeline.deaths")} value=${count(events.filter(isLoss).length)} />
         <${Stat} label=${t("timeline.promotions")} value=${count(events.filter((event) => event.kind === "promoted").length)} />
         <${Stat} label=${t("timeline.longestGap")} value=${gaps.length ? duration(Math.max(...gaps)) : "–"} />
         <${Stat} label=${t("timeline.redelivered")} value=${count(events.reduce((sum, event) => sum + (event.redelivered || 0), 0))} />
