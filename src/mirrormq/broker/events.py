@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mirrormq.broker import client_events, metadata_remarks
 from mirrormq.broker.counters import Churn
 from mirrormq.broker.event_values import Facts, headers
+from mirrormq.broker.event_watch import EventWatch
 from mirrormq.broker.metadata_events import events_of
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Deleted
@@ -41,13 +42,19 @@ class Events:
         """How often somebody tried to log in, by protocol and by whether it was a success."""
         self.dead_lettered: Counter[str] = Counter()
         """Messages that went to a dead-letter exchange, by reason."""
+        self.watch = EventWatch()
+        """Those who want to see them without being bound."""
         self._alarms: set[str] = set()
         self._lost: list[Consumer] = []
         """Consumers whose queue is going; their channels speak of it when it has gone."""
 
     @property
     def heard(self) -> bool:
-        """Is anybody bound?"""
+        """Is anybody bound, or watching?"""
+        return self._is_bound or self.watch.is_watched(self._broker.clock.now_ms)
+
+    @property
+    def _is_bound(self) -> bool:
         vhost = self._broker.vhosts.get(self._broker.settings.default_vhost)
         exchange = vhost.router.exchanges.get(EXCHANGE) if vhost is not None else None
         return exchange is not None and not exchange.is_unused
@@ -55,6 +62,10 @@ class Events:
     def _emit(self, name: str, facts: Facts) -> None:
         now_ms = self._broker.clock.now_ms
         table = headers({**facts, "timestamp_in_ms": now_ms})
+        if self.watch.is_watched(now_ms):
+            self.watch.add(name, table)
+            if not self._is_bound:
+                return
         properties = BasicProperties(headers=table, delivery_mode=PERSISTENT, timestamp=now_ms // 1000)
         self._broker.vhosts[self._broker.settings.default_vhost].publish(EXCHANGE, name, properties, b"")
 

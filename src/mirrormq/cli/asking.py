@@ -115,6 +115,8 @@ def banner_words(verb: Verb, line: Line) -> dict[str, str]:
         "where": "all vhosts" if options.get("global") else f'vhost "{options.get("vhost", "/")}"',
         "conditions": f"if queue is {' and if queue is '.join(conditions)} " if conditions else "",
         "flag": "all feature flags" if words == ["all"] else f'feature flag "{"".join(words)}"',
+        "for_how_long": f"for {options['duration']} seconds " if "duration" in options else "",
+        "address_family": str(options.get("address-family", "IPv4")),
         "threshold": _threshold(verb, words),
         "levelled": _levelled(words),
     }

@@ -11,12 +11,13 @@ import difflib
 import os
 import sys
 
-from mirrormq.cli import completion, formatting, health, local
+from mirrormq.cli import completion, diagnostics, formatting, health, local
 from mirrormq.cli.asking import check_app, columns_of, perform
 from mirrormq.cli.line import GENERAL, Line, UsageError, parse
+from mirrormq.cli.refused import REFUSED
 from mirrormq.cli.verb import Verb
 from mirrormq.cli.verbs import VERBS, usage_of
-from mirrormq.control.protocol import EXIT_USAGE, ControlError
+from mirrormq.control.protocol import EXIT_UNAVAILABLE, EXIT_USAGE, ControlError
 from mirrormq.control.requirements import AT_THE_MACHINE, at_the_machine
 from mirrormq.errors import ConfigurationError
 
@@ -47,7 +48,7 @@ def run(arguments: list[str]) -> int:
     if name == "version":
         return _version()
     if verb is None:
-        return _unknown_verb(name)
+        return _refused(name) if name in REFUSED else _unknown_verb(name)
     try:
         check(verb, line)
         check_app(verb, line)
@@ -92,11 +93,15 @@ def check(verb: Verb, line: Line) -> None:
         raise UsageError(at_the_machine(verb.name), heading="Error")
     local.check_values(verb, line.words)
     health.check_values(verb, line)
+    diagnostics.check_values(verb, line)
 
 
 def _help(line: Line) -> int:
     words = [word for word in line.words if word != "help"]
     verb = VERBS.get(words[0]) if words else None
+    if words and words[0] in REFUSED:
+        print(f"\n{words[0]}: {REFUSED[words[0]]}")
+        return 0
     if words and verb is None:
         return _unknown_verb(words[0])
     if verb is None:
@@ -120,6 +125,12 @@ def _unknown_verb(name: str) -> int:
     suggestion = f"Did you mean '{close[0]}'? \n" if close else f"\nUsage\n\n{PROGRAM_USAGE}\n"
     print(f"\nCommand '{name}' not found. \n{suggestion}", file=sys.stderr)
     return EXIT_USAGE
+
+
+def _refused(name: str) -> int:
+    """A verb of RabbitMQ's that has nothing behind it here."""
+    print(f"Error:\n{REFUSED[name]}", file=sys.stderr)
+    return EXIT_UNAVAILABLE
 
 
 def _version() -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mirrormq.cli import asking, cluster_verbs, formatting, health, mirroring, waiting
+from mirrormq.cli import asking, cluster_verbs, diagnostics, formatting, health, mirroring, waiting
 from mirrormq.cli.line import Line, UsageError
 from mirrormq.cli.report import report
 from mirrormq.cli.screens import status_screen
@@ -219,6 +219,7 @@ PROGRAMS: dict[str, Callable[[Verb, Line], int]] = {
     "import_definitions": import_definitions,
     **cluster_verbs.PROGRAMS,
     **health.PROGRAMS,
+    **diagnostics.PROGRAMS,
     **mirroring.PROGRAMS,
     **waiting.PROGRAMS,
     "hash_password": hash_password,

@@ -5,7 +5,7 @@ The usage lines, banners and column names are rabbitmqctl 3.10's, because script
 
 from __future__ import annotations
 
-from mirrormq.cli import health_verbs
+from mirrormq.cli import diagnostic_verbs, health_verbs
 from mirrormq.cli.verb import HEADERS, UNLIMITED, VHOST, Verb
 
 FLAGS_WITH_VALUE = {
@@ -26,6 +26,12 @@ FLAGS_WITH_VALUE = {
     "--queue-timeout": "queue-timeout",
     "-P": "pid",
     "--pid": "pid",
+    "-N": "number",
+    "--number": "number",
+    "-d": "duration",
+    "--duration": "duration",
+    "--pattern": "pattern",
+    "--address-family": "address-family",
 }
 FLAGS_WITHOUT_VALUE = {
     "--global": "global",
@@ -40,6 +46,9 @@ FLAGS_WITHOUT_VALUE = {
     "--disc": "disc",
     "--ram": "ram",
     "--skip-if-unchanged": "skip-if-unchanged",
+    "-a": "all",
+    "--all": "all",
+    "--by-source": "by-source",
 }
 
 
@@ -305,15 +314,17 @@ ALL = (
     Verb("shutdown", "Nodes", "Stops the node and waits until its process is gone", "", (0, 0)),
 )  # fmt: skip
 
-VERBS = {verb.name: verb for verb in (*ALL, *health_verbs.ALL)}
+VERBS = {verb.name: verb for verb in (*ALL, *health_verbs.ALL, *diagnostic_verbs.ALL)}
 
 WITHOUT_TIMEOUT = (
     "list_channels", "list_vhost_limits", "list_user_limits", "check_certificate_expiration",
     "check_if_node_is_mirror_sync_critical", "check_if_node_is_quorum_critical",
+    "list_node_auth_attempt_stats",
 )  # fmt: skip
 WITH_TIMEOUT = (
     "delete_queue", "purge_queue", "ping", "status", "export_definitions", "import_definitions",
-    "cluster_status", "await_online_nodes",
+    "cluster_status", "await_online_nodes", "log_tail", "log_tail_stream", "consume_event_stream",
+    "memory_breakdown", "listeners", "tls_versions", "cipher_suites",
 )  # fmt: skip
 
 

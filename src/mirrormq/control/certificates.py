@@ -24,28 +24,37 @@ SEQUENCE, VERSION, UTC_TIME = 0x30, 0xA0, 0x17
 def expiring(settings: Settings, within: int, unit: str) -> list[dict[str, Any]]:
     """The TLS listeners with a certificate that will not be good any more in so many days, weeks …"""
     until = datetime.now(UTC) + timedelta(days=within * UNITS_DAYS[unit])
+    return [
+        row | _dates(options)
+        for row, options in tls_listeners(settings)
+        if any(last < until for path in _files(options) for last in last_days(path))
+    ]
+
+
+def tls_listeners(settings: Settings) -> list[tuple[dict[str, Any], TlsOptions]]:
+    """Each listener that speaks TLS, as listings show it, and its files."""
     listeners = [("amqp/ssl", address, settings.tls) for address in settings.tls_listeners]
     if settings.management_tls_listener is not None:
         listeners.append(("https", settings.management_tls_listener, settings.management_tls))
-    return [
-        _row(settings.name, protocol, address, options)
-        for protocol, address, options in listeners
-        if any(last < until for path in _files(options) for last in last_days(path))
-    ]
+    return [(_row(settings.name, protocol, address), options) for protocol, address, options in listeners]
 
 
 def _files(options: TlsOptions) -> list[Path]:
     return [path for path in (options.certfile, options.cacertfile) if path is not None]
 
 
-def _row(node: str, protocol: str, address: Address, options: TlsOptions) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _row(node: str, protocol: str, address: Address) -> dict[str, Any]:
+    return {
         "node": node,
         "protocol": protocol,
         "interface": address.host or "[::]",
         "port": address.port,
         "purpose": PURPOSES[protocol],
     }
+
+
+def _dates(options: TlsOptions) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for name, path in (("certfile", options.certfile), ("cacertfile", options.cacertfile)):
         if path is not None:
             found[name] = str(path)

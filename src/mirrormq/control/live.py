@@ -127,6 +127,7 @@ class BrokerView:
         backing = queue.backing
         exclusive = queue.exclusive_consumer.describe() if queue.exclusive_consumer is not None else None
         owner: Connection | None = queue.owner  # type: ignore[assignment]
+        facts = queue_facts(queue, self._broker.clock.now_ms)
         return {
             "state": "running",
             "messages_ready": backing.ready_count,
@@ -139,7 +140,7 @@ class BrokerView:
             "owner_pid": self._pids.of_connection(owner) if owner is not None else "",
             "exclusive_consumer_pid": exclusive.channel_pid if exclusive else "",
             "exclusive_consumer_tag": exclusive.tag if exclusive else "",
-            **queue_facts(queue, self._broker.clock.now_ms),
+            **{name: "" if fact is None else fact for name, fact in facts.items()},
         }
 
     def purge_queue(self, vhost: str, name: str) -> int | None:
@@ -233,6 +234,28 @@ class BrokerView:
             "activity_status": "up" if not single else "single_active" if active else "waiting",
             "arguments": typed_table(decode_table(described.arguments, 0)[0]),
         }
+
+    def logins(self) -> list[dict[str, Any]]:
+        counted = self._broker.events.logins
+        return [
+            {
+                "protocol": protocol,
+                "auth_attempts": counted[protocol, True] + counted[protocol, False],
+                "auth_attempts_failed": counted[protocol, False],
+                "auth_attempts_succeeded": counted[protocol, True],
+            }
+            for protocol in dict.fromkeys(protocol for protocol, _ in counted)
+        ]
+
+    def forget_logins(self) -> None:
+        self._broker.events.logins.clear()
+
+    def events_after(self, number: int | None) -> tuple[int, list[dict[str, Any]]]:
+        return self._broker.events.watch.after(number, self._broker.clock.now_ms)
+
+    @property
+    def hot_bytes(self) -> int:
+        return self._broker.hot_budget.used_bytes
 
     def close_connections(
         self, explanation: str, *, pid: str = "", user: str = "", vhost: str = "", limit: int = 0

@@ -68,6 +68,20 @@ class LiveObjects(Protocol):
     def declaration(self, vhost: str, name: str, source: str | None) -> PutQueue | None:
         """The command that makes a durable queue, a copy of `source` if there is one; None if it is there."""
 
+    def logins(self) -> list[dict[str, Any]]:
+        """A row for each protocol that somebody has tried to log in by."""
+
+    def forget_logins(self) -> None:
+        """Count them from nought again."""
+
+    def events_after(self, number: int | None) -> tuple[int, list[dict[str, Any]]]:
+        """How many events there have been while somebody watched, and those after the one so numbered. Who
+        asks watches, for a while."""
+
+    @property
+    def hot_bytes(self) -> int:
+        """What messages take up in memory, as the node reckons."""
+
     def close_connections(
         self, explanation: str, *, pid: str = "", user: str = "", vhost: str = "", limit: int = 0
     ) -> int:
@@ -160,6 +174,17 @@ class LogSwitches(Protocol):
     def reopen(self) -> None:
         """Go on in new files, where the old ones were moved away."""
 
+    @property
+    def files(self) -> list[str]:
+        """The files that lines go to."""
+
+    @property
+    def has_console(self) -> bool:
+        """Do lines go to standard error?"""
+
+    def lines_after(self, number: int | None) -> tuple[int, list[str]]:
+        """How many lines there have been, and those after the one so numbered, or all that are kept."""
+
 
 class Shell(Node, Protocol):
     """The same whether or not it serves clients, with the switch for that."""
@@ -176,6 +201,15 @@ class Shell(Node, Protocol):
 
     async def stop_app(self) -> None:
         """Serve no clients; returns when they are gone and the files are closed."""
+
+    async def suspend_listeners(self) -> None:
+        """Let no new clients in, until the node stops or `resume_listeners`."""
+
+    async def resume_listeners(self) -> None:
+        """Let clients in again."""
+
+    async def resolve(self, host: str, version: int) -> list[str]:
+        """The addresses of a host, of IP's version 4 or 6; OSError if there are none."""
 
     async def settled(self) -> None:
         """Returns when the metadata that was written has been agreed on."""

@@ -6,12 +6,13 @@ IN_ANY_STATE = frozenset(
     {
         "ping", "await_startup", "stop", "shutdown", "start_app", "stop_app", "environment",
         "forget_cluster_node", "membership", "is_booting", "is_running", "check_running", "wait",
-        "hash_password",
+        "hash_password", "log_location", "log_tail", "log_lines", "os_env", "command_line_arguments",
+        "certificates", "tls_versions", "cipher_suites", "discover_peers", "resolve_hostname",
     }
 )  # fmt: skip
 """Verbs that do not ask; any verb that is in neither set needs a node that serves clients."""
 
-WHILE_STOPPED = frozenset({"join_cluster", "reset", "force_reset", "force_boot"})
+WHILE_STOPPED = frozenset({"join_cluster", "reset", "force_reset", "force_boot", "change_cluster_node_type"})
 
 AT_THE_MACHINE = WHILE_STOPPED | {"start_app", "stop_app", "stop", "shutdown", "export_orphans"}
 """What ends or changes the process, or writes files where it runs: not for who has only a login."""

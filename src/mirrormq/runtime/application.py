@@ -120,6 +120,20 @@ class Application:
         self.later(limits.HOUSEKEEPING_INTERVAL_S, self._housekeeping)
         self._watch_resources()
 
+    def suspend_listeners(self) -> None:
+        """Let no new clients in; those that are there stay."""
+        for server in self._servers:
+            server.close()
+        self._servers = []
+
+    async def resume_listeners(self) -> None:
+        """Let clients in again, where they were."""
+        if not self._servers:
+            for address in self.settings.tls_listeners:
+                self._servers += await listen(self, address, tls=True)
+            for address in self.settings.amqp_listeners:
+                self._servers += await listen(self, address, tls=False)
+
     # -- turns ----------------------------------------------------------------------------------
 
     def read_clock(self) -> None:

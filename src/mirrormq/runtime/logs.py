@@ -8,6 +8,7 @@ changed while the node runs (`mirrormqctl set_log_level`).
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import MutableMapping
 from datetime import datetime
 from pathlib import Path
@@ -24,6 +25,8 @@ LEVELS = {
 }
 COLOURS = {"debug": 2, "info": 32, "notice": 36, "warning": 33, "error": 31, "critical": "1;31"}
 """Of levels on a terminal."""
+LINES_KEPT = 1_000
+"""Remembered for `log_tail` and `log_tail_stream`, wherever lines go."""
 DEFAULT = "default"
 CATEGORY = "category"
 
@@ -50,11 +53,19 @@ class _Output:
             if before is not sys.stderr:
                 before.close()
 
-    def write(self, level: str, category: str, event: Event) -> None:
+    @property
+    def path(self) -> Path | None:
+        """Where the lines are; None for the console."""
+        return self._path
+
+    def write(self, level: str, category: str, event: Event) -> str:
+        """Writes a line; gives it, too."""
         text, facts = str(event["event"]), {name: event[name] for name in event if name not in _TOLD}
         now = str(datetime.now().astimezone())
         line = (self._json if self._is_json else self._plain)(level, category, text, facts, now)
-        self._stream.write(_sendable(line) + "\n")
+        shown = _sendable(line)
+        self._stream.write(shown + "\n")
+        return shown
 
     def _plain(self, level: str, category: str, text: str, facts: dict[str, Any], now: str) -> str:
         """Of the facts only what the text does not say already."""
@@ -90,6 +101,24 @@ class Logs:
             self._outputs.append(_Output(None, options.formatter, options.console_level))
         if options.file is not None:
             self._outputs.append(_Output(options.file, options.file_formatter, options.file_level))
+        self._kept: deque[str] = deque(maxlen=LINES_KEPT)
+        self._written = 0
+
+    @property
+    def files(self) -> list[str]:
+        """The files that lines go to."""
+        return [str(output.path) for output in self._outputs if output.path is not None]
+
+    @property
+    def has_console(self) -> bool:
+        """Do lines go to standard error?"""
+        return any(output.path is None for output in self._outputs)
+
+    def lines_after(self, number: int | None) -> tuple[int, list[str]]:
+        """How many lines there have been, and those after the one so numbered, as far as they are kept;
+        None for all that are."""
+        wanted = len(self._kept) if number is None else min(max(self._written - number, 0), len(self._kept))
+        return self._written, list(self._kept)[len(self._kept) - wanted :]
 
     @property
     def levels(self) -> dict[str, str]:
@@ -115,9 +144,14 @@ class Logs:
         category = event.get(CATEGORY, DEFAULT)
         wanted = LEVELS[self._levels.get(category, self._levels[DEFAULT])]
         rank = LEVELS[level]
-        for output in self._outputs:
-            if rank >= max(wanted, output.level):
-                output.write(level, category, event)
+        lines = [
+            output.write(level, category, event)
+            for output in self._outputs
+            if rank >= max(wanted, output.level)
+        ]
+        if lines:
+            self._kept.append(lines[-1])
+            self._written += 1
         raise structlog.DropEvent
 
 

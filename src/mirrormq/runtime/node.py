@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+import socket
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -182,6 +183,20 @@ class Node:
     def status(self) -> dict[str, Any]:
         """The values of `mirrormqctl status`."""
         return status(self.running)
+
+    async def suspend_listeners(self) -> None:
+        """Let no new clients in."""
+        self.running.suspend_listeners()
+
+    async def resume_listeners(self) -> None:
+        """Let clients in again."""
+        await self.running.resume_listeners()
+
+    async def resolve(self, host: str, version: int) -> list[str]:
+        """The addresses of a host, as this machine sees them."""
+        family = socket.AF_INET6 if version == 6 else socket.AF_INET
+        found = await self.loop.getaddrinfo(host, None, family=family, type=socket.SOCK_STREAM)
+        return sorted({str(ends[0]) for *_, ends in found})
 
     def set_memory_watermark(self, relative: float | None, absolute_bytes: int | None) -> None:
         """Change the memory watermark until the next restart."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mirrormq.cluster import moves
@@ -124,14 +124,21 @@ def _own(node: Shell) -> Node:
     return record
 
 
-def drain(node: Shell, request: Request) -> None:
-    """Maintenance mode: give masters away, take no new ones."""
+def drain(node: Shell, request: Request) -> Awaitable[None]:
+    """Maintenance mode: give masters away and take no new ones, send clients away and let none in."""
     node.metadata.write(moves.drain(_own(node)))
+    return _without_clients(node)
 
 
-def revive(node: Shell, request: Request) -> None:
+async def _without_clients(node: Shell) -> None:
+    await node.suspend_listeners()
+    node.live.close_connections("Node was put into maintenance mode")
+
+
+def revive(node: Shell, request: Request) -> Awaitable[None]:
     """Out of maintenance mode."""
     node.metadata.write(moves.revive(_own(node)))
+    return node.resume_listeners()
 
 
 def critical_queues(node: Shell, request: Request) -> list[dict[str, Any]]:
