@@ -137,6 +137,9 @@ HOUSEKEEPING_INTERVAL_S = 0.25
 HOUSEKEEPING_BYTES = 4 * 1024 * 1024
 """How often the journal tidies up and how much it reads at once: at most 16 MB/s."""
 
+USAGE_INTERVAL_S = 0.25
+"""How soon other nodes hear that a connection or channel that counted towards a limit is gone."""
+
 CONGESTED_MESSAGES = 1024
 CONGESTED_BYTES = 2 * 1024 * 1024
 PUBLISHER_CREDIT = 256

@@ -1,4 +1,9 @@
-"""How many queues, connections and channels there may be: what operators have limited."""
+"""How many queues, connections and channels there may be: what operators have limited.
+
+Limits hold for all nodes together. Each node tells the others how many connections and channels it has of
+those vhosts and users that are limited, at once when there is one more; who opens a connection is asked of
+what was last heard. As in RabbitMQ, clients that come to two nodes in the same moment may both be let in.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,28 @@ from mirrormq.auth import limits as access_limits
 from mirrormq.errors import PreconditionFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from mirrormq.broker.broker import Broker
     from mirrormq.metadata import records
+
+Usage = tuple[tuple[str, str, int], ...]
+"""Of what, of whom, how many."""
+
+OF_VHOST = "vhost"
+OF_USER = "user"
+CHANNELS = "channels"
 
 
 class ClientLimits:
     """The part of a Broker that refuses one too many."""
+
+    def usage_elsewhere(self) -> Iterable[Usage]:
+        """What other nodes have said; the runtime knows."""
+        return ()
+
+    def usage_grows(self) -> None:
+        """The others are to be told; the runtime does so."""
 
     def check_queue_limit(self: Broker, vhost: str, name: str) -> None:  # type: ignore[misc]
         """Refuse one queue too many."""
@@ -24,19 +45,50 @@ class ClientLimits:
 
     def connection_refusal(self: Broker, user: records.User, vhost: str) -> str | None:  # type: ignore[misc]
         """Why this user may not have one more connection to this vhost, if so."""
-        in_vhost = sum(connection.vhost_name == vhost for connection in self.connections)
-        refusal = access_limits.vhost_connection_refusal(
-            self.metadata.state.vhosts[vhost], user.name, in_vhost
-        )
-        if refusal is None:
-            of_user = sum(connection.user.name == user.name for connection in self.connections)
-            refusal = access_limits.user_connection_refusal(user, of_user)
-        return refusal
+        record = self.metadata.state.vhosts[vhost]
+        limited = (record.limits, user.limits)
+        if not any(access_limits.MAX_CONNECTIONS in limits for limits in limited):
+            return None
+        self.usage_grows()
+        return access_limits.vhost_connection_refusal(
+            record, user.name, self._in_use(OF_VHOST, vhost)
+        ) or access_limits.user_connection_refusal(user, self._in_use(OF_USER, user.name))
 
     def channel_refusal(self: Broker, user: records.User) -> str | None:  # type: ignore[misc]
         """Why this user may not have one more channel, if so."""
         current = self.metadata.state.users.get(user.name, user)
         if access_limits.MAX_CHANNELS not in current.limits:
             return None
-        count = sum(len(c.channels) for c in self.connections if c.user.name == user.name)
-        return access_limits.user_channel_refusal(current, count)
+        self.usage_grows()
+        return access_limits.user_channel_refusal(current, self._in_use(CHANNELS, user.name))
+
+    def usage(self: Broker) -> Usage:  # type: ignore[misc]
+        """What this node has of what is limited."""
+        return tuple(entry for entry in self._limited() if entry[2])
+
+    def _limited(self: Broker) -> Iterator[tuple[str, str, int]]:  # type: ignore[misc]
+        state = self.metadata.state
+        for vhost in state.vhosts.values():
+            if access_limits.MAX_CONNECTIONS in vhost.limits:
+                yield OF_VHOST, vhost.name, self._here(OF_VHOST, vhost.name)
+        for user in state.users.values():
+            if access_limits.MAX_CONNECTIONS in user.limits:
+                yield OF_USER, user.name, self._here(OF_USER, user.name)
+            if access_limits.MAX_CHANNELS in user.limits:
+                yield CHANNELS, user.name, self._here(CHANNELS, user.name)
+
+    def _in_use(self: Broker, what: str, name: str) -> int:  # type: ignore[misc]
+        """How many there are on all nodes."""
+        elsewhere = sum(
+            count
+            for usage in self.usage_elsewhere()
+            for kind, of, count in usage
+            if kind == what and of == name
+        )
+        return self._here(what, name) + elsewhere
+
+    def _here(self: Broker, what: str, name: str) -> int:  # type: ignore[misc]
+        if what == OF_VHOST:
+            return sum(connection.vhost_name == name for connection in self.connections)
+        theirs = [connection for connection in self.connections if connection.user.name == name]
+        return len(theirs) if what == OF_USER else sum(len(one.channels) for one in theirs)

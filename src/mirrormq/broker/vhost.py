@@ -24,6 +24,7 @@ from mirrormq.queues.face import Pumped, QueueFace
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
 from mirrormq.ranges.inquiry import Answered, Inquiry, Refused
+from mirrormq.remote.down_queue import DownQueue
 from mirrormq.wire.content import build_frames
 from mirrormq.wire.fields import Table, decode_table
 from mirrormq.wire.methods import encode_basic_publish
@@ -99,7 +100,14 @@ class Vhost:
             raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
         if queue.owner is not None and queue.owner is not connection:
             raise ResourceLocked(equivalence.locked_text(self.name, name))
+        self.check_home(name)
         return queue
+
+    def check_home(self, name: str) -> None:
+        """404 if a queue is nowhere but on a node that is down."""
+        queue = self.queues.get(name)
+        if isinstance(queue, DownQueue) and queue.absence is not None:
+            raise queue.absence
 
     def local_queue(self, name: str) -> Queue | None:
         """A queue whose messages are on this node."""

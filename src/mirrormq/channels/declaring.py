@@ -137,6 +137,7 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
     )  # fmt: skip
     existing = vhost.find_queue(name)
     if existing is not None:
+        vhost.check_home(name)
         _check_queue(channel, existing, record, method.arguments)
         channel.broker.events.churn.queue_declared += 1
         _declared(channel, name, method.nowait)
@@ -271,6 +272,7 @@ def queue_unbind(channel: Channel, method: methods.QueueUnbind) -> None:
     """queue.unbind; a binding that is not there counts as removed."""
     name, key = _queue_and_key(channel, method.queue, method.routing_key)
     binding = _checked_binding(channel, "queue", name, method.exchange, key, method.arguments)
+    channel.vhost.check_home(name)
     _unbind(channel, methods.QUEUE_UNBIND, binding, False, methods.encode_queue_unbind_ok)
 
 

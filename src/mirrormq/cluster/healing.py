@@ -51,6 +51,8 @@ class Presence(msgspec.Struct, frozen=True, array_like=True, tag="presence"):
     """The nodes whose metadata went another way than its own."""
     alarms: tuple[str, ...] = ()
     """What it is short of: publishers rest everywhere."""
+    usage: tuple[tuple[str, str, int], ...] = ()
+    """What of its clients counts towards limits that hold for all nodes together."""
 
 
 class YouLost(msgspec.Struct, frozen=True, array_like=True, tag="lost"):

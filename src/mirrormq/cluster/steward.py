@@ -99,6 +99,8 @@ class Steward:
         """What the nodes that there is a link to last said of themselves."""
         self.own_alarms: tuple[str, ...] = ()
         """What this node is short of; the application says so."""
+        self.own_usage: tuple[tuple[str, str, int], ...] = ()
+        """What of this node's clients is limited and counts."""
         self.alarms_heard: Callable[[dict[str, tuple[str, ...]]], None] = lambda alarms: None
         """Told when the alarms of other nodes have changed."""
         self._alarms: dict[str, tuple[str, ...]] = {}
@@ -151,7 +153,7 @@ class Steward:
         self._exports.forget(peer)
         if not reason.startswith(NOTHING_HEARD):
             self._broken_ms[peer] = self._now_ms
-        self._tell_presence()
+        self.tell_presence()
         self._survey()
 
     def receive(self, peer: str, message: ClusterMessage | StewardMessage) -> None:
@@ -183,7 +185,7 @@ class Steward:
             del self._lingering[peer]
             self.member.down(peer, "broken")
         self.member.tick()
-        self._tell_presence()
+        self.tell_presence()
         self._heal()
         self._survey()
 
@@ -283,9 +285,11 @@ class Steward:
             tuple(sorted(member.linked)),
             tuple(sorted(member.consensus.forks)),
             self.own_alarms if serving.running else (),
+            self.own_usage if serving.running else (),
         )
 
-    def _tell_presence(self) -> None:
+    def tell_presence(self) -> None:
+        """Tell the others what is new of this node, and now and then what is not."""
         now = self.presence
         told = self._told
         if told is not None and self._now_ms - self._told_ms < PRESENCE_MS:

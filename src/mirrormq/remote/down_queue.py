@@ -32,13 +32,20 @@ class DownQueue:
         self.owner: object | None = None
         self._delivered_up_to = 0
 
-    def _refuse(self, refused: Refused) -> None:
-        refused(
-            NotFound(
-                f"home node '{self.home}' of durable queue '{self.name}' in vhost '{self.vhost}' "
-                "is down or inaccessible"
-            )
+    @property
+    def absence(self) -> NotFound | None:
+        """Why nothing at all can be done with its name, if so. As in RabbitMQ, which does not know a queue
+        that is nowhere but on its home node until that node is back, and does know a mirrored one."""
+        return None if self._mirrored else self._reason()
+
+    def _reason(self) -> NotFound:
+        return NotFound(
+            f"home node '{self.home}' of durable queue '{self.name}' in vhost '{self.vhost}' "
+            "is down or inaccessible"
         )
+
+    def _refuse(self, refused: Refused) -> None:
+        refused(self._reason())
 
     def publish(
         self, messages: list[Message], publisher: Publisher | None = None, first: int = 0,

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrormq import limits
 from mirrormq.broker.broker import Broker, Outside
+from mirrormq.broker.client_limits import Usage
 from mirrormq.broker.orphan_return import OrphanReturn
 from mirrormq.clock import Clock
 from mirrormq.connections.connection import Connection
@@ -112,6 +113,7 @@ class Application:
         settings = self.settings
         self.node.cluster_node.follow(self._links)
         self._share_alarms()
+        self._share_usage()
         for address in settings.tls_listeners:
             self._servers += await listen(self, address, tls=True)
         await self.management.start()
@@ -249,6 +251,33 @@ class Application:
         steward.alarms_heard = hear
         tell()
         hear(steward.alarms_elsewhere)
+
+    def _share_usage(self) -> None:
+        """Limits hold for all nodes together: say what is used here, and hear what is used elsewhere."""
+        steward, broker = self.node.cluster_node.steward, self.broker
+
+        def elsewhere() -> list[Usage]:
+            return [presence.usage for presence in steward.presences.values() if presence.serving]
+
+        def look() -> None:
+            steward.own_usage = broker.usage()
+
+        def tell() -> None:
+            if not self._over:
+                look()
+                steward.tell_presence()
+
+        def grows() -> None:
+            """Whoever is let in is counted when this turn is over."""
+            self._loop.call_soon(tell)
+
+        def look_again() -> None:
+            look()
+            self.later(limits.USAGE_INTERVAL_S, look_again)
+
+        broker.usage_elsewhere = elsewhere  # type: ignore[method-assign]
+        broker.usage_grows = grows  # type: ignore[method-assign]
+        look_again()
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
         """Do something once, after a while, if the application still runs then."""

@@ -22,6 +22,9 @@ def _master(node: Shell, request: Request) -> str:
 
 async def purge_queue(node: Shell, request: Request) -> None:
     live, vhost, name = node.live, request.vhost, request.arguments[0]
+    record = node.metadata.state.queues.get((vhost, name))
+    if record is not None and record.waits_for:
+        raise ControlError("not_found")
     await at(node, _master(node, request), request, lambda: _purged(live.purge_queue(vhost, name)))
 
 
