@@ -68,6 +68,15 @@ small beside the memory of a node."""
 DELIVERIES_PER_PUMP = 2048
 """How many messages one queue hands out before the others have their turn."""
 
+EXPIRED_PER_LOOK = 2048
+"""How many expired messages one queue drops before the others have their turn."""
+
+DEAD_LETTERS_UNDER_WAY_MAX = 16 * 1024
+"""Dead letters that a queue keeps until they are safe where they go to. When there are more, because a queue
+of another node takes no more, messages that have expired stay where they are for now, and those that
+are surplus (`max-length`) are dropped without becoming dead letters. What consumers reject is bounded by what
+they may hold."""
+
 DELIVERY_BATCH = 1024
 """How many messages a consumer without a prefetch limit takes at once."""
 

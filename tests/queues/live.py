@@ -10,6 +10,7 @@ from mirrormq.queues.message import Message
 from mirrormq.queues.paged import HotBudget
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.settings import QueueSettings
+from mirrormq.queues.surroundings import Buried
 from mirrormq.ranges.inquiry import Answered, Inquiry, Refused
 from tests.queues.support import body, make_disk, make_message, open_journal
 
@@ -91,8 +92,9 @@ class LiveQueue:
     def awaits_flush(self, queue: Queue) -> None:
         self.awaiting.append(queue)
 
-    def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str) -> None:
+    def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str, buried: Buried) -> None:
         self.dead += [(body(message), reason) for message in messages]
+        buried(messages)
 
     def unused(self, queue: Queue) -> None:
         self.unused_count += 1

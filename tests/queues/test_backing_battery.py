@@ -190,11 +190,11 @@ class Battery(RuleBasedStateMachine):
         message = self.queue.peek()
         assert (message and message.sequence) == (expected[0].sequence if expected else None)
 
-    @rule(now_ms=st.sampled_from([NOW_MS - 2, NOW_MS, NOW_MS + 1]))
-    def take_expired(self, now_ms: int) -> None:
+    @rule(now_ms=st.sampled_from([NOW_MS - 2, NOW_MS, NOW_MS + 1]), limit=st.sampled_from([1, 3, 1000]))
+    def take_expired(self, now_ms: int, limit: int) -> None:
         expected = itertools.takewhile(lambda entry: NEVER < entry.expires_at <= now_ms, self.in_order())
-        messages = self.queue.take_expired(now_ms)
-        assert [message.sequence for message in messages] == [entry.sequence for entry in expected]
+        messages = self.queue.take_expired(now_ms, limit)
+        assert [message.sequence for message in messages] == [entry.sequence for entry in expected][:limit]
         self.took(messages)
 
     @rule()

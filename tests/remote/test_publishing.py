@@ -216,17 +216,22 @@ def test_publishers_wait_while_the_master_cannot_be_reached_and_go_on_afterwards
     assert cluster["a"].remote.unsettled_bytes == 0
 
 
-def test_the_brokers_own_messages_are_dropped_when_no_more_can_be_kept() -> None:
+def test_dead_letters_stay_where_they_died_while_no_more_can_be_kept() -> None:
     cluster = Cluster("a", "b")
     cluster.declare("q", "a", dead_letter_exchange="", dead_letter_routing_key="dead", message_ttl=0)
     cluster.declare("dead", "b")
     cluster.cut("a", "b")
     client = cluster.connect("a")
     body = b"x" * 1_000_000
-    for _ in range(3 * limits.PUBLISH_BYTES_MAX // len(body)):
+    count = 3 * limits.PUBLISH_BYTES_MAX // len(body)
+    for _ in range(count):
         client.publish("q", body)
     kept = cluster["a"].remote.unsettled_bytes
     assert limits.PUBLISH_BYTES_MAX < kept < limits.PUBLISH_BYTES_MAX + 2 * len(body)
+    assert sum(cluster["a"].node.counts("q")) == count
+    cluster.join("a", "b")
+    cluster.settle()
+    assert (cluster["a"].node.counts("q"), cluster["b"].node.counts("dead")) == ((0, 0), (count, 0))
 
 
 def test_publishes_to_a_queue_that_is_deleted_are_confirmed() -> None:

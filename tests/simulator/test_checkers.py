@@ -44,7 +44,7 @@ class Ended:
     def deliver(self, *numbers: int, redelivered: bool = False, subscription: int = 1) -> None:
         for number in numbers:
             at = len(self.history.delivered) * 10
-            seen = Delivered(f"m{number}", "c", subscription, redelivered, False, "a", at)
+            seen = Delivered(f"m{number}", "c", subscription, redelivered, False, False, "a", at)
             self.history.delivered.append(seen)
 
     def acknowledge(self, *numbers: int) -> None:

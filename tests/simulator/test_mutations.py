@@ -5,7 +5,7 @@ Each mutation takes away one line of defence. What is drawn for it are runs in w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -15,6 +15,8 @@ from mirrormq.cluster.partitions import PAUSE_MINORITY
 from mirrormq.cluster.serving import Serving
 from mirrormq.consensus import Majority
 from mirrormq.metadata.view import View
+from mirrormq.queues.message import Message
+from mirrormq.queues.queue import Queue
 from mirrormq.replication import promotion
 from mirrormq.replication.messages import Lap
 from mirrormq.replication.ring import Completed, Ring
@@ -106,6 +108,17 @@ def let_fewer_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def let_dead_letters_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue does not wait until its dead letters are safe elsewhere."""
+
+    def careless(self: Queue, messages: Sequence[Message], reason: str) -> None:
+        whole = self.backing.recall(messages)
+        self.backing.acknowledge(messages)
+        self._surroundings.dead_letter(self, whole, reason, lambda safe: None)
+
+    monkeypatch.setattr(Queue, "discard", careless)
+
+
 Planned = tuple[str, int, int, str, int]
 """Kind, from, to, nodes, dice of a fault."""
 
@@ -132,6 +145,10 @@ def masters_die(seed: int) -> Options:
         ("power", 1000 + 900 * at, 1400 + 900 * at, name, 0) for at, name in enumerate("abc")
     ]
     return run(seed, *late, *deaths)
+
+
+def masters_of_the_dying_die(seed: int) -> Options:
+    return masters_die(seed)._replace(queues=("m0", "d1", "d2"))
 
 
 def masters_move(seed: int) -> Options:
@@ -163,6 +180,7 @@ def one_is_cut_off(seed: int) -> Options:
         (let_a_new_master_keep_the_epoch, masters_die, "OneMaster"),
         (let_a_minority_go_on, one_is_cut_off, "MinorityIsSilent"),
         (let_fewer_agree, one_is_cut_off, "LogsAgree"),
+        (let_dead_letters_go_at_once, masters_of_the_dying_die, "ConfirmedIsKept"),
     ],
 )
 def test_a_mutation_is_found(

@@ -12,7 +12,7 @@ from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.queue import Queue
 
 if TYPE_CHECKING:
-    from mirrormq.queues.face import QueueFace
+    from mirrormq.queues.face import Publisher, QueueFace
     from mirrormq.queues.message import Message
 
 
@@ -97,12 +97,14 @@ class Churn:
         self.queue_deleted = 0
 
 
-def publish_own(queue: QueueFace, messages: list[Message]) -> None:
+def publish_own(
+    queue: QueueFace, messages: list[Message], publisher: Publisher | None = None, first: int = 0
+) -> None:
     """Messages that no client has published: dead letters, events, copies of traced ones. Statistics of
     clients leave them out. Whatever publisher they once had did not publish them here."""
     for message in messages:
         if message.envelope.presented is not None:
             message.envelope = make_envelope(message.envelope.publish, message.envelope.properties)
-    queue.publish(messages)
+    queue.publish(messages, publisher, first)
     if isinstance(queue, Queue):
         queue.counters.own += len(messages)

@@ -2,11 +2,15 @@
 
 `x-death` counts, per queue and reason, how often and why a message has died. A message that comes
 back to a queue by dying alone (nobody rejected it on the way) would circle forever: it is dropped.
+
+A message leaves the queue that it died in when it is as safe where it goes to as a confirmed publish would
+be. So a node that dies in between leaves it in one of the queues, or in both; never in none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import copies
@@ -15,6 +19,7 @@ from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.face import QueueFace
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
+from mirrormq.queues.surroundings import Buried
 from mirrormq.wire.content import with_properties
 from mirrormq.wire.fields import Field, Table
 from mirrormq.wire.methods import encode_basic_publish
@@ -24,17 +29,77 @@ if TYPE_CHECKING:
     from mirrormq.broker.vhost import Vhost
 
 
-def dead_letter(vhost: Vhost, queue: Queue, messages: Sequence[Message], reason: str) -> None:
-    """Publish messages that left `queue` for `reason` to its dead-letter exchange."""
+class Burial:
+    """The publisher of dead letters: their queue keeps them until all those they were sent to have them."""
+
+    def __init__(self, messages: Sequence[Message], buried: Buried) -> None:
+        self._messages = messages
+        self._buried = buried
+        self._open: dict[int, int] = {}
+        """How many queues must still speak of a message."""
+        self._at_once: list[Message] | None = []
+        """Those of which all have spoken while they are being published."""
+
+    def sent_to(self, number: int, queues: int) -> None:
+        """A message is about to be published to so many queues."""
+        self._open[number] = queues
+        if not queues:
+            self._done([number])
+
+    def all_sent(self) -> None:
+        """From now on answers come one by one."""
+        done, self._at_once = self._at_once, None
+        if done:
+            self._buried(done)
+
+    def confirmed(self, first: int, last: int) -> None:
+        """One queue has these."""
+        done = []
+        for number in range(first, last + 1):
+            self._open[number] -= 1
+            if not self._open[number]:
+                done.append(number)
+        if done:
+            self._done(done)
+
+    def refused(self, number: int) -> None:
+        """A queue that is full would not have it: there is nobody to be told."""
+        self.confirmed(number, number)
+
+    def _done(self, numbers: list[int]) -> None:
+        messages = [self._messages[number] for number in numbers]
+        for number in numbers:
+            del self._open[number]
+        if self._at_once is None:
+            self._buried(messages)
+        else:
+            self._at_once += messages
+
+
+def dead_letter(vhost: Vhost, queue: Queue, messages: Sequence[Message], reason: str, buried: Buried) -> None:
+    """Publish messages that are to leave `queue` for `reason` to its dead-letter exchange."""
     exchange = queue.settings.dead_letter_exchange
     if exchange is None or vhost.find_exchange(exchange) is None:
+        buried(messages)
         return
-    vhost.broker.events.dead_lettered[reason] += len(messages)
-    for message in messages:
-        _dead_letter_one(vhost, queue, message, reason, exchange)
+    burial = Burial(messages, buried)
+    for number, message in enumerate(messages):
+        envelope, frames, targets = _last_journey(vhost, queue, message, reason, exchange)
+        crowded = next((target for target in targets if not _has_room(target)), None)
+        if crowded is not None:
+            crowded.when_room(partial(vhost.dead_letter, queue, [message], reason, buried))
+            continue
+        vhost.broker.events.dead_lettered[reason] += 1
+        burial.sent_to(number, len(targets))
+        for target in targets:
+            publish_own(target, [Message(envelope, frames)], burial, number)
+    burial.all_sent()
 
 
-def _dead_letter_one(vhost: Vhost, queue: Queue, message: Message, reason: str, exchange: str) -> None:
+def _last_journey(
+    vhost: Vhost, queue: Queue, message: Message, reason: str, exchange: str
+) -> tuple[Envelope, bytes, tuple[QueueFace, ...]]:
+    """What a dead letter looks like, and the queues that it goes to."""
     properties = decode_properties(message.envelope.properties, 0)
     key = queue.settings.dead_letter_routing_key
     headers = _with_death(vhost, properties, message.envelope, queue.name, reason)
@@ -49,13 +114,13 @@ def _dead_letter_one(vhost: Vhost, queue: Queue, message: Message, reason: str, 
         envelope.hidden_keys = message.envelope.hidden_keys
     frames = with_properties(message.frames, payload)
     _, targets, _ = vhost.route(envelope, headers, [frames])
-    for target in targets:
-        if _has_room(target) and (reason == "rejected" or not _circles(headers, target.name, queue.name)):
-            publish_own(target, [Message(envelope, frames)])
+    if reason != "rejected":
+        targets = tuple(target for target in targets if not _circles(headers, target.name, queue.name))
+    return envelope, frames, targets
 
 
 def _has_room(target: QueueFace) -> bool:
-    """A queue of another node that can take no more has nowhere to keep it; one of this node has."""
+    """A queue of another node may have nowhere to keep it; one of this node has."""
     return not target.full or isinstance(target, Queue)
 
 

@@ -23,6 +23,7 @@ from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.face import Pumped, QueueFace
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
+from mirrormq.queues.surroundings import Buried
 from mirrormq.ranges.inquiry import Answered, Inquiry, Refused
 from mirrormq.remote.down_queue import DownQueue
 from mirrormq.wire.content import build_frames
@@ -62,7 +63,7 @@ class Vhost:
         named = NamedCopies(lambda source, copy: copy_rules.may_copy(self._state, self.name, source, copy))
         self.router = Router(self.queues, named)
         self._owners: dict[str, Connection] = {}
-        self._dying: deque[tuple[Queue, Sequence[Message], str]] = deque()
+        self._dying: deque[tuple[Queue, Sequence[Message], str, Buried]] = deque()
         self._burying = False
         self._repeats: tuple[int, dict[str, bool]] = (-1, {})
         self._tenures = Tenures(self)
@@ -212,10 +213,10 @@ class Vhost:
         """Tell the queue when its messages are on disk."""
         self.broker.awaits_flush(queue)
 
-    def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str) -> None:
+    def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str, buried: Buried) -> None:
         """Publish to the queue's dead-letter exchange. What dies of that in turn waits until it is done,
         so that a chain of queues may be longer than the stack is deep."""
-        self._dying.append((queue, messages, reason))
+        self._dying.append((queue, messages, reason, buried))
         if not self._burying:
             with self.dead_letters_later():
                 pass

@@ -63,7 +63,7 @@ class BackingQueue(Protocol):
     def peek(self) -> Message | None:
         """The message that `fetch` would give next, left where it is."""
 
-    def take_expired(self, now_ms: int) -> list[Message]:
+    def take_expired(self, now_ms: int, limit: int) -> list[Message]:
         """Like `fetch`, but takes what has expired at the head, and only that."""
 
     def next_expiry(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mirrormq import limits
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.surroundings import Surroundings
 
@@ -37,9 +38,12 @@ class Lifetimes:
         self.expiring = True
 
     def expire(self) -> None:
-        """Drop what has expired at the head, and look again when the next one will have."""
+        """Drop what has expired at the head, a part of it at a time, and look again when the next one will
+        have. If too many dead letters are under way, the queue calls again when they have arrived."""
+        if self._queue.dying >= limits.DEAD_LETTERS_UNDER_WAY_MAX:
+            return
         backing = self._queue.backing
-        expired = backing.take_expired(self._clock.now_ms)
+        expired = backing.take_expired(self._clock.now_ms, limits.EXPIRED_PER_LOOK)
         if expired:
             self._queue.discard(expired, "expired")
         due = backing.next_expiry()

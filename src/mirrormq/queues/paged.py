@@ -215,10 +215,10 @@ class PagedQueue(Lending, Occupied):
             self._page_in()
         return self._head[0] if self._head else None
 
-    def take_expired(self, now_ms: int) -> list[Message]:
+    def take_expired(self, now_ms: int, limit: int) -> list[Message]:
         """Take what has expired at the head."""
         expired: list[Message] = []
-        while (message := self.peek()) is not None and NEVER < message.expires_at <= now_ms:
+        while len(expired) < limit and NEVER < self.next_expiry() <= now_ms:
             expired += self.fetch(1)
         return expired
 

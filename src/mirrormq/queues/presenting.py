@@ -71,7 +71,7 @@ class Presenting:
             self._gate.close(presented)
         self.counters.published += 1
         if self.settings.overflow == "reject-publish-dlx":
-            self._surroundings.dead_letter(self, [message], "maxlen")
+            self._surroundings.dead_letter(self, [message], "maxlen", lambda messages: None)
         if publisher is not None:
             publisher.refused(number)
 

@@ -112,11 +112,11 @@ class PriorityQueue:
                 return message
         return None
 
-    def take_expired(self, now_ms: int) -> list[Message]:
+    def take_expired(self, now_ms: int, limit: int) -> list[Message]:
         """Take what has expired at the head; a lower priority has its turn when the higher are empty."""
         expired: list[Message] = []
         for level in self._descending:
-            expired += level.take_expired(now_ms)
+            expired += level.take_expired(now_ms, limit - len(expired))
             if level.ready_count:
                 break
         return expired

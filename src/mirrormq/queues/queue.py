@@ -15,6 +15,7 @@ from mirrormq import limits
 from mirrormq.queues.answers import LocalAnswers
 from mirrormq.queues.backing import BackingQueue, MirroredBacking
 from mirrormq.queues.consumers import ConsumerTurns, QueueConsumer
+from mirrormq.queues.dying import Dying
 from mirrormq.queues.face import Publisher, QueueFace
 from mirrormq.queues.gates import Gate
 from mirrormq.queues.leasing import Leasing
@@ -28,7 +29,7 @@ from mirrormq.queues.settings import QueueSettings
 from mirrormq.queues.surroundings import QueueCounters, Surroundings
 
 
-class Queue(LocalAnswers, Leasing, Presenting):
+class Queue(LocalAnswers, Leasing, Presenting, Dying):
     """One live queue of this node. Has the face that channels see (`queues.face`)."""
 
     def __init__(
@@ -64,6 +65,8 @@ class Queue(LocalAnswers, Leasing, Presenting):
         self._clock = surroundings.clock
         self.use = ConsumerUse(self._clock.now_ms)
         self._safety = Safety(lambda: surroundings.awaits_flush(self))
+        self.dying = 0
+        """Dead letters that are under way and still kept here."""
         self.delivered_up_to = 0
         """What has been with a consumer, up to here, since this object has been there."""
         self._lifetimes = Lifetimes(self, surroundings)
@@ -214,16 +217,6 @@ class Queue(LocalAnswers, Leasing, Presenting):
         if not self.full:
             self._safety.let_in()
 
-    def _is_over(self) -> bool:
-        return self.settings.exceeded(self.backing.ready_count, self.backing.ready_bytes)
-
-    def _drop_surplus(self) -> None:
-        dropped: list[Message] = []
-        while self.backing.ready_count and self._is_over():
-            dropped += self.backing.fetch(1)
-        if dropped:
-            self.discard(dropped, "maxlen")
-
     # -- handing out ------------------------------------------------------------------------------
 
     def pump(self) -> bool:
@@ -272,6 +265,8 @@ class Queue(LocalAnswers, Leasing, Presenting):
         if lifetimes.expiring:
             lifetimes.expire()
         messages = self.backing.fetch(1)
+        while messages and lifetimes.expiring and not lifetimes.without_expired(messages):
+            messages = self.backing.fetch(1)
         if not messages:
             return None
         self._count_delivery(messages)
@@ -295,17 +290,6 @@ class Queue(LocalAnswers, Leasing, Presenting):
         if self.settings.limited and not self.settings.rejects_publishes:
             self._drop_surplus()
         self._surroundings.wake(self)
-
-    def reject(self, messages: Sequence[Message]) -> None:
-        """Consumers do not want these, and they are not to come back."""
-        if not self.deleted:
-            self.discard(messages, "rejected")
-
-    def discard(self, messages: Sequence[Message], reason: str) -> None:
-        """Fetched messages leave the queue, to the dead-letter exchange if there is one."""
-        if self.settings.dead_letter_exchange is not None:
-            self._surroundings.dead_letter(self, self.backing.recall(messages), reason)
-        self.backing.acknowledge(messages)
 
     # -- consumers and settings -------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from mirrormq.clock import Clock
@@ -11,6 +11,9 @@ from mirrormq.ranges.inquiry import Answered, Inquiry, Refused
 
 if TYPE_CHECKING:
     from mirrormq.queues.queue import Queue
+
+Buried = Callable[[Sequence[Message]], None]
+"""Dead letters have reached where they go to: nobody needs to keep them any more."""
 
 
 class Surroundings(Protocol):
@@ -24,8 +27,8 @@ class Surroundings(Protocol):
     def awaits_flush(self, queue: Queue) -> None:
         """Call `flushed` after the next group commit."""
 
-    def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str) -> None:
-        """Publish to the queue's dead-letter exchange."""
+    def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str, buried: Buried) -> None:
+        """Publish to the queue's dead-letter exchange; say which of them are safe there, or gone."""
 
     def unused(self, queue: Queue) -> None:
         """An auto-delete queue lost its last consumer, or `expires` has run out."""

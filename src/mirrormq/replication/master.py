@@ -190,9 +190,9 @@ class MirroredMaster:
         """The next message."""
         return self.inner.peek()
 
-    def take_expired(self, now_ms: int) -> list[Message]:
+    def take_expired(self, now_ms: int, limit: int) -> list[Message]:
         """Take what has expired."""
-        return self.inner.take_expired(now_ms)
+        return self.inner.take_expired(now_ms, limit)
 
     def next_expiry(self) -> int:
         """When the head will expire."""

@@ -100,7 +100,7 @@ class RedeliveryIsMarked:
         seen: set[str] = set()
         unmarked: set[str] = set()
         for delivery in end.history.delivered:
-            if delivery.redelivered or delivery.orphaned:
+            if delivery.redelivered or delivery.detoured:
                 continue
             if delivery.body in seen:
                 unmarked.add(delivery.body)
@@ -118,7 +118,7 @@ class OrderIsKept:
         wrong: set[str] = set()
         for delivery in end.history.delivered:
             sent = end.history.sent.get(delivery.body)
-            if sent is None or delivery.redelivered or delivery.orphaned:
+            if sent is None or delivery.redelivered or delivery.detoured:
                 continue
             key = (delivery.consumer, delivery.subscription, sent.channel, sent.queue)
             if sent.number < last.get(key, 0):
@@ -220,8 +220,9 @@ class RingsAgree:
 
 
 class AcksAreNotInvented:
-    """A message leaves a queue because a consumer acknowledged it, and for no other reason: nothing expires
-    here, and nobody purges. A number may stand for another message on another side: any of them will do."""
+    """A message leaves a queue because a consumer acknowledged it, and for no other reason: what expires here
+    or is rejected goes on to another queue, and nobody purges. A number may stand for another message on
+    another side: any of them will do."""
 
     def __init__(self) -> None:
         self._bodies: dict[tuple[int, int], set[str]] = {}

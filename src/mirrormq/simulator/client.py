@@ -59,9 +59,10 @@ class Session:
         """Methods without content."""
         self.connection.receive(b"".join([method_frame(channel, payload) for payload in payloads]))
 
-    def publish(self, key: str, body: bytes, *, delivery_mode: int = PERSISTENT) -> None:
+    def publish(self, key: str, body: bytes, delivery_mode: int = PERSISTENT, expiration: str = "") -> None:
         """To the default exchange."""
-        header = encode_properties(BasicProperties(delivery_mode=delivery_mode))
+        properties = BasicProperties(delivery_mode=delivery_mode, expiration=expiration or None)
+        header = encode_properties(properties)
         method = method_frame(1, methods.encode_basic_publish("", key))
         self.connection.receive(method + build_frames(1, header, body, FRAME_MAX))
 

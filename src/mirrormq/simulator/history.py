@@ -34,8 +34,15 @@ class Delivered(NamedTuple):
     """Which of the consumer's subscriptions: it begins anew when it is connected anew."""
     redelivered: bool
     orphaned: bool
+    died: bool
+    """It comes from another queue, as a dead letter."""
     node: str
     at_ms: int
+
+    @property
+    def detoured(self) -> bool:
+        """Has it come another way than straight from its publisher?"""
+        return self.orphaned or self.died
 
 
 class Acknowledged(NamedTuple):

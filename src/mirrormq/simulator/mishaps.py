@@ -30,7 +30,7 @@ STARTING_MS = 1500
 WRITES = 8
 """One of so many next writes and syncs is the last."""
 
-MIRRORED = "^[mt]"
+MIRRORED = "^[dmt]"
 """The names of the queues that policies are about: m are durable, t are transient. Others have no mirrors."""
 
 POLICIES: list[dict[str, Any]] = [

@@ -6,7 +6,7 @@ from collections import deque
 
 from mirrormq.simulator.client import PERSISTENT, Heard
 from mirrormq.simulator.history import Confirmed, Sent
-from mirrormq.simulator.workload import Client, Consumer, durable
+from mirrormq.simulator.workload import Client, Consumer, declarations, durable
 from mirrormq.wire import methods
 
 TRANSACTION_MAX = 4
@@ -26,7 +26,7 @@ class Committer(Client):
         self._under_way: list[str] = []
         assert self.session is not None
         for queue in self.queues:
-            self.session.send(methods.encode_queue_declare(queue, durable=durable(queue)))
+            self.session.send(*declarations(queue))
         self.session.send(methods.encode_tx_select())
 
     def hear(self, heard: Heard) -> None:
@@ -58,7 +58,7 @@ class Committer(Client):
             now = self.hosts.timeline.now_ms
             sent[body] = Sent(f"{self.name}/{self._connections}", number, queue, durable(queue), now)
             self._under_way.append(body)
-        self.session.publish(queue, body.encode(), delivery_mode=PERSISTENT)
+        self.session.publish(queue, body.encode(), PERSISTENT)
 
     def waiting(self) -> bool:
         return not self._ready or bool(self._under_way)
@@ -77,7 +77,7 @@ class Getter(Consumer):
         self._held = deque()
         self.queue = self.choice.choice(self.queues)
         assert self.session is not None
-        self.session.send(methods.encode_queue_declare(self.queue, durable=durable(self.queue)))
+        self.session.send(*declarations(self.queue))
 
     def hear(self, heard: Heard) -> None:
         if isinstance(heard.method, methods.QueueDeclareOk):

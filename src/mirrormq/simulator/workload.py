@@ -17,6 +17,7 @@ from mirrormq.simulator.client import PERSISTENT, TRANSIENT, Heard, Session
 from mirrormq.simulator.history import Acknowledged, Confirmed, Delivered, History, Sent
 from mirrormq.simulator.timeline import Timeline
 from mirrormq.wire import methods
+from mirrormq.wire.fields import Field, Table
 
 WINDOW = 8
 """Messages that a publisher has under way."""
@@ -31,13 +32,38 @@ PATIENCE_MS = 15_000
 PACE_MS = 250
 """A client does something about twice in this time."""
 
+GRAVE = "m0"
+REJECTED, EXPIRING = 0.2, 0.4
+LIFETIME_MS = (100, 3000)
+"""How many messages of a queue with dead letters die, and of what."""
+
 DRAIN_PREFETCH = 100
 DRAIN_PACE_MS = 30
 
 
 def durable(queue: str) -> bool:
-    """Queues are called by what they are: m0 and u0 are durable, t0 and v0 are not; m and t have mirrors."""
-    return queue[0] in "mu"
+    """Queues are called by what they are: d1, m0 and u0 are durable, t0 and v0 are not; d, m and t have
+    mirrors."""
+    return queue[0] in "dmu"
+
+
+def mortal(queue: str) -> bool:
+    """Messages of d1 may be rejected, or expire; then they go to m0."""
+    return queue[0] == "d"
+
+
+def declarations(queue: str) -> list[bytes]:
+    """How everybody declares a queue, and the one that its dead letters go to."""
+    if not mortal(queue):
+        return [methods.encode_queue_declare(queue, durable=durable(queue))]
+    arguments: Table = {
+        "x-dead-letter-exchange": Field("S", b""),
+        "x-dead-letter-routing-key": Field("S", GRAVE.encode()),
+    }
+    return [
+        methods.encode_queue_declare(GRAVE, durable=True, nowait=True),
+        methods.encode_queue_declare(queue, durable=True, arguments=arguments),
+    ]
 
 
 class Hosts(Protocol):
@@ -172,7 +198,7 @@ class Publisher(Client):
         self._under_way: dict[int, str] = {}
         self.queue = self.choice.choice(self.queues)
         assert self.session is not None
-        self.session.send(methods.encode_queue_declare(self.queue, durable=durable(self.queue)))
+        self.session.send(*declarations(self.queue))
 
     def hear(self, heard: Heard) -> None:
         assert self.session is not None
@@ -200,13 +226,16 @@ class Publisher(Client):
         for _ in range(self.choice.randint(0, min(BURST, WINDOW - len(self._under_way)))):
             number = len(history.sent) + 1
             body = f"{self.queue} {self.name} {number}"
-            mode = PERSISTENT if self.choice.random() < 0.8 else TRANSIENT
+            mode = PERSISTENT if mortal(self.queue) or self.choice.random() < 0.8 else TRANSIENT
             now = self.hosts.timeline.now_ms
             lasting = mode == PERSISTENT and durable(self.queue)
             history.sent[body] = Sent(f"{self.name}/{self._connections}", number, self.queue, lasting, now)
             self._tag += 1
             self._under_way[self._tag] = body
-            self.session.publish(self.queue, body.encode(), delivery_mode=mode)
+            lifetime = ""
+            if mortal(self.queue) and self.choice.random() < EXPIRING:
+                lifetime = str(self.choice.randint(*LIFETIME_MS))
+            self.session.publish(self.queue, body.encode(), mode, lifetime)
 
     def waiting(self) -> bool:
         return not self._ready or bool(self._under_way)
@@ -228,7 +257,7 @@ class Consumer(Client):
         self.queue = self.choice.choice(self.queues)
         assert self.session is not None
         self.session.send(
-            methods.encode_queue_declare(self.queue, durable=durable(self.queue)),
+            *declarations(self.queue),
             methods.encode_basic_qos(0, self.prefetch, False),
             methods.encode_basic_consume(self.queue),
         )
@@ -245,14 +274,15 @@ class Consumer(Client):
     def take(self, heard: Heard) -> None:
         """A message has come."""
         body = heard.body.decode()
-        headers = heard.properties.headers if heard.properties is not None else None
+        headers = (heard.properties and heard.properties.headers) or {}
         self.hosts.history.delivered.append(
             Delivered(
                 body,
                 self.name,
                 self._connections,
                 heard.method.redelivered,
-                bool(headers and "x-orphaned-from" in headers),
+                "x-orphaned-from" in headers,
+                "x-death" in headers,
                 self.node,
                 self.hosts.timeline.now_ms,
             )
@@ -261,9 +291,11 @@ class Consumer(Client):
 
     def act(self) -> None:
         for _ in range(self.choice.randint(0, len(self._held))):
+            assert self.session is not None
             if self.choice.random() < 0.05:
-                assert self.session is not None
                 self.session.send(methods.encode_basic_nack(self._held.popleft()[0], False, True))
+            elif mortal(self.queue) and self.choice.random() < REJECTED:
+                self.session.send(methods.encode_basic_nack(self._held.popleft()[0], False, False))
             else:
                 self.acknowledge()
         if self.choice.random() < 0.01:

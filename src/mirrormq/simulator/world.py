@@ -351,7 +351,7 @@ class World:
     def _is_whole(self, queue: records.Queue, state: State) -> bool:
         """Has it a master, and all its mirrors, in the lives that their nodes are in?"""
         living = {(node.name, node.life) for node in state.nodes.values() if node.running}
-        mirrored = queue.name[0] in "mt"
+        mirrored = queue.name[0] in "dmt"
         return (
             not queue.waits_for
             and queue.ring.lives <= living

@@ -1,0 +1,111 @@
+"""Dead letters are kept where they died until they are safe where they go to."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrormq import limits
+from mirrormq.wire import methods
+from mirrormq.wire.fields import Field, Table
+from tests.harness import Client, Node
+
+
+def mortal(key: str, **more: Field) -> Table:
+    """Arguments of a queue whose dead letters go to another one."""
+    own: Table = {name.replace("_", "-"): field for name, field in more.items()}
+    return {
+        "x-dead-letter-exchange": Field("S", b""),
+        "x-dead-letter-routing-key": Field("S", key.encode()),
+        **own,
+    }
+
+
+def two_queues(**more: Field) -> tuple[Node, Client]:
+    """Durable ones: what dies in `q` goes to `dead`."""
+    node = Node()
+    client = node.connect()
+    client.call(methods.encode_queue_declare("dead", durable=True))
+    client.call(methods.encode_queue_declare("q", durable=True, arguments=mortal("dead", **more)))
+    return node, client
+
+
+def reject(client: Client, queue: str) -> None:
+    got = client.get(queue)
+    assert got is not None
+    client.send(methods.encode_basic_reject(got.method.delivery_tag, False))
+
+
+def test_a_rejected_message_stays_until_the_other_queue_has_it_on_disk() -> None:
+    node, client = two_queues()
+    client.publish("q", b"x", persistent=True)
+    client.read()
+    reject(client, "q")
+    assert (node.counts("q"), node.counts("dead")) == ((0, 1), (1, 0))
+    node.turn()
+    assert (node.counts("q"), node.counts("dead")) == ((0, 0), (1, 0))
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+def test_power_that_fails_on_the_way_leaves_it_in_one_of_them_at_least(turns: int) -> None:
+    node, client = two_queues()
+    client.publish("q", b"x", persistent=True)
+    client.read()
+    reject(client, "q")
+    for _ in range(turns):
+        node.turn()
+    node.restart("power")
+    assert node.counts("q")[0] + node.counts("dead")[0] >= 1
+
+
+def test_where_nobody_waits_for_a_disk_it_goes_at_once() -> None:
+    node = Node()
+    client = node.connect()
+    client.call(methods.encode_queue_declare("dead"))
+    client.call(methods.encode_queue_declare("q", arguments=mortal("dead", x_max_length=Field("I", 1))))
+    client.publish("q", b"1", b"2")
+    client.read()
+    assert (node.counts("q"), node.counts("dead")) == ((1, 0), (1, 0))
+
+
+def test_what_nobody_wants_is_gone() -> None:
+    node, client = two_queues()
+    client.call(methods.encode_queue_delete("dead"))
+    client.publish("q", b"x", persistent=True)
+    reject(client, "q")
+    assert node.counts("q") == (0, 0)
+
+
+def test_many_expire_a_part_at_a_time_and_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "EXPIRED_PER_LOOK", 10)
+    node, client = two_queues(x_message_ttl=Field("I", 100))
+    client.publish("q", *[b"%d" % number for number in range(35)], persistent=True)
+    client.read()
+    node.advance(200)
+    for _ in range(10):
+        node.turn()
+    assert (node.counts("q"), node.counts("dead")) == ((0, 0), (35, 0))
+    assert client.drain("dead") == [b"%d" % number for number in range(35)]
+
+
+def test_get_never_gives_what_has_expired_although_more_is_to_be_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "EXPIRED_PER_LOOK", 2)
+    node, client = two_queues()
+    client.publish("q", *[b"old"] * 9, expiration="100")
+    client.publish("q", b"new")
+    client.read()
+    node.clock.now_ms += 200
+    got = client.get("q")
+    assert got is not None and got.body == b"new"
+
+
+def test_surplus_is_dropped_when_too_many_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "DEAD_LETTERS_UNDER_WAY_MAX", 3)
+    node, client = two_queues(x_max_length=Field("I", 0))
+    for number in range(10):
+        client.publish("q", b"%d" % number, persistent=True)
+    client.read()
+    node.turn()
+    assert node.counts("q") == (0, 0)
+    assert client.drain("dead") == [b"0", b"1", b"2"]
