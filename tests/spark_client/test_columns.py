@@ -150,7 +150,7 @@ def test_a_batch_is_cut_into_partitions() -> None:
     ]  # fmt: skip
     assert sum(each.bytes for each in cut) == 1500
     large = partitions([Part("q", ((0, 1_000_000),), 0, True), Part("r", (), 0, True)], 1)
-    assert [each.part.messages for each in large] == [125_000] * 8  # type: ignore[attr-defined]
+    assert [each.part.messages for each in large] == [250_000] * 4  # type: ignore[attr-defined]
     assert len(partitions([Part("q", ((0, 2),), 0, True)], 10)) == 2
 
 

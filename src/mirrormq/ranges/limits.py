@@ -4,25 +4,24 @@ from __future__ import annotations
 
 READ_BYTES_MAX = 2 * 1024 * 1024
 READ_ROWS_MAX = 16 * 1024
-"""What one answer holds at most, unless it is a single message. Putting together so much takes the node's
-loop some 3 ms at the end of a read; a reader keeps several questions under way, so that larger
-answers would bring nothing."""
+"""What one answer holds at most, unless it is a single message. To send so much takes the node's loop a
+millisecond or two; a reader keeps several questions under way, so that larger answers would bring nothing."""
 
 READ_BYTES_PASSED_ON_MAX = 1024 * 1024
 """The same for an answer that another node has to pass on: the stream between two nodes holds 16 MiB, and
 publishes and deliveries travel by it too."""
 
-SLICE_ROWS = 1024
+SLICE_ROWS = 2048
 SLICE_BYTES = 512 * 1024
 """What is read in one turn of the loop: one to two milliseconds of work."""
 
-BUSY_ROWS_PER_MS = 30
+BUSY_ROWS_PER_MS = 60
 BUSY_BYTES_PER_MS = 64 * 1024
 BUSY_MS = 50
 REST_MS = 10
 """What is read of all ranges together while clients have work for the node, and for how long after that: a
-row costs some 2.7 µs, so this is a twelfth of the loop's time. It is read every ten milliseconds, because
-beginning a slice costs as much as twenty rows."""
+row costs about a microsecond, so this is a fifteenth of the loop's time. It is read every ten milliseconds,
+because beginning a slice costs as much as some fifty rows."""
 
 READS_IN_FLIGHT_MAX = 4
 """Reads of one connection that may be under way at once; whoever asks for more is refused. With

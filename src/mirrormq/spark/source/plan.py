@@ -9,9 +9,9 @@ from pyspark.sql.datasource import InputPartition
 
 from mirrormq.ranges.stretches import Stretch, count_of
 
-PARTITION_MESSAGES = 125_000
-"""A task has no more, so that a large batch gives every core work and no task's failure costs much. Small
-messages are read at some 500,000 a second, so the start of a task is not what costs."""
+PARTITION_MESSAGES = 250_000
+"""A task has no more, so that a large batch gives every core work and no task's failure costs much. To write
+so many small messages takes a core a second or more, to start a task a twentieth of that."""
 
 PARTITION_BYTES = 256 * 1024 * 1024
 """The same for large messages."""
