@@ -4,14 +4,14 @@ from __future__ import annotations
 
 READ_BYTES_MAX = 2 * 1024 * 1024
 READ_ROWS_MAX = 16 * 1024
-"""What one answer holds at most, unless it is a single message. To send so much takes the node's loop a
-millisecond or two; a reader keeps several questions under way, so that larger answers would bring nothing."""
+"""What one answer holds at most, unless it is a single message. To send so much takes the node's loop
+a millisecond; a reader keeps several questions under way, so that larger answers would bring nothing."""
 
 READ_BYTES_PASSED_ON_MAX = 1024 * 1024
 """The same for an answer that another node has to pass on: the stream between two nodes holds 16 MiB, and
 publishes and deliveries travel by it too."""
 
-SLICE_ROWS = 2048
+SLICE_ROWS = 1536
 SLICE_BYTES = 512 * 1024
 """What is read in one turn of the loop: one to two milliseconds of work."""
 
