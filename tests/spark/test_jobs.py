@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,6 +119,52 @@ def test_a_replay_keeps_its_pace_and_goes_on_where_it_was(
     assert replay(spark, asked) == 10, "the slice that was not noted is published again"
     assert Notes(notes).replay == found["replay"], "under the same name, so that the broker knows it"
     assert replay(spark, ReplayOptions(uri, str(tmp_path), speed="10x", progress=tmp_path / "more")) == 20
+
+
+def test_a_replay_at_twice_the_speed_keeps_the_times_and_plays_queues_together(
+    spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
+) -> None:
+    """Stamps are of whole seconds: a message a second, in turn to the one queue and to the other."""
+    publish(channel, range(1, 10))
+    archive(spark, options(uri, tmp_path))
+    channel.queue_declare("jobs.again")
+    channel.exchange_declare("jobs.times", "fanout", auto_delete=True)
+    channel.queue_bind("jobs.again", "jobs.times")
+    asked = ReplayOptions(uri, str(tmp_path), exchange="jobs.times", speed="2x")
+    arrived: list[tuple[float, int]] = []
+
+    def receive() -> None:
+        with pika.BlockingConnection(pika.URLParameters(uri)) as connection:
+            for _, _, body in connection.channel().consume(
+                "jobs.again", auto_ack=True, inactivity_timeout=60
+            ):
+                if body is None:
+                    return
+                arrived.append((time.monotonic(), int(body)))
+                if len(arrived) == 9:
+                    return
+
+    receiver = threading.Thread(target=receive)
+    receiver.start()
+    assert replay(spark, asked) == 9
+    receiver.join()
+    assert [number for _, number in arrived] == list(range(1, 10)), "both queues together, in time"
+    for when, number in arrived:
+        assert when - arrived[0][0] == pytest.approx((number - 1) / 2, abs=0.4)
+
+
+def test_an_archive_that_was_compacted_under_a_replay_is_refused(
+    spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
+) -> None:
+    publish(channel, range(8))
+    archive(spark, options(uri, tmp_path, maxMessagesPerTrigger="4"))
+    asked = ReplayOptions(uri, str(tmp_path), progress=tmp_path / "notes")
+    assert replay(spark, asked) == 8
+    publish(channel, range(8, 10))
+    archive(spark, options(uri, tmp_path))
+    compact(spark, str(tmp_path), batches_min=2)
+    with pytest.raises(PipelineError, match="the archive was compacted since this replay began"):
+        replay(spark, asked)
 
 
 def test_what_an_interrupted_compaction_left_is_known_by_its_name(

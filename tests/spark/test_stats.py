@@ -1,54 +1,129 @@
-"""Traces and events are counted in windows, once; the latest windows are in a summary."""
+"""Traces and events are counted in windows, once, with the age that messages had when they were delivered."""
 
 from __future__ import annotations
 
 import json
+import statistics
+import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pika
+import pytest
 from pyspark.sql import SparkSession
 
+from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs.stats import Options, stats
+from mirrormq.spark.jobs.timing import APART_MS_MAX, times_of
 from tests.brokers.mirrormq import MirrorMQ
 
 COUNT = 20
+AGES_S = (0.05, 0.4)
+PATIENCE_S = 90.0
 
 
-def test_publishes_and_deliveries_are_counted(
-    spark: SparkSession, mirrormq: MirrorMQ, tmp_path: Path
-) -> None:
+@pytest.fixture
+def uri(mirrormq: MirrorMQ) -> Iterator[str]:
     uri = f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"
-    options = Options(uri, str(tmp_path), window="1s", once=True, queue="stats.test")
-    stats(spark, options)  # from now on traces are kept
     mirrormq.control("trace_on")
-    try:
-        connection = pika.BlockingConnection(pika.URLParameters(uri))
-        channel = connection.channel()
-        queue = channel.queue_declare("", exclusive=True).method.queue
-        for _ in range(COUNT):
-            stamp = pika.BasicProperties(headers={"timestamp_in_ms": int(time.time() * 1000)})
-            channel.basic_publish("", queue, b"x" * 50, stamp)
-        for _ in range(COUNT):
-            assert channel.basic_get(queue, auto_ack=True)[0] is not None
-        assert stats(spark, options) >= 2 * COUNT
-        time.sleep(1.1)
-        channel.basic_publish("", queue, b"later: its window ends the one before")
-        stats(spark, options)
-        connection.close()
-    finally:
-        mirrormq.control("trace_off")
-    rows = spark.read.parquet(str(tmp_path / "windows")).where(f"queue = '{queue}'").collect()
-    found = {row.kind: row for row in rows}
-    assert found.keys() == {"published", "delivered"}
-    for row in found.values():
-        assert (row.messages, row.bytes, row.node) == (COUNT, COUNT * 50, "mirror1@localhost")
-        assert row.per_second == COUNT
-    assert found["published"].age_ms_p50 is None
-    assert 0 <= found["delivered"].age_ms_p50 <= found["delivered"].age_ms_p99 < 100_000
-    summary = json.loads((tmp_path / "summary.json").read_text())
-    assert summary["written"] > 0
-    assert any(row["kind"] == "queue.created" for row in summary["windows"])
+    yield uri
+    mirrormq.control("trace_off")
     connection = pika.BlockingConnection(pika.URLParameters(uri))
     connection.channel().queue_delete("stats.test")
     connection.close()
+
+
+def until(seen: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not seen():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def flow(uri: str, queue: str, age_s: float) -> list[float]:
+    """Publish and, after some time, get; how old the messages were, in milliseconds."""
+    connection = pika.BlockingConnection(pika.URLParameters(uri))
+    channel = connection.channel()
+    channel.queue_declare(queue)
+    ages_ms = []
+    for _ in range(COUNT):
+        stamp_ms = int(time.time() * 1000)
+        properties = pika.BasicProperties(headers={"timestamp_in_ms": stamp_ms})
+        channel.basic_publish("", queue, b"x" * 50, properties)
+        time.sleep(age_s)
+        asked_ms = time.time() * 1000
+        assert channel.basic_get(queue, auto_ack=True)[0] is not None
+        ages_ms.append((asked_ms + time.time() * 1000) / 2 - stamp_ms)
+    channel.queue_delete(queue)
+    connection.close()
+    return ages_ms
+
+
+def test_publishes_and_deliveries_are_counted_and_timed(
+    spark: SparkSession, uri: str, tmp_path: Path
+) -> None:
+    options = Options(uri, str(tmp_path), window="1s", trigger="500ms", queue="stats.test")
+    counting = threading.Thread(target=stats, args=(spark, options))
+    counting.start()
+    queues = {f"stats.{age_s}": age_s for age_s in AGES_S}
+    try:
+        until(lambda: any(query.lastProgress for query in spark.streams.active))
+        measured = {queue: flow(uri, queue, age_s) for queue, age_s in queues.items()}
+
+        def rows() -> list[dict[str, object]]:
+            if not list(tmp_path.glob("windows/date=*")):
+                return []
+            return [row.asDict() for row in spark.read.parquet(str(tmp_path / "windows")).collect()]
+
+        until(lambda: sum(int(str(row["messages"])) for row in rows() if row["queue"] in queues) == 4 * COUNT)
+    finally:
+        for query in spark.streams.active:
+            query.stop()
+        counting.join(PATIENCE_S)
+    for queue, actual in measured.items():
+        mine = [row for row in rows() if row["queue"] == queue]
+        assert {row["node"] for row in mine} == {"mirror1@localhost"}
+        assert sum(int(str(row["bytes"])) for row in mine if row["kind"] == "published") == COUNT * 50
+        ages = [row["age_ms_p50"] for row in mine if row["kind"] == "delivered"]
+        assert [row["age_ms_p50"] for row in mine if row["kind"] == "published" and row["age_ms_p50"]] == []
+        found = statistics.median(float(str(age)) for age in ages if age is not None)
+        assert found == pytest.approx(statistics.median(actual), abs=60), (ages, actual)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["written"] > 0
+    assert {row["queue"] for row in summary["windows"]} <= {*queues, None}
+
+
+def test_traces_from_before_the_job_are_counted_without_ages(
+    spark: SparkSession, uri: str, tmp_path: Path
+) -> None:
+    options = Options(uri, str(tmp_path), window="1s", once=True, queue="stats.test")
+    stats(spark, options)  # from now on traces are kept
+    flow(uri, "stats.before", 0)
+    assert stats(spark, options) >= 2 * COUNT
+    time.sleep(3.5)  # longer than a window waits for what is late
+    flow(uri, "stats.after", 0)
+    stats(spark, options)
+    rows = spark.read.parquet(str(tmp_path / "windows")).where("queue = 'stats.before'").collect()
+    assert {row.kind: row.messages for row in rows} == {"published": COUNT, "delivered": COUNT}
+    assert [row.age_ms_p50 for row in rows] == [None, None]
+
+
+def test_what_lies_between_ticks_has_a_time_between_theirs() -> None:
+    nothing = np.nan
+    times, exact = times_of(np.array([nothing, 100, nothing, nothing, nothing, 120, nothing]), None)
+    assert times.tolist() == [100, 100, 105, 110, 115, 120, 120]
+    assert exact.tolist() == [False, False, True, True, True, True, False]
+    times, exact = times_of(np.array([nothing, 100.0]), 98)
+    assert (times.tolist(), exact.tolist()) == ([99, 100], [True, True])
+    assert np.isnan(times_of(np.array([nothing, nothing]), None)[0]).all()
+    far = 100.0 + APART_MS_MAX + 1
+    assert times_of(np.array([nothing, far]), 100)[1].tolist() == [False, False]
+
+
+def test_wrong_options_are_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="must be a directory of this machine"):
+        stats(None, Options("amqp://h", "s3://bucket/x"))  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match="must begin with amqp://"):
+        stats(None, Options("http://h", str(tmp_path)))  # type: ignore[arg-type]

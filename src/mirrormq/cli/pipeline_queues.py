@@ -105,4 +105,4 @@ def stats(
 
     with told("stats"):
         count = run(Options(uri, to, window, once, trigger, queue, master, spark_settings(conf or [])))
-        print(f"{count:,} traces and events counted in {to}")
+        print(f"{count:,} traces, events and ticks counted in {to}")

@@ -1,42 +1,43 @@
 """What flows through the cluster, by window: `mirrormq pipeline stats`.
 
-A queue of our own is bound to the exchanges on which the broker tells what happens: `amq.rabbitmq.trace` has
-a copy of every publish and delivery while tracing is on (`mirrormqctl trace_on`), `amq.rabbitmq.event` what
-happens to connections, queues and users. The stream consumes that queue, counts in windows, and writes each
-window to Parquet when it is over; the latest ones are also in `summary.json`.
+A queue of our own collects traces and events (`traces.py`). The stream consumes that queue, counts in
+windows, and writes each window to Parquet when it is over; the latest ones are also in `summary.json`, and
+shown on the cluster's Pipeline page.
 
-Traces carry no time of their own, so a window is one of the time at which a batch was taken, which is the
-same if the batch is run again. If publishers give messages the header `timestamp_in_ms`, as RabbitMQ's plugin
-for it does, the age of deliveries is known too: the time from publish until the delivery was counted. It is
-the latency and up to one trigger more, so a bound and no measurement.
+Traces carry no time of their own; they get that of the ticks they lie between. Traces from a time when no
+job ran lie between none, and count as of the time at which they were taken. If publishers give messages the
+header `timestamp_in_ms`, as RabbitMQ's plugin for it does, the age of a delivery is known too, from publish
+to delivery, as exactly as ticks lie together.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.spark.client.address import Address, parse_uris
-from mirrormq.spark.client.errors import BrokerError
-from mirrormq.spark.client.nodes import Nodes
 from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs.archive import CHECKPOINT, interval, write_batch
+from mirrormq.spark.jobs.reporter import Reporter
 from mirrormq.spark.jobs.streams import follow
+from mirrormq.spark.jobs.timing import timed
+from mirrormq.spark.jobs.traces import EVENTS, TICK, TRACE, Ticker, prepare
 from mirrormq.spark.session import DEFAULT_MASTER, start_session
-from mirrormq.wire import methods
-from mirrormq.wire.fields import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TRACE, EVENTS = "amq.rabbitmq.trace", "amq.rabbitmq.event"
 QUEUE = "mirrormq.stats"
-QUEUE_MESSAGES_MAX = 1_000_000
-"""What is kept while no job runs; older traces are dropped."""
+
+TICK_S = 0.02
+"""How close ticks lie, and so how exact a time is: fifty small messages a second."""
+
+LATE = "2 seconds"
+"""How long a window waits for traces that come late."""
 
 SUMMARY = "summary.json"
 SUMMARY_ROWS_MAX = 500
@@ -58,40 +59,45 @@ class Options:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def prepare(uri: str, queue: str) -> None:
-    """Declare the queue and bind it."""
-    addresses: tuple[Address, ...] = parse_uris(uri)
-    arguments = table_of({"x-max-length": QUEUE_MESSAGES_MAX, "x-overflow": "drop-head"})
-    try:
-        with Nodes(addresses).connect() as connection:
-            declare = methods.encode_queue_declare(queue, durable=True, arguments=arguments)
-            connection.call(declare, methods.QUEUE_DECLARE_OK)
-            # Events are told in the default vhost only.
-            for exchange in (TRACE, EVENTS) if addresses[0].vhost == "/" else (TRACE,):
-                connection.call(methods.encode_queue_bind(queue, exchange, "#"), methods.QUEUE_BIND_OK)
-    except BrokerError as error:
-        raise PipelineError(f"the queue {queue} cannot be prepared: {error}") from None
-
-
 def observations(messages: DataFrame) -> DataFrame:
-    """Traces and events as rows: time, kind, queue, node, size_bytes, redelivered, age_ms."""
+    """Traces and events as rows: time, kind, queue, node, size_bytes, redelivered, age_ms; and our own ticks,
+    by which time goes on when nothing else happens."""
     from pyspark.sql import functions as f
+    from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
     header = messages["headers"].getItem
     traced, key = f.col("exchange") == TRACE, f.col("routing_key")
     published, delivered = traced & key.startswith("publish."), traced & key.startswith("deliver.")
     routed = f.from_json(header("routed_queues"), "array<string>")
     queues = f.when(published, routed).when(delivered, f.array(f.substring(key, 9, 1000)))
-    stamp = f.get_json_object(header("properties"), "$.headers.timestamp_in_ms").cast("long")
-    now = f.current_timestamp()
-    return messages.select(
-        now.alias("time"),
+    said = header("properties")
+    ours = (f.col("properties.type") == TICK) | (f.get_json_object(said, "$.type") == TICK)
+    rows = messages.select(
+        f.coalesce(ours, f.lit(False)).alias("ours"),
+        f.when(f.col("properties.type") == TICK, f.get_json_object(f.col("body").cast("string"), "$.time_ms"))
+        .cast("long")
+        .alias("tick_ms"),
         f.when(published, "published").when(delivered, "delivered").otherwise(key).alias("kind"),
-        f.explode_outer(queues).alias("queue"),
+        queues.alias("queues"),
         header("node").alias("node"),
-        f.when(traced, f.octet_length("body")).alias("size_bytes"),
+        f.when(traced, f.octet_length("body")).cast("long").alias("size_bytes"),
         (header("redelivered") == "1").alias("redelivered"),
-        f.when(delivered, f.unix_millis(now) - stamp).alias("age_ms"),
+        f.when(delivered, f.get_json_object(said, "$.headers.timestamp_in_ms").cast("long")).alias(
+            "stamp_ms"
+        ),
+    )
+    now_ms = f.unix_millis(f.current_timestamp())
+    added = [StructField("time_ms", LongType()), StructField("exact", BooleanType())]
+    age = f.greatest(f.col("time_ms") - f.col("stamp_ms"), f.lit(0))
+    return rows.mapInArrow(timed, StructType([*rows.schema.fields, *added])).select(
+        f.timestamp_millis(f.coalesce("time_ms", now_ms)).alias("time"),
+        "ours",
+        "kind",
+        f.explode_outer("queues").alias("queue"),
+        "node",
+        "size_bytes",
+        "redelivered",
+        f.when(f.col("exact"), age).alias("age_ms"),
     )
 
 
@@ -100,13 +106,16 @@ def windows(observed: DataFrame, length: str) -> DataFrame:
     from pyspark.sql import functions as f
 
     counted = (
-        observed.withWatermark("time", "0 seconds")
+        observed.withWatermark("time", LATE)
+        # The time is in the condition so that Spark does not leave out the ticks before it looks at the time.
+        .where("not ours or time is null")
         .groupBy(f.window("time", length), "kind", "queue", "node")
         .agg(
             f.count("*").alias("messages"),
             f.sum("size_bytes").alias("bytes"),
             f.sum(f.col("redelivered").cast("long")).alias("redelivered"),
-            f.percentile_approx("age_ms", [0.5, 0.99]).alias("age_ms"),
+            f.percentile_approx("age_ms", [0.5, 0.95, 0.99]).alias("age_ms"),
+            f.max("age_ms").alias("age_ms_max"),
         )
     )
     seconds = f.unix_seconds(f.col("window.end")) - f.unix_seconds(f.col("window.start"))
@@ -114,20 +123,14 @@ def windows(observed: DataFrame, length: str) -> DataFrame:
         f.col("window.start").alias("begin"), f.col("window.end").alias("end"), "kind", "queue", "node",
         "messages", "bytes", "redelivered", (f.col("messages") / seconds).alias("per_second"),
         f.col("age_ms").getItem(0).alias("age_ms_p50"),
-        f.col("age_ms").getItem(1).alias("age_ms_p99"), f.to_date("window.start").alias("date"),
+        f.col("age_ms").getItem(1).alias("age_ms_p95"), f.col("age_ms").getItem(2).alias("age_ms_p99"),
+        "age_ms_max", f.to_date("window.start").alias("date"),
     )  # fmt: skip
 
 
 def run(options: Options) -> int:
     """Count until stopped, or once; says how many traces and events it were."""
-    for text in (options.window, options.trigger):
-        interval(text)
-    if "://" in options.to:
-        raise PipelineError(
-            f"--to {options.to} must be a directory of this machine: the summary is written to it"
-        )
-    if options.master.startswith("sc://"):
-        raise PipelineError("stats need a Spark of their own: use a --master other than sc://")
+    check(options)
     spark = start_session("mirrormq stats", options.master, {**SETTINGS, **options.settings})
     try:
         return stats(spark, options)
@@ -139,8 +142,10 @@ def stats(spark: SparkSession, options: Options) -> int:
     """The same with a session there is."""
     from mirrormq.spark import register
 
+    addresses = check(options)
     register(spark)
-    prepare(options.uri, options.queue)
+    # Events are told in the default vhost only.
+    prepare(addresses, options.queue, (TRACE, EVENTS) if addresses[0].vhost == "/" else (TRACE,))
     source = spark.readStream.format("mirrormq").options(uri=options.uri, queue=options.queue)
     counted = windows(observations(source.load()), interval(options.window))
     directory = Path(options.to)
@@ -150,7 +155,9 @@ def stats(spark: SparkSession, options: Options) -> int:
         write_batch(rows, number, str(directory / "windows"), ("date",))
         latest = rows.drop("date").orderBy("end", ascending=False).limit(SUMMARY_ROWS_MAX).collect()
         if latest:
-            summarise(directory / SUMMARY, [row.asDict() for row in latest])
+            found = [row.asDict() for row in latest]
+            summarise(directory / SUMMARY, found)
+            reporter.tell(rows=found)
         rows.unpersist()
 
     stream = counted.writeStream.outputMode("append").foreachBatch(write)
@@ -158,7 +165,27 @@ def stats(spark: SparkSession, options: Options) -> int:
     when: dict[str, Any] = (
         {"availableNow": True} if options.once else {"processingTime": interval(options.trigger)}
     )
-    return follow(stream.trigger(**when).start(), "stats").rows
+    with (
+        Reporter(addresses, "stats", f"windows of {options.window} into {options.to}") as reporter,
+        Ticker(addresses, options.queue, TICK_S),
+    ):
+        return follow(stream.trigger(**when).start(), "stats", reporter).rows
+
+
+def check(options: Options) -> Sequence[Address]:
+    """Say before Spark starts what can be seen to be wrong."""
+    for text in (options.window, options.trigger):
+        interval(text)
+    if "://" in options.to:
+        raise PipelineError(
+            f"--to {options.to} must be a directory of this machine: the summary is written to it"
+        )
+    if options.master.startswith("sc://"):
+        raise PipelineError("stats need a Spark of their own: use a --master other than sc://")
+    try:
+        return parse_uris(options.uri)
+    except ValueError as error:
+        raise PipelineError(str(error)) from None
 
 
 def summarise(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -42,8 +42,9 @@ class Follower:
         if progress is None or progress["batchId"] <= self._batch:
             return
         self._batch = progress["batchId"]
-        self.rows += progress["numInputRows"]
-        rate = progress.get("processedRowsPerSecond") or 0.0
+        # Over Spark Connect only the sources say so.
+        self.rows += sum(source["numInputRows"] for source in progress["sources"])
+        rate = sum(source.get("processedRowsPerSecond") or 0.0 for source in progress["sources"])
         waiting = behind(progress)
         numbers = {"batch": self._batch, "messages": self.rows, "per_second": round(rate, 1)}
         text = f"batch {self._batch}, {self.rows:,} messages, {rate:,.0f}/s"
@@ -65,8 +66,10 @@ class Follower:
 
 def behind(progress: dict[str, Any]) -> int | None:
     """How many messages wait, as the source's last offset says."""
+    offsets = [source.get("latestOffset") for source in progress["sources"]]
     try:
-        return sum(int(json.loads(source["latestOffset"])["behind"]) for source in progress["sources"])
+        found = [json.loads(offset) if isinstance(offset, str) else offset for offset in offsets]
+        return sum(int(offset["behind"]) for offset in found)
     except (KeyError, TypeError, ValueError):
         return None
 
