@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+import pty
+import select
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 from mirrormq.cli.completion import of_ctl
 from mirrormq.cli.shells import ALIASES, SCRIPTS
+
+SHELL_DEADLINE_S = 30.0
 
 
 @pytest.fixture
@@ -73,6 +80,75 @@ def test_bash_completes_both_programs(programs: Path) -> None:
     assert (verb, command, flag) == ("cancel_sync_queue", "kill", "--detach")
     assert int(count) > 30
     assert registered == "complete -o default -F _complete_mirrormqctl mirrormqctl"
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_completes_both_programs(programs: Path) -> None:
+    script = """
+        mirrormq completion fish | source
+        complete -C 'mirrormqctl -q cancel'
+        complete -C 'mirrormq cluster ki'
+        complete -C 'mirrormq cluster up --de'
+        complete -C 'mirrormqctl list_queues slave'
+        complete -C 'mirrormqctl list_users --formatter js'
+    """
+    done = run(programs, "fish", "--no-config", "-c", script)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "cancel_sync_queue", "kill", "--detach", "slave_pids", "json", "json_stream",
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("mirrormqctl -q cancel", "cancel_sync_queue"),
+        ("mirrormq cluster ki", "cluster kill"),
+        ("mirrormq cluster up --de", "up --detach"),
+        ("mirrormqctl list_queues synchronised_s", "synchronised_slave_pids"),
+    ],
+)
+def test_zsh_completes_both_programs(programs: Path, typed: str, completed: str) -> None:
+    """In a terminal, with the tabulator key, as people do."""
+    with Terminal(programs, "zsh", "-f", "-i") as terminal:
+        terminal.type("PS1=READY; bindkey '^I' expand-or-complete; autoload -U compinit; compinit -D\n")
+        terminal.type("source <(mirrormq completion zsh); print DO''NE\n")
+        terminal.until("DONE")
+        terminal.type(f"{typed}\t")
+        assert completed in terminal.until(completed)
+
+
+class Terminal:
+    """A program that believes that somebody sits before it."""
+
+    def __init__(self, programs: Path, *words: str) -> None:
+        process, self._file = pty.fork()
+        if process == 0:
+            path = f"{programs}:{os.environ['PATH']}"
+            os.execvpe(words[0], words, {**os.environ, "PATH": path, "TERM": "dumb", "COLUMNS": "200"})
+        self._process = process
+        self._seen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._file, text.encode())
+
+    def until(self, wanted: str) -> str:
+        """What it has shown by the time it shows this."""
+        deadline = time.monotonic() + SHELL_DEADLINE_S
+        while wanted not in self._seen:
+            left = deadline - time.monotonic()
+            assert left > 0 and select.select([self._file], [], [], left)[0], self._seen
+            self._seen += os.read(self._file, 65536).decode(errors="replace")
+        return self._seen
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.kill(self._process, signal.SIGKILL)
+        os.waitpid(self._process, 0)
+        os.close(self._file)
 
 
 def test_every_shell_has_a_script_and_others_are_refused(programs: Path) -> None:

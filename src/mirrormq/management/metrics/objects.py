@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mirrormq.management.seam import ManagedNode
     from mirrormq.queues.queue import Queue
 
-SLICE_OBJECTS = 200
+SLICE_OBJECTS = 50
 """Told of between two turns of the loop: about a millisecond."""
 
 SLICE_CHANNELS = 20

@@ -1,0 +1,175 @@
+"""Does a listing hold up deliveries? Ten thousand queues are listed while one more is under full load.
+
+    python -m benchmarks.listing [--queues 10000] [--seconds 4] [--rounds 3]
+
+A publisher sends as fast as it can, a consumer notes the longest time between two readings of its socket.
+Each kind of listing is asked for over and over, by a process of its own, for so many seconds. Client, asker
+and node share the machine, so the longest gap without any listing stands above the others, and of several
+rounds the best counts: what the node itself causes comes every time. Ends with 1 if a gap was too long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from mirrormq.config.load import default_runtime_directory
+from mirrormq.control import client
+from mirrormq.control.protocol import Request
+from mirrormq.perf.dial import Dialer
+from mirrormq.perf.options import parse_uri
+from mirrormq.testing import Cluster
+from mirrormq.wire import methods
+
+QUEUE = "loaded"
+GAP_MS_MAX = 50.0
+"""What a listing may cost deliveries."""
+BODY_BYTES = 100
+READ_BYTES = 1 << 18
+
+GUEST = base64.b64encode(b"guest:guest").decode()
+BY_HTTP = f"""
+import sys, urllib.request
+while True:
+    asked = urllib.request.Request(sys.argv[1], headers={{"Authorization": "Basic {GUEST}"}})
+    with urllib.request.urlopen(asked) as answer:
+        while answer.read(1 << 16):
+            pass
+"""
+BY_CTL = """
+import io, sys
+from contextlib import redirect_stdout
+from mirrormq.cli import ctl
+while True:
+    with redirect_stdout(io.StringIO()):
+        assert ctl.run(sys.argv[1:]) == 0
+"""
+
+
+class Deliveries(threading.Thread):
+    """A consumer that reads and does nothing else."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(daemon=True)
+        self._dialer = Dialer(parse_uri(uri), 60)
+        self._dialer.declare_queue(QUEUE, durable=False)
+        consume = methods.encode_basic_consume(QUEUE, "watch", no_ack=True)
+        self._dialer.call(consume, methods.BASIC_CONSUME_OK)
+        self.longest_s = 0.0
+        self.bytes = 0
+        self.over = False
+
+    def run(self) -> None:
+        read, last = self._dialer.socket.recv, time.monotonic()
+        while not self.over:
+            self.bytes += len(read(READ_BYTES))
+            now = time.monotonic()
+            self.longest_s = max(self.longest_s, now - last)
+            last = now
+
+    def gap_ms(self, seconds: float) -> float:
+        """The longest time between two readings, for a while from now on."""
+        self.longest_s = 0.0
+        time.sleep(seconds)
+        return self.longest_s * 1000
+
+
+def declare(count: int) -> None:
+    """All at once, over the control socket."""
+    queues = [
+        {"name": f"q{number}", "vhost": "/", "durable": False, "auto_delete": False, "arguments": {}}
+        for number in range(count)
+    ]
+    request = Request("import_definitions", [msgspec.json.encode({"queues": queues}).decode()])
+    client.call(default_runtime_directory(os.environ), "mirror1@localhost", request, 120)
+
+
+def listings(management_port: int) -> dict[str, list[str]]:
+    """What each kind of listing is asked for by."""
+    api = f"http://127.0.0.1:{management_port}/api"
+    ways = {
+        "a page of 100, by name": [BY_HTTP, f"{api}/queues?page=3&page_size=100"],
+        "a page of 100, sorted by messages": [BY_HTTP, f"{api}/queues?page=1&page_size=100&sort=messages"],
+        "all, over HTTP": [BY_HTTP, f"{api}/queues"],
+        "all, sorted, over HTTP": [BY_HTTP, f"{api}/queues?sort=messages"],
+        "mirrormqctl list_queues": [BY_CTL, "-q", "list_queues"],
+        "mirrormqctl list_queues, 12 columns": [
+            BY_CTL, "-q", "list_queues", "name", "pid", "policy", "state", "messages", "consumers", "memory",
+            "messages_ram", "slave_pids", "arguments", "message_bytes", "consumer_utilisation",
+        ],
+        "/metrics/per-object": [BY_HTTP, f"http://127.0.0.1:{management_port}/metrics/per-object"],
+    }  # fmt: skip
+    return {name: [sys.executable, "-c", *words] for name, words in ways.items()}
+
+
+def gap_beside(command: list[str] | None, deliveries: Deliveries, seconds: float) -> float:
+    """The longest gap while somebody lists."""
+    if command is None:
+        return deliveries.gap_ms(seconds)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as asking:
+        try:
+            time.sleep(1.0)
+            gap = deliveries.gap_ms(seconds)
+            assert asking.poll() is None, f"{command} has ended"
+        finally:
+            asking.kill()
+    return gap
+
+
+def load(uri: str) -> subprocess.Popen[bytes]:
+    """A publisher that never rests, in a process of its own."""
+    words = ["perf", "--mode", "publish", "--uri", uri, "--queue", QUEUE, "--size", str(BODY_BYTES)]
+    words += ["--duration", "3600"]
+    command = [sys.executable, "-c", "from mirrormq.cli.main import main; main()", *words]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.listing", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--queues", type=int, default=10_000)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    table = Table("listing", "longest gap in each round (ms)", "best", "MB/s delivered", "kept")
+    broken = False
+    with Cluster(nodes=1) as node:
+        declare(options.queues)
+        deliveries = Deliveries(node.uri())
+        deliveries.start()
+        publishing = load(node.uri())
+        time.sleep(2.0)
+        ways: dict[str, list[str] | None] = {"none": None, **listings(node.management_port())}
+        for name, command in ways.items():
+            gaps, rates = [], []
+            for _ in range(options.rounds):
+                before, begin = deliveries.bytes, time.monotonic()
+                gaps.append(gap_beside(command, deliveries, options.seconds))
+                rates.append((deliveries.bytes - before) / (time.monotonic() - begin))
+            kept = min(gaps) < GAP_MS_MAX
+            broken |= not kept
+            table.add_row(
+                name, ", ".join(f"{gap:.0f}" for gap in gaps), f"{min(gaps):.0f}",
+                f"{statistics.median(rates) / 1e6:.1f}", "yes" if kept else "NO",
+            )  # fmt: skip
+        deliveries.over = True
+        publishing.kill()
+        publishing.wait()
+    Console().print(table)
+    return int(broken)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
