@@ -65,6 +65,31 @@ def test_a_detached_cluster_has_formed_when_the_command_returns(tmp_path: Path) 
         assert not any(row["running"] for row in json.loads(cluster("status", "--json")))
 
 
+def test_a_cluster_comes_back_at_other_ports_but_not_with_too_few_nodes(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="mirrormq-") as directory:
+
+        def cluster(*words: str) -> subprocess.CompletedProcess[str]:
+            command = ("cluster", *words, "--data", str(tmp_path))
+            return run("mirrormq.cli.main", *command, run_directory=directory)
+
+        def up(nodes: int, *more: str) -> subprocess.CompletedProcess[str]:
+            first = free_ports(6)
+            ports = ("--amqp-port", str(first), "--management-port", str(first + 3))
+            return cluster("up", "--nodes", str(nodes), *ports, *more, "--detach")
+
+        try:
+            done = up(3, "--cluster-port", str(free_ports(3)))
+            assert done.returncode == 0, done.stderr
+            assert cluster("down").returncode == 0
+            refused = up(1)
+            assert refused.returncode == 1
+            assert "has a cluster of 3 nodes, and 1 may not go on without the others" in refused.stderr
+            done = up(3)
+            assert done.returncode == 0, done.stderr
+        finally:
+            cluster("down")
+
+
 def test_the_testing_cluster_survives_the_loss_of_any_node() -> None:
     with Cluster(nodes=3, mirror_all=True) as cluster:
         connection = pika.BlockingConnection(pika.URLParameters(cluster.uri(0)))

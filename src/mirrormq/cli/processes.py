@@ -84,7 +84,8 @@ class LocalCluster:
         cluster_port: int | None = None,
         conf: Path | None = None,
     ) -> LocalCluster:
-        """A cluster that is about to start; refuses what cannot work."""
+        """A cluster that is about to start; refuses what cannot work. Nodes that were there before know each
+        other by their ports for nodes, and keep these unless others are asked for."""
         first = cluster_port or _cluster_port(amqp_port)
         nodes = [
             LocalNode(f"mirror{n + 1}@localhost", amqp_port + n, management_port + n, first + n)
@@ -99,6 +100,16 @@ class LocalCluster:
                     f"{', '.join(running)} of {data} already runs: "
                     f"stop it first with `mirrormq cluster down --data {data}`."
                 )
+            if cluster_port is None:
+                known = {node.name: node.cluster_port for node in before.nodes}
+                for node in nodes:
+                    node.cluster_port = known.get(node.name, node.cluster_port)
+        members = len(list(data.glob("mirror*@localhost/metadata")))
+        if conf is None and members > 2 and 2 * count <= members:
+            raise ClusterError(
+                f"{data} has a cluster of {members} nodes, and {count} may not go on without the others: "
+                f"start {members // 2 + 1} or more with --nodes, or choose another --data."
+            )
         return cls(
             data, nodes, str(conf.absolute()) if conf else None, str(default_runtime_directory(os.environ))
         )
@@ -214,9 +225,8 @@ class LocalCluster:
             if not is_running(node):
                 raise ClusterError(f"{node.name} did not start: {_last_words(self.log_of(node))}")
             if time.monotonic() > deadline:
-                raise ClusterError(
-                    f"{node.name} {what} after {START_TIMEOUT_S:.0f} seconds: see {self.log_of(node)}."
-                )
+                words = _last_words(self.log_of(node))
+                raise ClusterError(f"{node.name} {what} after {START_TIMEOUT_S:.0f} seconds: {words}")
             time.sleep(POLL_S)
 
     def _is_ready(self, node: LocalNode) -> bool:
