@@ -23,9 +23,9 @@ Row = tuple[int, bytes, bytes, bytes]
 def gathered(store: JournalQueue, sequences: list[int]) -> list[Row]:
     found = Gathered()
     store.gather(sequences, found)
-    common = [run for run in found.runs for _ in range(run.messages)]
+    common = [run for run in found.runs for _ in range(run[2])]
     columns = zip(found.sequences, common, found.bodies, strict=True)
-    return [(sequence, run.publish, run.properties, body) for sequence, run, body in columns]
+    return [(sequence, run[0], run[1], body) for sequence, run, body in columns]
 
 
 def loaded(store: JournalQueue, sequences: list[int]) -> list[Row]:
@@ -113,6 +113,8 @@ def test_messages_alike_are_not_taken_apart(monkeypatch: Any) -> None:
     rows = gathered(made.queue(1), list(range(1, 401)))
     assert [len(row[3]) for row in rows] == [sizes[n % 4] for n in range(1, 401)]
     assert len(taken_apart) == 3, "one of each length"
+    gathered(made.queue(1), list(range(1, 401)))
+    assert len(taken_apart) == 3, "they are remembered"
 
 
 def test_more_lengths_than_are_remembered(monkeypatch: Any) -> None:

@@ -153,14 +153,15 @@ class Columns:
     def add(self, read: Slice) -> None:
         """Add messages behind those that are there."""
         found = read.found
-        envelopes = [(self._envelope(run), run.messages) for run in found.runs]
+        envelopes = [(self._envelope(run), run[2]) for run in found.runs]
         self._builder.add(found.sequences, envelopes, read.redelivered, found.bodies)
 
     def _envelope(self, run: Run) -> Envelope:
-        addressed = self._addressed.get(run.publish)
+        publish, properties, _ = run
+        addressed = self._addressed.get(publish)
         if addressed is None:
-            addressed = self._addressed[run.publish] = address_of(run.publish)
-        return Envelope(*addressed, run.properties)
+            addressed = self._addressed[publish] = address_of(publish)
+        return Envelope(addressed[0], addressed[1], properties)
 
     def encode(self) -> bytes:
         """As a batch."""

@@ -7,7 +7,8 @@ Neighbours in a journal mostly differ in nothing but number, lifetime and body:
 
 What comes first, up to the queue, and what lies between lifetime and body are together the record's *shape*.
 A record that has the shape of the last one of its length is not taken apart: its body is where the other's
-was. Every record's checksum is looked at all the same.
+was. One that has another shape is looked up among those that were met before. Every record's checksum is
+looked at all the same.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import NamedTuple
 
 from mirrormq.storage import records
 from mirrormq.storage.errors import DamagedMessages
@@ -24,20 +24,26 @@ from mirrormq.storage.loading import Loader, own_reference, positions_of
 from mirrormq.storage.segments import Segment, Segments
 from mirrormq.storage.table import PositionTable
 from mirrormq.storage.writer import Writer
-from mirrormq.wire.content import FRAME_OVERHEAD_BYTES, body_of, header_size, properties_of
+from mirrormq.wire.content import FRAME_OVERHEAD_BYTES, PROPERTIES_AT, body_of, properties_of
 
 START = Struct("<II10sQ")
 """Length and checksum; kind to queue; number."""
+HEAD_BYTES = 10
 MIDDLE_AT = records.SINGLE_HEAD.size
-FRAME_END_BYTES = 1
+FRAME_HEAD_BYTES = 7
+FRAME_SIZE = Struct(">I")
+"""Of a frame's payload, behind type and channel."""
 
 
-class Run(NamedTuple):
-    """What so many messages in a row have in common."""
+Run = tuple[bytes, bytes, int]
+"""Publish payload and properties, and how many messages in a row have them."""
 
-    publish: bytes
-    properties: bytes
-    messages: int
+Shape = tuple[bytes, bytes, int, bytes, bytes]
+"""What a record had up to its queue, and between lifetime and body; where its body was; its publish payload
+and properties."""
+
+NO_SHAPE: Shape = (b"", b"", 0, b"", b"")
+"""No record has it."""
 
 
 class Gathered:
@@ -54,26 +60,22 @@ class Gathered:
         """One more message, of content frames."""
         self.sequences.append(sequence)
         self.bodies.append(body_of(frames))
-        self.alike(publish, properties_of(frames), 1)
-
-    def alike(self, publish: bytes, properties: bytes, count: int) -> None:
-        """The next so many messages have this in common."""
-        if count:
-            self.runs.append(Run(publish, properties, count))
+        self.runs.append((publish, properties_of(frames), 1))
 
 
-class Shape(NamedTuple):
-    """What a record of some length had beside number, lifetime and body."""
+class Shapes:
+    """Shapes that records had: the last of each length, and all by what lies between lifetime and body."""
 
-    head: bytes
-    middle: bytes
-    body_at: int
-    publish: bytes
-    properties: bytes
+    def __init__(self) -> None:
+        self.by_length: dict[int, Shape] = {}
+        self.by_middle: dict[bytes, Shape] = {}
 
-
-NO_SHAPE = Shape(b"", b"", 0, b"", b"")
-"""No record has it."""
+    def remember(self, length: int, shape: Shape) -> None:
+        """Records of this length had this shape just now."""
+        if len(self.by_middle) >= SHAPES_MAX or len(self.by_length) >= SHAPES_MAX:
+            self.by_length.clear()
+            self.by_middle.clear()
+        self.by_length[length] = self.by_middle[shape[1]] = shape
 
 
 class Gatherer:
@@ -83,6 +85,7 @@ class Gatherer:
         self._loader = loader
         self._writer = writer
         self._segments = segments
+        self._shapes = Shapes()
 
     def gather(
         self,
@@ -123,7 +126,7 @@ class Gatherer:
             if where[-1] - where[0] + START.size > len(data):
                 load(numbers)
             else:
-                _Window(queue_id, segment, data, into, load).gather(where, numbers)
+                _Window(queue_id, segment, data, self._shapes, into, load).gather(where, numbers)
             start = end
 
 
@@ -145,35 +148,37 @@ class _Window:
         queue_id: int,
         segment: Segment,
         data: bytes,
+        shapes: Shapes,
         into: Gathered,
         load: Callable[[Sequence[int]], None],
     ) -> None:
         self._queue_id = queue_id
         self._segment = segment
         self._data = data
+        self._shapes = shapes
         self._into = into
         self._load = load
-        self._shapes: dict[int, Shape] = {}
 
     def gather(self, positions: Sequence[int], sequences: Sequence[int]) -> None:
         """The hot loop. What the messages from `run_from` on have in common is not noted down yet."""
         data, first = self._data, positions[0] - records.PREFIX_BYTES
         salt, checksum, start_of = self._segment.salt, self._segment.checksum, START.unpack_from
-        into, prefix_bytes = self._into, records.PREFIX_BYTES
-        numbers, bodies = into.sequences, into.bodies
-        last_length, shape, run_from = -1, NO_SHAPE, len(bodies)
-        head, middle, body_at, publish, properties = shape
+        prefix_bytes, shape_of = records.PREFIX_BYTES, self._shapes.by_length.get
+        numbers, bodies, runs = self._into.sequences, self._into.bodies, self._into.runs
+        last_length, run_from = -1, len(bodies)
+        head, middle, body_at, publish, properties = NO_SHAPE
         for position, sequence in zip(positions, sequences, strict=True):
             at = position - first
             length, check, found_head, number = start_of(data, at - prefix_bytes)
             record = data[at : at + length]
             if length != last_length:
-                last_length, before = length, shape
-                shape = self._shapes.get(length, NO_SHAPE)
-                head, middle, body_at, publish, properties = shape
-                if before.properties != properties or before.publish != publish:
-                    into.alike(before.publish, before.properties, len(bodies) - run_from)
-                    run_from = len(bodies)
+                last_length = length
+                head, middle, body_at, its_publish, its_properties = shape_of(length, NO_SHAPE)
+                if its_properties != properties or its_publish != publish:
+                    if run_from < len(bodies):
+                        runs.append((publish, properties, len(bodies) - run_from))
+                        run_from = len(bodies)
+                    publish, properties = its_publish, its_properties
             if (
                 number == sequence
                 and found_head == head
@@ -183,36 +188,51 @@ class _Window:
                 numbers.append(sequence)
                 bodies.append(record[body_at:-1])
                 continue
-            into.alike(publish, properties, len(bodies) - run_from)
-            shape = self._other(sequence, length, check, record)
+            if run_from < len(bodies):
+                runs.append((publish, properties, len(bodies) - run_from))
+            shape = self._other(sequence, length, check, record, body_at)
             head, middle, body_at, publish, properties = shape
-            run_from = len(bodies)
-        into.alike(publish, properties, len(bodies) - run_from)
+            run_from = len(bodies) - (shape is not NO_SHAPE)
+        if run_from < len(bodies):
+            runs.append((publish, properties, len(bodies) - run_from))
 
-    def _other(self, sequence: int, length: int, check: int, record: bytes) -> Shape:
-        """Take a record apart; gives its shape for the next one, NO_SHAPE if it is not a usual one."""
-        segment, queue_id = self._segment, self._queue_id
+    def _other(self, sequence: int, length: int, check: int, record: bytes, body_at: int) -> Shape:
+        """A record that has not the shape of the last one of its length, whose body was at `body_at`. Gives
+        the shape it has, which its run begins with; NO_SHAPE if it has no usual one and is noted down."""
+        segment, into = self._segment, self._into
         whole = MIDDLE_AT <= length == len(record) and segment.checksum(segment.salt, record) == check
         if not whole or record[0] != records.MESSAGE:
             self._load([sequence])
             return NO_SHAPE
         _, _, references, publish_length, owner, number, _ = records.SINGLE_HEAD.unpack_from(record)
-        publish_at = MIDDLE_AT
         if references != 1:
-            owner, number, _, publish_at = own_reference(record, references, queue_id, sequence)
-        if owner != queue_id or number != sequence:
+            return self._shared(sequence, record, references, publish_length)
+        if owner != self._queue_id or number != sequence:
             self._load([sequence])
             return NO_SHAPE
-        frames_at = publish_at + publish_length
-        publish, frames = record[publish_at:frames_at], record[frames_at:]
-        self._into.add(sequence, publish, frames)
-        body_size = len(self._into.bodies[-1])
-        usual_size = header_size(frames) + body_size + FRAME_OVERHEAD_BYTES
-        if references != 1 or not body_size or len(frames) != usual_size:
-            return NO_SHAPE
-        body_at = length - body_size - FRAME_END_BYTES
-        shape = Shape(record[:10], record[MIDDLE_AT:body_at], body_at, publish, properties_of(frames))
-        if len(self._shapes) >= SHAPES_MAX:
-            self._shapes.clear()
-        self._shapes[length] = shape
+        shape = self._shapes.by_middle.get(record[MIDDLE_AT:body_at], NO_SHAPE)
+        if shape is NO_SHAPE or record[:HEAD_BYTES] != shape[0]:
+            frames_at = MIDDLE_AT + publish_length
+            header_end = frames_at + FRAME_OVERHEAD_BYTES + FRAME_SIZE.unpack_from(record, frames_at + 3)[0]
+            body_at = header_end + FRAME_HEAD_BYTES
+            if body_at > length or body_at + FRAME_SIZE.unpack_from(record, header_end + 3)[0] + 1 != length:
+                into.add(sequence, record[MIDDLE_AT:frames_at], record[frames_at:])
+                return NO_SHAPE
+            shape = (
+                record[:HEAD_BYTES], record[MIDDLE_AT:body_at], body_at, record[MIDDLE_AT:frames_at],
+                record[frames_at + PROPERTIES_AT : header_end - 1],
+            )  # fmt: skip
+        self._shapes.remember(length, shape)
+        into.sequences.append(sequence)
+        into.bodies.append(record[shape[2] : -1])
         return shape
+
+    def _shared(self, sequence: int, record: bytes, references: int, publish_length: int) -> Shape:
+        """A record that several queues have."""
+        owner, number, _, publish_at = own_reference(record, references, self._queue_id, sequence)
+        if owner != self._queue_id or number != sequence:
+            self._load([sequence])
+        else:
+            frames_at = publish_at + publish_length
+            self._into.add(sequence, record[publish_at:frames_at], record[frames_at:])
+        return NO_SHAPE

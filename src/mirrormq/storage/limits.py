@@ -23,7 +23,7 @@ READ_TAIL_BYTES = 1 << 10
 """Read beyond the start of a window's last record, whose length is not known before it is read."""
 
 SHAPES_MAX = 1024
-"""Shapes of records remembered while one window is read, one for each length; all are forgotten beyond."""
+"""Shapes of records that are remembered (`storage.gathering`); all are forgotten when there are more."""
 
 ENVELOPE_CACHE_ENTRIES = 256
 """Envelopes kept for sharing between loaded messages; the cache is emptied when full."""

@@ -1,0 +1,56 @@
+"""How much of each queue a batch may have."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
+
+from mirrormq.ranges.questions import Extent
+from mirrormq.spark.options import source_options
+from mirrormq.spark.source.browse import BrowseReader, _count
+from mirrormq.spark.source.stream import QueueStream, Share
+
+
+def stream(**more: str) -> QueueStream:
+    options = {"uri": "amqp://127.0.0.1", "queues": "a,b", "mode": "browse", **more}
+    return BrowseReader(source_options(options, streaming=True))
+
+
+def extent(ready: int, ready_bytes: int) -> Extent:
+    return Extent(1, 1 + ready, ready, ready_bytes, True, 1, "node", ("node",))
+
+
+EXTENTS = [extent(100, 1_000), extent(300, 6_000)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "bytes_max", "given"),
+    [
+        (ReadAllAvailable(), None, [(100, None), (300, None)]),
+        (ReadAllAvailable(), "10", [(100, None), (300, None)]),
+        (ReadMaxRows(40), None, [(10, None), (30, None)]),
+        (ReadMaxRows(1_000), None, [(100, None), (300, None)]),
+        (ReadMaxBytes(700), None, [(100, 100), (300, 600)]),
+        (ReadMaxBytes(8_000), None, [(100, 1_500), (300, 6_500)]),
+        (ReadMaxRows(40), "350", [(10, 50), (30, 300)]),
+    ],
+)
+def test_a_limit_is_shared_by_messages_and_bytes(
+    limit: ReadLimit, bytes_max: str | None, given: list[tuple[int, int | None]]
+) -> None:
+    reader = stream() if bytes_max is None else stream(maxBytesPerTrigger=bytes_max)
+    assert reader.shared(EXTENTS, [100, 300], limit) == [Share(*pair) for pair in given]
+
+
+def test_messages_without_bodies_are_not_left_for_ever() -> None:
+    empty = [extent(100, 0), extent(300, 6_000)]
+    shares = stream().shared(empty, [100, 300], ReadMaxBytes(100))
+    assert shares[0].bytes and shares[1].bytes
+
+
+def test_browsing_counts_bytes_by_the_mean() -> None:
+    assert _count(Share(100, None), EXTENTS[0]) == 100
+    assert _count(Share(100, 500), EXTENTS[0]) == 50
+    assert _count(Share(100, 1), EXTENTS[0]) == 1
+    assert _count(Share(0, 1), EXTENTS[0]) == 0
+    assert _count(Share(7, 500), extent(0, 0)) == 7
