@@ -12,12 +12,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pika
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 
 from mirrormq.spark import java
 from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.java import find_java, java_version, quiet_java_home
+from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
 from tests.spark.planted import Planted
 
@@ -138,14 +141,15 @@ def test_a_java_that_dies_while_spark_starts_is_one_sentence(tmp_path: Path, end
     assert done.stdout.count("\n") == 1
 
 
-@pytest.fixture
-def connect_server(tmp_path: Path) -> Iterator[int]:
+@pytest.fixture(scope="module")
+def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """A real Spark Connect server, started from the package; its port."""
     port = free_port()
+    tmp_path = tmp_path_factory.mktemp("connect")
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1",
-        "JAVA_HOME": str(quiet_java_home(find_java())),
+        "JAVA_HOME": str(quiet_java_home(find_java())), "PYSPARK_PYTHON": sys.executable,
     }  # fmt: skip
     settings = {
         "spark.connect.grpc.binding.port": port, "spark.ui.enabled": "false",
@@ -205,3 +209,41 @@ def test_the_command_runs_on_a_connect_server(connect_server: int, sound: Path, 
         "mirrormq pipeline audit: a Spark Connect server does not let spark.driver.memory be set"
         " by a session: leave it out\n"
     )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_queues_are_archived_and_replayed_over_a_connect_server(
+    connect_server: int, mirrormq: MirrorMQ, tmp_path: Path
+) -> None:
+    uri = f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"
+    connection = pika.BlockingConnection(pika.URLParameters(uri))
+    channel = connection.channel()
+    channel.queue_declare("connect.queue", durable=True)
+    for number in range(50):
+        channel.basic_publish("", "connect.queue", b"%d" % number)
+    channel.queue_declare("connect.queue", passive=True)
+
+    def run(job: str, *arguments: str) -> str:
+        command = [
+            *COMMAND[:-1],
+            job,
+            "--uri",
+            uri,
+            "--master",
+            f"sc://127.0.0.1:{connect_server}",
+            *arguments,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    to = ["--queues", r"connect\..*", "--to", str(tmp_path / "archive"), "--once"]
+    assert run("archive", *to) == f"50 messages archived in {tmp_path / 'archive'}\n"
+    assert run("archive", *to) == f"0 messages archived in {tmp_path / 'archive'}\n"
+    found = pq.read_table(tmp_path / "archive", columns=["body"])
+    assert sorted(int(body) for body in found["body"].to_pylist()) == list(range(50))
+    notes = ["--progress", str(tmp_path / "notes.json")]
+    assert run("replay", "--from", str(tmp_path / "archive"), *notes) == "50 messages published\n"
+    assert channel.queue_delete("connect.queue").method.message_count == 50
+    connection.close()
