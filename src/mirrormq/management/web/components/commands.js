@@ -18,7 +18,7 @@ const JOBS = [
   ["archive", (uri) => `mirrormq pipeline archive --uri ${uri} --queues '^orders$' --to archive --once`],
   ["replay", (uri) => `mirrormq pipeline replay --uri ${uri} --from archive --exchange again`],
   ["stats", (uri) => `mirrormq pipeline stats --uri ${uri} --to stats`],
-  ["audit", () => "mirrormq pipeline audit --history history --report audit.html"],
+  ["audit", (uri) => `mirrormq pipeline audit --live --uri ${uri} --for 10m`],
 ];
 
 function Command({ name, text }) {

@@ -426,7 +426,7 @@ export default {
   "pipeline.archive": "Queues into Parquet files. It takes the messages out of the queues.",
   "pipeline.replay": "An archive back into an exchange, each message once.",
   "pipeline.stats": "Figures per queue and node in windows of time. Tracing must be on: mirrormqctl trace_on.",
-  "pipeline.audit": "What a history of mirrormq chaos says was lost, duplicated or reordered.",
+  "pipeline.audit": "What went into the queues and did not come out, as the traces tell. Tracing must be on: mirrormqctl trace_on.",
   "job.rates": "Rates",
   "job.perSecond": "per second",
   "job.counted": "In the results",

@@ -426,7 +426,7 @@ export default {
   "pipeline.archive": "将队列写入 Parquet 文件。消息会从队列中取出。",
   "pipeline.replay": "将归档重新发布到交换机，每条消息一次。",
   "pipeline.stats": "按时间窗口统计各队列与节点。需先开启追踪：mirrormqctl trace_on。",
-  "pipeline.audit": "检查 mirrormq chaos 的历史记录中丢失、重复或乱序的消息。",
+  "pipeline.audit": "根据追踪记录检查进入队列却没有出来的消息。需先开启追踪：mirrormqctl trace_on。",
   "job.rates": "速率",
   "job.perSecond": "每秒",
   "job.counted": "结果中的速率",
