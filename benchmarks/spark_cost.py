@@ -29,7 +29,7 @@ from mirrormq.spark.client.reading import read
 
 QUEUE = "cost"
 LEASED = 300_000
-SECONDS = 4.0
+SECONDS = 3.0
 STOP_DEADLINE_S = 30.0
 
 
