@@ -68,8 +68,7 @@ def _run(cluster: LocalCluster, mirror_all: bool, detach: bool) -> None:
     for node in cluster.nodes:
         print(f"{node.name}  amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F")
         print(f"  page      http://127.0.0.1:{node.management_port}/")
-        print(f"  web page and HTTP API  http://127.0.0.1:{node.management_port}/")
-        print(f"  log                    {cluster.log_of(node)}")
+        print(f"  log       {cluster.log_of(node)}")
     if not detach:
         print("Running; Ctrl-C stops.", flush=True)
         cluster.watch()
