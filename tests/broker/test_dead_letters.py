@@ -57,6 +57,17 @@ def test_power_that_fails_on_the_way_leaves_it_in_one_of_them_at_least(turns: in
     assert node.counts("q")[0] + node.counts("dead")[0] >= 1
 
 
+def test_after_a_restart_messages_expire_although_nobody_asks_for_them() -> None:
+    node, client = two_queues()
+    client.publish("q", b"x", persistent=True, expiration="100")
+    client.read()
+    node.restart("kill")
+    node.turn()
+    node.advance(200)
+    node.turn()
+    assert (node.counts("q"), node.counts("dead")) == ((0, 0), (1, 0))
+
+
 def test_where_nobody_waits_for_a_disk_it_goes_at_once() -> None:
     node = Node()
     client = node.connect()

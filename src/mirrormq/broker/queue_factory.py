@@ -69,7 +69,9 @@ def make_queue(vhost: Vhost, record: records.Queue) -> Queue:
 def make_queue_of(vhost: Vhost, record: records.Queue, backing: BackingQueue) -> Queue:
     """A live queue around a keeper that is there already."""
     settings = queue_settings(vhost.broker.policies, record)
-    return Queue(vhost.name, record.name, settings, backing, vhost)
+    queue = Queue(vhost.name, record.name, settings, backing, vhost)
+    vhost.wake(queue)  # what has expired, or is going to, is not to wait until somebody asks for it
+    return queue
 
 
 def make_keeper(
