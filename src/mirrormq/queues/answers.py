@@ -28,10 +28,7 @@ class LocalAnswers(EarlierDeliveries):
         self._mark(messages)
         if messages[0].redelivered or messages[-1].redelivered:
             self.counters.redelivered += sum([message.redelivered for message in messages])
-        last = messages[-1].sequence
-        if last > self.delivered_up_to:
-            self.delivered_up_to = last
-            self.backing.delivered(last)
+        self._tell_delivered(messages[-1].sequence)
 
     def _where(self: Queue) -> str:  # type: ignore[misc]
         return f"queue '{self.name}' in vhost '{self.vhost}'"

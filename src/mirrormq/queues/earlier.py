@@ -31,12 +31,11 @@ class EarlierDeliveries:
         """Messages up to this one have been with consumers."""
         self._earlier_up_to = max(self._earlier_up_to, sequence)
         self._earlier_highest = max(self._earlier_highest, sequence)
-        if sequence > self.delivered_up_to:
-            self.delivered_up_to = sequence
-            self.backing.delivered(sequence)
+        self._tell_delivered(sequence)
 
-    def published_before(self, messages: Sequence[Message]) -> None:
-        """These were published together, and an earlier master may have delivered them."""
+    def published_before(self: Queue, messages: Sequence[Message]) -> None:  # type: ignore[misc]
+        """These were published together, and an earlier master may have delivered them. The next one, and
+        this one after a restart, know only how far deliveries have come: they will say it of a few too many."""
         sequences = [message.sequence for message in messages if message.sequence]
         if not sequences:
             return
@@ -46,6 +45,12 @@ class EarlierDeliveries:
             first, ranges = ranges[-1][0], ranges[:-1]
         self._sent_again = (*ranges, (first, last))[-limits.SENT_AGAIN_RANGES_MAX :]
         self._earlier_highest = max(self._earlier_highest, last)
+        self._tell_delivered(last)
+
+    def _tell_delivered(self: Queue, sequence: int) -> None:  # type: ignore[misc]
+        if sequence > self.delivered_up_to:
+            self.delivered_up_to = sequence
+            self.backing.delivered(sequence)
 
     def _mark(self, messages: list[Message]) -> None:
         """Messages go out, those of the lowest number first."""
