@@ -8,7 +8,7 @@ import { to } from "../lib/router.js";
 import { useStore } from "../lib/store.js";
 import { confirmed } from "./dialog.js";
 import { act } from "./notices.js";
-import { Table } from "./table.js";
+import { Named, Table } from "./table.js";
 
 export const LEASES_EVERY_S = 5; // the last use of a lease is known to its master alone
 
@@ -23,7 +23,7 @@ export function LeaseTable({ leases, showQueue, onDone }) {
   };
   return html`<${Table} caption=${t("lease.title")} rows=${leases} empty=${t("lease.none")} keyOf=${(lease) => JSON.stringify([lease.vhost, lease.queue, lease.name])} columns=${[
     { id: "name", label: t("lease.name"), head: true, cell: (lease) => html`<span class="name">${lease.name}</span>` },
-    showQueue && { id: "queue", label: t("queue.name"), cell: (lease) => html`<a class="name" href=${to("queues", lease.vhost, lease.queue)}>${lease.queue}</a>` },
+    showQueue && { id: "queue", label: t("queue.name"), cell: (lease) => html`<${Named} href=${to("queues", lease.vhost, lease.queue)} name=${lease.queue} />` },
     showQueue && several && { id: "vhost", label: t("common.vhost"), cell: (lease) => lease.vhost },
     { id: "user", minor: true, label: t("common.user"), cell: (lease) => lease.user },
     { id: "messages", label: t("lease.messages"), numeric: true, cell: (lease) => count(lease.messages) },

@@ -5,6 +5,11 @@
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 
+const WHOLE_LETTERS_MAX = 24;
+
+// A link with a name: a short one stays whole, a long one is broken where it must be.
+export const Named = ({ href, name }) => html`<a class=${`name${name.length > WHOLE_LETTERS_MAX ? "" : " whole"}`} href=${href}>${name}</a>`;
+
 function Heading({ column, sort, onSort }) {
   const direction = sort && sort.by === column.sort ? (sort.reverse ? "descending" : "ascending") : undefined;
   const inside = column.sort && onSort

@@ -2,7 +2,7 @@
 import { Panel, Refusal, State } from "../components/basics.js";
 import { Commands } from "../components/commands.js";
 import { LEASES_EVERY_S, LeaseTable } from "../components/leases.js";
-import { Table } from "../components/table.js";
+import { Named, Table } from "../components/table.js";
 import { useFetch } from "../lib/fetching.js";
 import { ago } from "../lib/format.js";
 import { html } from "../lib/html.js";
@@ -27,7 +27,7 @@ function Jobs({ jobs }) {
   const nowMs = useStore(live, (value) => value.atMs);
   const several = new Set(jobs.map((job) => job.vhost)).size > 1;
   return html`<${Table} caption=${t("pipeline.jobs")} rows=${jobs} empty=${t("pipeline.none")} keyOf=${(job) => JSON.stringify([job.vhost, job.job])} columns=${[
-    { id: "job", label: t("pipeline.job"), head: true, cell: (job) => html`<a class="name" href=${to("pipeline", job.vhost, job.job)}>${job.job}</a>` },
+    { id: "job", label: t("pipeline.job"), head: true, cell: (job) => html`<${Named} href=${to("pipeline", job.vhost, job.job)} name=${job.job} />` },
     { id: "kind", label: t("pipeline.kind"), cell: (job) => job.kind },
     { id: "state", label: t("common.state"), cell: (job) => html`<${State} value=${job.state} />` },
     { id: "text", label: t("pipeline.word"), cell: (job) => html`<span class="name">${job.text}</span>` },
