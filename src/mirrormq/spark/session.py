@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from mirrormq.spark.errors import PipelineError, sentence
 from mirrormq.spark.java import find_java, quiet_java_home
+from mirrormq.spark.python import quick_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,7 +148,10 @@ def _deadline(timeout_s: float, master: str) -> Iterator[None]:
 
 def _prepare_environment(master: str) -> None:
     os.environ["JAVA_HOME"] = str(quiet_java_home(find_java()))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "PYSPARK_PYTHON" not in os.environ:
+        # On a cluster its machines would look for a program that is only here.
+        local = re.fullmatch(r"local(\[.*\])?", master) is not None
+        os.environ["PYSPARK_PYTHON"] = quick_python() if local else sys.executable
     # Where it stays on this machine it also works where the machine's own name has no address.
     if master.startswith("local") or urlsplit(master).hostname in ("localhost", "127.0.0.1"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
