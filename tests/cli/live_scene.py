@@ -37,6 +37,8 @@ CLIENT = re.compile(r"127\.0\.0\.1:\d+ -> 127\.0\.0\.1:\d+")
 PEER = re.compile(r"(127\.0\.0\.1\t)\d+")
 TOOLS = re.compile(r"rabbitmq(ctl|-diagnostics|-queues|-upgrade)|mirrormqctl")
 LOGGED_BY_THE_TOOL = re.compile(r"^\d\d:\d\d:\d\d\.\d+ \[")
+NOT_HERE = re.compile(r"\b((quorum|stream)_queue|internal_cluster_id)\b")
+"""Feature flags of what MirrorMQ does not have, and a parameter that is another one in each cluster."""
 SENT_AT_MS = 1_700_000_000
 
 
@@ -123,6 +125,8 @@ def _written(line: str, tool: Tool, broker: Any) -> str:
     lines = [f"$ {line}"]
     for mark, text in (("O", out), ("E", error)):
         rows = [row for row in _plain(text, broker).split("\n") if not LOGGED_BY_THE_TOOL.match(row)]
+        if " list_feature_flags" in line or " list_global_parameters" in line:
+            rows = [row for row in rows if not NOT_HERE.search(row)]
         while rows and not rows[-1]:
             rows.pop()
         if " list_" in line and "pretty" not in line:

@@ -46,3 +46,19 @@ def test_the_manual_tells_of_every_verb() -> None:
         ours = verb not in RABBITMQ
         expected = "refused" if verb in REFUSED else "ours" if ours else "as in RabbitMQ"
         assert what.strip().startswith(expected), verb
+
+
+COMPARED = (
+    HERE / "commands.txt",
+    HERE / "live_commands.txt",
+    HERE.parent / "cluster_processes" / "verbs.txt",
+)
+"""What both programs were asked; the answers of RabbitMQ's are in the transcripts beside them."""
+
+
+@pytest.mark.parametrize("verb", [verb for verb in RABBITMQ if verb.startswith("list_") and verb in VERBS])
+def test_a_listing_is_compared_with_rabbitmqs_as_a_table_and_as_json(verb: str) -> None:
+    lines = [line for path in COMPARED for line in path.read_text().splitlines()]
+    asked = [line for line in lines if verb in line.split()]
+    assert any("--formatter" not in line for line in asked)
+    assert any("--formatter json" in line for line in asked)
