@@ -73,9 +73,8 @@ EXPIRED_PER_LOOK = 2048
 
 DEAD_LETTERS_UNDER_WAY_MAX = 16 * 1024
 """Dead letters that a queue keeps until they are safe where they go to. When there are more, because a queue
-of another node takes no more, messages that have expired stay where they are for now, and those that
-are surplus (`max-length`) are dropped without becoming dead letters. What consumers reject is bounded by what
-they may hold."""
+of another node takes no more or is down, messages that have expired stay where they are for now; those that
+are surplus (`max-length`) or rejected are dropped without becoming dead letters."""
 
 DELIVERY_BATCH = 1024
 """How many messages a consumer without a prefetch limit takes at once."""

@@ -20,6 +20,7 @@ from mirrormq.queues.face import QueueFace
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.surroundings import Buried
+from mirrormq.remote.down_queue import DownQueue
 from mirrormq.wire.content import with_properties
 from mirrormq.wire.fields import Field, Table
 from mirrormq.wire.methods import encode_basic_publish
@@ -120,8 +121,8 @@ def _last_journey(
 
 
 def _has_room(target: QueueFace) -> bool:
-    """A queue of another node may have nowhere to keep it; one of this node has."""
-    return not target.full or isinstance(target, Queue)
+    """A queue of another node may have nowhere to keep it now, or be down; one of this node has room."""
+    return isinstance(target, Queue) or not (target.full or isinstance(target, DownQueue))
 
 
 def _text(value: str) -> Field:

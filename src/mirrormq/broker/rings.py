@@ -110,6 +110,7 @@ class Rings:
         replica.change(record.ring)
         assert replica.backing is not None and replica.service is not None
         queue = make(replica.backing)
+        queue.delivered_up_to = replica.backing.delivered_up_to
         queue.producers = Producers(replica.service.producers)
         self._mirror(replica, queue)
         self.lead(record, queue)

@@ -3,7 +3,8 @@
 `GET /api/mirrormq/live` answers with an event stream that does not end. The first event is the recent history
 of the totals, for the charts; then comes one event a second: totals and rates, nodes, the rows of queues in
 which something happened, and how often the definitions have changed, and leases and jobs (a page that shows
-some asks again when their number has grown). It is made once for all viewers; what differs between them is which vhosts they see.
+some asks again when their number has grown). It is made once for all viewers; what differs between them is
+which vhosts they see.
 
 While nobody watches, nothing is made but a line of history every few seconds. A viewer who reads slowly
 misses events instead of piling them up, and is told so (`more`), as it is when more queues changed than one

@@ -39,7 +39,7 @@ class Dying:
 
     def discard(self: Queue, messages: Sequence[Message], reason: str) -> None:  # type: ignore[misc]
         """Fetched messages leave the queue, to the dead-letter exchange if there is one."""
-        crowded = reason == "maxlen" and self.dying >= limits.DEAD_LETTERS_UNDER_WAY_MAX
+        crowded = reason != "expired" and self.dying >= limits.DEAD_LETTERS_UNDER_WAY_MAX
         if self.settings.dead_letter_exchange is None or crowded:
             self.backing.acknowledge(messages)
             return

@@ -68,7 +68,7 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
         self.dying = 0
         """Dead letters that are under way and still kept here."""
         self.delivered_up_to = 0
-        """What has been with a consumer, up to here, since this object has been there."""
+        """What has been with a consumer, up to here, since this node has had a copy."""
         self._lifetimes = Lifetimes(self, surroundings)
         self._lifetimes.watch_idleness()
 

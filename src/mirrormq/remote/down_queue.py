@@ -31,6 +31,7 @@ class DownQueue:
         self.awake = False
         self.owner: object | None = None
         self._delivered_up_to = 0
+        self._waiting: list[Callable[[], None]] = []
 
     @property
     def absence(self) -> NotFound | None:
@@ -57,8 +58,13 @@ class DownQueue:
                 publisher.refused(number)
 
     def when_room(self, go_on: Callable[[], None]) -> None:
-        """It is not full."""
-        go_on()
+        """Clients are refused at once; who can wait is called when somebody is master, or it is deleted."""
+        self._waiting.append(go_on)
+
+    def _let_in(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for go_on in waiting:
+            go_on()
 
     def get(self, no_ack: bool, answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
         """No."""
@@ -125,9 +131,10 @@ class DownQueue:
         self.settings = settings
 
     def retire(self) -> Handover:
-        """Somebody has become master; nothing has waited for that."""
-        return Handover(delivered_up_to=self._delivered_up_to)
+        """Somebody has become master."""
+        return Handover(delivered_up_to=self._delivered_up_to, begun=lambda heir: self._let_in())
 
     def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
         """The queue is deleted."""
         self.deleted = True
+        self._let_in()

@@ -43,7 +43,7 @@ from mirrormq.simulator.operator import Operator
 from mirrormq.simulator.timeline import Timeline
 from mirrormq.simulator.uncommon import Committer, Getter
 from mirrormq.simulator.watch import Watch
-from mirrormq.simulator.workload import Client, Consumer, Drainer, Publisher
+from mirrormq.simulator.workload import LIFETIME_MS, Client, Consumer, Drainer, Publisher, mortal
 
 TRACE_LINES = 400
 """Of the last things that happened, so many are remembered."""
@@ -191,6 +191,8 @@ class World:
         self.mishaps.plan(self.schedule, self.timeline.now_ms)
         self._pass(self.options.load_ms + 100)
         self._heal()
+        if any(map(mortal, self.options.queues)):
+            self._pass(LIFETIME_MS[1])
         self._filled = self.copies()
         self._drain()
         self._judge()
