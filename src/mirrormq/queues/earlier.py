@@ -35,7 +35,7 @@ class EarlierDeliveries:
 
     def published_before(self: Queue, messages: Sequence[Message]) -> None:  # type: ignore[misc]
         """These were published together, and an earlier master may have delivered them. The next master, or
-        this one after a restart, knows only how far deliveries have come, and will say it of a few too many."""
+        this one after a restart, knows only how far deliveries have come, and says it of a few too many."""
         sequences = [message.sequence for message in messages if message.sequence]
         if not sequences:
             return
