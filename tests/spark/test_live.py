@@ -147,7 +147,7 @@ def newest(state: Path) -> Book | None:
 
 def test_without_traces_it_says_what_to_do(spark: SparkSession, uri: str) -> None:
     with pytest.raises(PipelineError, match="no traces came: turn tracing on with mirrormqctl trace_on"):
-        live_audit(spark, Options(uri, duration="3s", trigger="1s", grace="1s"))
+        live_audit(spark, Options(uri, duration="10s", trigger="1s", grace="1s"))
 
 
 def test_durations_are_seconds() -> None:

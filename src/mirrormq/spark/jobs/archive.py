@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs import delta
 from mirrormq.spark.jobs.reporter import DONE, Reporter
-from mirrormq.spark.jobs.streams import follow
+from mirrormq.spark.jobs.streams import briefly, follow
 from mirrormq.spark.session import DEFAULT_MASTER, start_session
 
 if TYPE_CHECKING:
@@ -157,11 +157,11 @@ def written(messages: DataFrame, options: Options) -> DataStreamWriter:
         delta.write_batch(batch, query_of(batch), number, options.to, options.partition_by)
 
     if options.file_format == DELTA:
-        return messages.writeStream.foreachBatch(add_to_table)
+        return messages.writeStream.foreachBatch(briefly(add_to_table))
     if options.remote:
         plain = messages.writeStream.format("parquet").partitionBy(*options.partition_by)
         return plain.option("path", options.to)
-    return messages.writeStream.foreachBatch(write_files)
+    return messages.writeStream.foreachBatch(briefly(write_files))
 
 
 def interval(text: str) -> str:

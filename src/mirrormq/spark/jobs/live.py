@@ -31,9 +31,9 @@ from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs.archive import CHECKPOINT, interval
 from mirrormq.spark.jobs.book import Book, Finding
 from mirrormq.spark.jobs.reporter import DONE, FAILED, Reporter
-from mirrormq.spark.jobs.streams import follow
+from mirrormq.spark.jobs.streams import briefly, follow
 from mirrormq.spark.jobs.traces import TICK, TRACE, Ticker, delete, prepare
-from mirrormq.spark.session import DEFAULT_MASTER, start_session
+from mirrormq.spark.session import DEFAULT_MASTER, SHORT_WORK, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -194,7 +194,11 @@ def _extent(asker: Asker, queue: str) -> list[Any] | bool | None:
 def run(options: Options, tell: Callable[[str], None] = print) -> Book:
     """Follow the cluster until stopped, or for the time that was given; each finding is told at once."""
     check(options)
-    spark = start_session("mirrormq audit", options.master, {**SETTINGS, **options.settings})
+    settings = {**SETTINGS, **options.settings}
+    if options.master.startswith("local"):
+        key = "spark.driver.extraJavaOptions"
+        settings[key] = f"{SHORT_WORK} {settings.get(key, '')}"
+    spark = start_session("mirrormq audit", options.master, settings)
     try:
         return live_audit(spark, options, tell)
     finally:
@@ -220,7 +224,7 @@ def live_audit(spark: SparkSession, options: Options, tell: Callable[[str], None
             if options.report is not None:
                 _replace(options.report, page(audit.book))
 
-        stream = source.load().writeStream.foreachBatch(judge)
+        stream = source.load().writeStream.foreachBatch(briefly(judge))
         stream = stream.option("checkpointLocation", str(directory / CHECKPOINT))
         stream = stream.trigger(processingTime=interval(options.trigger))
         with (
@@ -229,6 +233,8 @@ def live_audit(spark: SparkSession, options: Options, tell: Callable[[str], None
         ):
             for_s = math.inf if options.duration is None else seconds(options.duration)
             follow(stream.start(), "audit", for_s=for_s, more=lambda: _line(audit.book))
+            if not audit.book.time_ms:
+                raise PipelineError("no batch was done in that time: give it longer, or Spark more cores")
             if not audit.book.echoes:
                 raise PipelineError("no traces came: turn tracing on with mirrormqctl trace_on")
             reporter.end(DONE if audit.book.passed else FAILED, audit.book.verdict)

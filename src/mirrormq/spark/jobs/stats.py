@@ -23,7 +23,7 @@ from mirrormq.spark.client.address import Address, parse_uris
 from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs.archive import CHECKPOINT, interval, write_batch
 from mirrormq.spark.jobs.reporter import Reporter
-from mirrormq.spark.jobs.streams import follow
+from mirrormq.spark.jobs.streams import briefly, follow
 from mirrormq.spark.jobs.timing import timed
 from mirrormq.spark.jobs.traces import EVENTS, TICK, TRACE, Ticker, prepare
 from mirrormq.spark.session import DEFAULT_MASTER, start_session
@@ -160,7 +160,7 @@ def stats(spark: SparkSession, options: Options) -> int:
             reporter.tell(rows=found)
         rows.unpersist()
 
-    stream = counted.writeStream.outputMode("append").foreachBatch(write)
+    stream = counted.writeStream.outputMode("append").foreachBatch(briefly(write))
     stream = stream.option("checkpointLocation", str(directory / CHECKPOINT))
     when: dict[str, Any] = (
         {"availableNow": True} if options.once else {"processingTime": interval(options.trigger)}

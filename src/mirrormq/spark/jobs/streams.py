@@ -17,6 +17,7 @@ from mirrormq.spark.errors import PipelineError, sentence
 from mirrormq.spark.jobs.reporter import Reporter
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
 POLL_S = 0.5
@@ -106,6 +107,25 @@ def follow(
             follower.see(json.loads(progress.json))
         follower.end()
     return follower
+
+
+def briefly(write: Callable[[DataFrame, int], object]) -> Callable[[DataFrame, int], None]:
+    """For foreachBatch: an error of Java becomes one sentence.
+
+    Spark looks through the whole text of such an error in a way that overflows its stack if the text is long,
+    and the query then seems to have ended well.
+    """
+
+    def write_or_say_why(batch: DataFrame, number: int) -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            write(batch, number)
+        except (Py4JError, PySparkException) as error:
+            raise PipelineError(reason(error)) from None
+
+    return write_or_say_why
 
 
 def reason(error: BaseException) -> str:
