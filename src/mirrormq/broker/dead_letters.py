@@ -9,7 +9,7 @@ be. So a node that dies in between leaves it in one of the queues, or in both; n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,9 +33,14 @@ if TYPE_CHECKING:
 class Burial:
     """The publisher of dead letters: their queue keeps them until all those they were sent to have them."""
 
-    def __init__(self, messages: Sequence[Message], buried: Buried) -> None:
+    def __init__(
+        self, messages: Sequence[Message], buried: Buried, unwanted: Callable[[Message], None]
+    ) -> None:
         self._messages = messages
         self._buried = buried
+        self._unwanted = unwanted
+        """Told of a message that one of them would not have."""
+        self._refused: set[int] = set()
         self._open: dict[int, int] = {}
         """How many queues must still speak of a message."""
         self._at_once: list[Message] | None = []
@@ -64,13 +69,18 @@ class Burial:
             self._done(done)
 
     def refused(self, number: int) -> None:
-        """A queue that is full would not have it: there is nobody to be told."""
+        """A queue would not have it."""
+        self._refused.add(number)
         self.confirmed(number, number)
 
     def _done(self, numbers: list[int]) -> None:
-        messages = [self._messages[number] for number in numbers]
+        messages = []
         for number in numbers:
             del self._open[number]
+            if number in self._refused:
+                self._unwanted(self._messages[number])
+            else:
+                messages.append(self._messages[number])
         if self._at_once is None:
             self._buried(messages)
         else:
@@ -83,7 +93,7 @@ def dead_letter(vhost: Vhost, queue: Queue, messages: Sequence[Message], reason:
     if exchange is None or vhost.find_exchange(exchange) is None:
         buried(messages)
         return
-    burial = Burial(messages, buried)
+    burial = Burial(messages, buried, partial(_unwanted, vhost, queue, reason, buried))
     for number, message in enumerate(messages):
         envelope, frames, targets = _last_journey(vhost, queue, message, reason, exchange)
         crowded = next((target for target in targets if not _has_room(target)), None)
@@ -95,6 +105,17 @@ def dead_letter(vhost: Vhost, queue: Queue, messages: Sequence[Message], reason:
         for target in targets:
             publish_own(target, [Message(envelope, frames)], burial, number)
     burial.all_sent()
+
+
+def _unwanted(vhost: Vhost, queue: Queue, reason: str, buried: Buried, message: Message) -> None:
+    """A queue that has gone down meanwhile is waited for; one that is full has been asked once."""
+    exchange = queue.settings.dead_letter_exchange
+    if exchange is not None and vhost.find_exchange(exchange) is not None:
+        _, _, targets = _last_journey(vhost, queue, message, reason, exchange)
+        if any(isinstance(target, DownQueue) for target in targets):
+            vhost.dead_letter(queue, [message], reason, buried)
+            return
+    buried([message])
 
 
 def _last_journey(

@@ -330,6 +330,11 @@ class World:
             for node in self.nodes.values()
             if node.running and node.steward.serving.phase is Phase.LEAVING
         ]
+        found += [
+            f"{node.name} waits for what it wrote to be agreed upon"
+            for node in self.nodes.values()
+            if node.running and node.member.consensus.state.proposals.outstanding
+        ]
         for node in self.nodes.values():
             if node.running:
                 found += [
