@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from mirrormq.broker import client_events
-from mirrormq.broker import events as events_module
+from mirrormq.broker.telling import client_events
+from mirrormq.broker.telling import events as events_module
 from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer
 from mirrormq.control.dispatch import answer

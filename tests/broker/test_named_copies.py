@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mirrormq.broker.events import EXCHANGE
+from mirrormq.broker.telling.events import EXCHANGE
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.policies import PolicyInvalid, validate_policy
 from mirrormq.wire import methods

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from mirrormq.broker.leases import Leases
+from mirrormq.broker.asking.leases import Leases
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import lease_commands
 from mirrormq.metadata import state as state_module

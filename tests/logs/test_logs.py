@@ -17,7 +17,7 @@ from typing import Any
 import pika
 import pytest
 
-from mirrormq.broker.remarks import CONNECTION, MIRRORING, TURN_MAX, Remarks
+from mirrormq.broker.telling.remarks import CONNECTION, MIRRORING, TURN_MAX, Remarks
 from mirrormq.config.settings import LogOptions
 from mirrormq.runtime.logs import Logs
 from tests.brokers.mirrormq import MirrorMQ

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mirrormq.broker import jobs
+from mirrormq.broker.asking import jobs
 from mirrormq.metadata.records import Job
 from mirrormq.ranges import limits, questions
 from mirrormq.testing import Cluster

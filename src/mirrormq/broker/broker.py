@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq.auth import sasl
 from mirrormq.auth.permissions import Permissions
-from mirrormq.broker import client_remarks, metadata_remarks
 from mirrormq.broker.alarms import MEMORY, Alarms
+from mirrormq.broker.asking.inquiries import Inquiries
 from mirrormq.broker.client_limits import ClientLimits
-from mirrormq.broker.events import Events
-from mirrormq.broker.firehose import Firehose
-from mirrormq.broker.inquiries import Inquiries
 from mirrormq.broker.pids import Pids
-from mirrormq.broker.remarks import Remarks
 from mirrormq.broker.reply_to import ReplyConsumer, node_of
 from mirrormq.broker.rings import Rings
+from mirrormq.broker.telling import client_remarks, metadata_remarks
+from mirrormq.broker.telling.events import Events
+from mirrormq.broker.telling.firehose import Firehose
+from mirrormq.broker.telling.remarks import Remarks
 from mirrormq.broker.vhost import Vhost
 from mirrormq.clock import Clock
 from mirrormq.config.settings import Settings

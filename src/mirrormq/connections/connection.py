@@ -12,8 +12,8 @@ stops reading. What a single channel waits for holds up only that channel (`chan
 from __future__ import annotations
 
 from mirrormq import limits
-from mirrormq.broker import client_remarks
 from mirrormq.broker.broker import Broker
+from mirrormq.broker.telling import client_remarks
 from mirrormq.broker.vhost import Vhost
 from mirrormq.channels.channel import Channel
 from mirrormq.connections import handshake

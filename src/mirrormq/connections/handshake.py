@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.auth import refusals, sasl
-from mirrormq.broker import client_remarks
+from mirrormq.broker.telling import client_remarks
 from mirrormq.connections import heartbeats
 from mirrormq.connections.server_properties import server_properties
 from mirrormq.connections.states import State

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.broker import client_remarks
+from mirrormq.broker.telling import client_remarks
 
 if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from mirrormq.auth.sasl import PLAIN, Credentials
-from mirrormq.broker.events import HTTP
+from mirrormq.broker.telling.events import HTTP
 from mirrormq.config.settings import Address, Settings
 from mirrormq.connections.peer import is_loopback
 from mirrormq.control.dispatch import answer

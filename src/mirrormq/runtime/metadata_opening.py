@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mirrormq.auth.passwords import DEFAULT_ALGORITHM, hash_password, salt_bytes
-from mirrormq.broker.events import EXCHANGE as EVENT_EXCHANGE
+from mirrormq.broker.telling.events import EXCHANGE as EVENT_EXCHANGE
 from mirrormq.config.settings import Settings
 from mirrormq.errors import ConfigurationError
 from mirrormq.metadata import commands, records

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from mirrormq.broker.jobs import job_row, jobs_of
+from mirrormq.broker.asking.jobs import job_row, jobs_of
 from mirrormq.control.node import Shell
 from mirrormq.control.protocol import Request
 

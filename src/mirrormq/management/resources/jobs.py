@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from mirrormq.broker.jobs import job_row, job_table, jobs_of
+from mirrormq.broker.asking.jobs import job_row, job_table, jobs_of
 from mirrormq.management import access
 from mirrormq.management.answers import missing, not_authorised
 from mirrormq.management.call import Call, Done, Listing

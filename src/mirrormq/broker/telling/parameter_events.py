@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.broker.client_events import ACTOR
-from mirrormq.broker.event_values import Facts
+from mirrormq.broker.telling.client_events import ACTOR
+from mirrormq.broker.telling.event_values import Facts
 from mirrormq.metadata import records as r
 from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.policies import governs

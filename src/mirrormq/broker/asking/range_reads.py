@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.range_sources import Columns, Source, read_slice, within
+from mirrormq.broker.asking.range_sources import Columns, Source, read_slice, within
 from mirrormq.errors import NotFound, PreconditionFailed
 from mirrormq.ranges import limits, questions
 from mirrormq.ranges.inquiry import Answered, Refused, Values, reply

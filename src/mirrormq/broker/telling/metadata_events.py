@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.broker.client_events import ACTOR
-from mirrormq.broker.event_values import Facts, printed
-from mirrormq.broker.parameter_events import (
+from mirrormq.broker.telling.client_events import ACTOR
+from mirrormq.broker.telling.event_values import Facts, printed
+from mirrormq.broker.telling.parameter_events import (
     Event,
     global_parameter_events,
     parameter_cleared,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from mirrormq.broker import client_events, metadata_remarks
 from mirrormq.broker.counters import Churn
-from mirrormq.broker.event_values import Facts, headers
-from mirrormq.broker.event_watch import EventWatch
-from mirrormq.broker.metadata_events import events_of
+from mirrormq.broker.telling import client_events, metadata_remarks
+from mirrormq.broker.telling.event_values import Facts, headers
+from mirrormq.broker.telling.event_watch import EventWatch
+from mirrormq.broker.telling.metadata_events import events_of
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Deleted
 from mirrormq.metadata.store import INTERNAL_USER, Written

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.remarks import CONNECTION, DEFAULT, MIRRORING, QUEUE
+from mirrormq.broker.telling.remarks import CONNECTION, DEFAULT, MIRRORING, QUEUE
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.commands import DeleteUser

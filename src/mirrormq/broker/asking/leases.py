@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.broker.lease_listing import lease_entry, lease_row
-from mirrormq.broker.taking import Taking
+from mirrormq.broker.asking.lease_listing import lease_entry, lease_row
+from mirrormq.broker.asking.taking import Taking
 from mirrormq.errors import NotFound, PreconditionFailed
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.changes import Change, Deleted

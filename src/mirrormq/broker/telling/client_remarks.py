@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.remarks import CHANNEL, CONNECTION
+from mirrormq.broker.telling.remarks import CHANNEL, CONNECTION
 from mirrormq.errors import AmqpError, ChannelError
 from mirrormq.wire.methods import METHOD_NAMES
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import reply_to
-from mirrormq.broker.jobs import Jobs
-from mirrormq.broker.leases import Leases
-from mirrormq.broker.range_reads import RangeReads
-from mirrormq.broker.range_sources import Source, master_source, mirror_source
+from mirrormq.broker.asking.jobs import Jobs
+from mirrormq.broker.asking.leases import Leases
+from mirrormq.broker.asking.range_reads import RangeReads
+from mirrormq.broker.asking.range_sources import Source, master_source, mirror_source
 from mirrormq.errors import AmqpError, NotFound, PreconditionFailed
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.queue import Queue
