@@ -6,12 +6,17 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from mirrormq.auth.passwords import verify_password
 from mirrormq.metadata.records import User
 
 REMEMBERED_MAX = 4096
 """Right answers that are remembered, by a keyed digest of the password and the stored hash."""
+
+CHECKS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
+"""Guesses that are checked at the same time. Each keeps a processor busy for a tenth of a second: the loop
+has the others, and whoever needs a thread for something else does not wait behind a hundred guesses."""
 
 
 class PasswordChecker:
@@ -20,6 +25,7 @@ class PasswordChecker:
     def __init__(self, loop: asyncio.AbstractEventLoop, after: Callable[[], None]) -> None:
         self._loop = loop
         self._after = after
+        self._threads = ThreadPoolExecutor(CHECKS_AT_ONCE, "passwords")
         self._key = os.urandom(32)
         self._remembered: set[bytes] = set()
         self._running: set[asyncio.Task[None]] = set()
@@ -40,7 +46,7 @@ class PasswordChecker:
         self, password: bytes, user: User, fingerprint: bytes, decided: Callable[[bool], None]
     ) -> None:
         right = await self._loop.run_in_executor(
-            None, verify_password, password, user.password_hash, user.hashing_algorithm
+            self._threads, verify_password, password, user.password_hash, user.hashing_algorithm
         )
         if right:
             if len(self._remembered) >= REMEMBERED_MAX:
