@@ -142,8 +142,11 @@ DELIVERY_BATCH_BYTES = 2 * 1024 * 1024
 one socket's buffer short with large messages."""
 
 HOUSEKEEPING_INTERVAL_S = 0.25
-HOUSEKEEPING_BYTES = 4 * 1024 * 1024
-"""How often the journal tidies up and how much it reads at once: at most 16 MB/s."""
+HOUSEKEEPING_BUSY_INTERVAL_S = 0.02
+HOUSEKEEPING_BYTES = 256 * 1024
+"""How often the journal looks whether there is something to tidy up, how soon it goes on if there was, and
+how much it reads at once: at most 13 MB/s. With messages of 100 bytes of which one in five is left, 4 MiB
+held the loop for 85 ms, and this holds it for about 9."""
 
 USAGE_INTERVAL_S = 0.25
 """How soon other nodes hear that a connection or channel that counted towards a limit is gone."""

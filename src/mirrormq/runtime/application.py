@@ -219,11 +219,12 @@ class Application:
 
     def _housekeeping(self) -> None:
         try:
-            self.journal.housekeeping(limits.HOUSEKEEPING_BYTES)
+            busy = self.journal.housekeeping(limits.HOUSEKEEPING_BYTES) > 0
         except JournalFailed as failure:
             self.node.die(failure)
             return
-        self.later(limits.HOUSEKEEPING_INTERVAL_S, self._housekeeping)
+        pause_s = limits.HOUSEKEEPING_BUSY_INTERVAL_S if busy else limits.HOUSEKEEPING_INTERVAL_S
+        self.later(pause_s, self._housekeeping)
 
     def _watch_resources(self) -> None:
         self.look_at_resources()
