@@ -31,6 +31,9 @@ from mirrormq.replication.census import Census
 LEAVING_MS = 10_000
 """How long a node that stops waits for others to take its masters: what RabbitMQ gives a single queue."""
 
+LAST_WORDS_MS = 100
+"""How long it stays after that, for what it has to tell the new masters: what its consumers had of them. A
+life that is over is not listened to any more."""
 
 STOPPED_BY_OPERATOR = "the node is stopped"
 TOO_FEW = "the node sees too few of the others"
@@ -74,6 +77,7 @@ class Serving:
         self._census = census
         self._leave_by_ms = 0
         self._said_goodbye = False
+        self._free_since_ms: int | None = None
 
     # -- questions ------------------------------------------------------------------------------
 
@@ -176,6 +180,7 @@ class Serving:
         self.phase = Phase.LEAVING
         self._leave_by_ms = now_ms + LEAVING_MS
         self._said_goodbye = False
+        self._free_since_ms = None
         if record is not None and self._member.leader is not None:
             self._member.metadata.write(drain(record))
 
@@ -186,12 +191,23 @@ class Serving:
         late_ms = now_ms - self._leave_by_ms
         if late_ms >= 0 and (member.leader is None or late_ms >= LEAVING_MS):
             self._stop(STOPPED_BY_OPERATOR)
-        elif record is not None and member.leader is not None and not self._said_goodbye:
-            needed = any(still_to_leave(member.metadata.state, self._census, member.name))
-            if late_ms >= 0 or (record.maintenance and not needed):
-                self._said_goodbye = True
-                gone = msgspec.structs.replace(record, running=False, shutdown=True, maintenance=False)
-                member.metadata.write(c.PutNode(gone))
+            return
+        if record is None or member.leader is None or self._said_goodbye:
+            return
+        if late_ms >= 0 or (record.maintenance and self._has_been_free(now_ms)):
+            self._said_goodbye = True
+            gone = msgspec.structs.replace(record, running=False, shutdown=True, maintenance=False)
+            member.metadata.write(c.PutNode(gone))
+
+    def _has_been_free(self, now_ms: int) -> bool:
+        member = self._member
+        if any(still_to_leave(member.metadata.state, self._census, member.name)):
+            self._free_since_ms = None
+        elif self._free_since_ms is None:
+            self._free_since_ms = now_ms
+        if self._free_since_ms is None:
+            return False
+        return not member.linked or now_ms - self._free_since_ms >= LAST_WORDS_MS
 
     def _stop(self, reason: str) -> None:
         self.phase = Phase.STOPPING
