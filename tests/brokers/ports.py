@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import random
 import socket
+
+from mirrormq.testing.cluster import PORTS
 
 
 def free_port() -> int:
     """A loopback TCP port nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_ports(1)[0]
 
 
 def free_ports(count: int) -> list[int]:
     """Several different free ports: all are held open until the last one is known."""
-    probes = [socket.socket() for _ in range(count)]
+    probes: dict[int, socket.socket] = {}
     try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
+        while len(probes) < count:
+            port, probe = random.choice(PORTS), socket.socket()
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                probe.close()
+            else:
+                probes[port] = probe
+        return list(probes)
     finally:
-        for probe in probes:
+        for probe in probes.values():
             probe.close()
 
 
