@@ -190,7 +190,10 @@ class Steward:
         self._survey()
 
     def want(self, wanted: bool) -> None:
-        """The operator starts or stops the application."""
+        """The operator starts or stops the application. One that went another way joins those who serve
+        before it does so itself."""
+        if wanted:
+            self._heal()
         self.serving.want(wanted, self._now_ms)
 
     def work(self) -> bool:
