@@ -26,6 +26,20 @@ POLL_S = 0.5
 STOP_PATIENCE_S = 60.0
 """How long a batch may still take after Ctrl-C before it is given up; it is then done again next time."""
 
+INTERRUPTIONS = (
+    "java.lang.InterruptedException",
+    "java.io.InterruptedIOException",
+    "java.nio.channels.ClosedByInterruptException",
+)
+"""What Java throws in a thread that was told to stop."""
+
+CANCELLED = "part of cancelled job group"
+"""What Spark says of a job that was told to stop."""
+
+STOPPED = f"py4j.protocol.Py4JJavaError: An error occurred while calling a batch: {INTERRUPTIONS[0]}"
+"""By these words Spark knows from the text of an error of Python that a batch was interrupted because its
+query was stopped, and then takes it for no error."""
+
 
 class Follower:
     """What was seen of a query's progress."""
@@ -84,7 +98,11 @@ def follow(
     more: Callable[[], str] = str,
 ) -> Follower:
     """Until the query ends, so many seconds have passed or Ctrl-C is pressed: both of these stop it after the
-    batch that is being worked on. `more` is what the line of progress ends with."""
+    batch that is being worked on. `more` is what the line of progress ends with.
+
+    A batch that begins in the moment of the stop is interrupted. That is no error, and it is done again next
+    time; an error that a batch had of its own is told.
+    """
     from pyspark.errors import PySparkException
 
     follower = Follower(name, reporter, more)
@@ -99,6 +117,8 @@ def follow(
                     give_up_s = time.monotonic() + STOP_PATIENCE_S
                 elif not query.status["isTriggerActive"] or time.monotonic() > give_up_s:
                     query.stop()
+                    if (error := query.exception()) is not None:
+                        raise error
                     break
     except PySparkException as error:
         raise PipelineError(f"the {name} stopped: {reason(error)}") from None
@@ -113,7 +133,8 @@ def briefly(write: Callable[[DataFrame, int], object]) -> Callable[[DataFrame, i
     """For foreachBatch: an error of Java becomes one sentence.
 
     Spark looks through the whole text of such an error in a way that overflows its stack if the text is long,
-    and the query then seems to have ended well.
+    and the query then seems to have ended well. What it looks for there is whether the batch was only
+    interrupted because the query was stopped, so that is said in its own words.
     """
 
     def write_or_say_why(batch: DataFrame, number: int) -> None:
@@ -123,9 +144,20 @@ def briefly(write: Callable[[DataFrame, int], object]) -> Callable[[DataFrame, i
         try:
             write(batch, number)
         except (Py4JError, PySparkException) as error:
-            raise PipelineError(reason(error)) from None
+            said = reason(error)
+            raise PipelineError(f"{STOPPED}: {said}" if interrupted(error) else said) from None
 
     return write_or_say_why
+
+
+def interrupted(error: BaseException) -> bool:
+    """Whether an error of Java is only that it was told to stop."""
+    cause = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while cause is not None:
+        if cause.getClass().getName() in INTERRUPTIONS or CANCELLED in (cause.getMessage() or ""):
+            return True
+        cause = cause.getCause()
+    return False
 
 
 def reason(error: BaseException) -> str:

@@ -1,0 +1,132 @@
+"""A query that is stopped ends silently whatever its batch is doing; an error of a batch is told."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.jobs import streams
+from mirrormq.spark.jobs.streams import briefly, follow
+
+PATIENCE_S = 60.0
+LONG_MS = 60_000
+
+
+class Batches:
+    """A query whose batches do what a test asks for, after they said that they began."""
+
+    def __init__(self, spark: SparkSession, work: Callable[[DataFrame], object]) -> None:
+        self.begun = threading.Event()
+        self.stopping = threading.Event()
+        self._work = work
+        rows = spark.readStream.format("rate-micro-batch").options(rowsPerBatch=1, numPartitions=1).load()
+        writer = rows.writeStream.foreachBatch(briefly(self._do))
+        self.query: StreamingQuery = writer.trigger(processingTime="0 seconds").start()
+        assert self.begun.wait(PATIENCE_S)
+
+    def _do(self, batch: DataFrame, number: int) -> None:
+        self.begun.set()
+        self._work(batch)
+
+    def stop(self) -> None:
+        self.stopping.set()
+        self.query.stop()
+
+
+Work = Callable[[DataFrame], object]
+Queries = Callable[[Work], Batches]
+
+
+@pytest.fixture
+def queries(spark: SparkSession) -> Iterator[Queries]:
+    made: list[Batches] = []
+
+    def start(work: Work) -> Batches:
+        made.append(Batches(spark, work))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.stop()
+
+
+def wait_in_java(batch: DataFrame) -> None:
+    jvm = batch.sparkSession.sparkContext._jvm
+    assert jvm is not None
+    jvm.java.lang.Thread.sleep(LONG_MS)
+
+
+def run_a_long_job(batch: DataFrame) -> None:
+    batch.selectExpr(f"java_method('java.lang.Thread', 'sleep', {LONG_MS}L)").collect()
+
+
+def write_files(batch: DataFrame) -> None:
+    batch.write.format("noop").mode("overwrite").save()
+
+
+class Following:
+    """`follow` in a thread, as the jobs use it."""
+
+    def __init__(self, query: StreamingQuery, for_s: float = PATIENCE_S) -> None:
+        self._error: BaseException | None = None
+        self._arguments = (query, for_s)
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        query, for_s = self._arguments
+        try:
+            follow(query, "test", for_s=for_s)
+        except BaseException as error:
+            self._error = error
+
+    def end(self) -> None:
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+        if self._error is not None:
+            raise self._error
+
+
+@pytest.mark.parametrize("work", [wait_in_java, run_a_long_job, write_files])
+def test_a_batch_that_is_stopped_is_no_error(queries: Queries, work: Work) -> None:
+    for attempt in range(4):
+        batches = queries(work)
+        following = Following(batches.query)
+        time.sleep(0.05 * attempt)
+        batches.stop()
+        following.end()
+
+
+def test_a_batch_that_takes_too_long_after_the_end_is_given_up(
+    queries: Queries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "STOP_PATIENCE_S", 0.5)
+    Following(queries(wait_in_java).query, for_s=0.0).end()
+
+
+def test_an_error_that_a_batch_has_while_its_query_is_stopped_is_told(
+    queries: Queries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "STOP_PATIENCE_S", 0.5)
+
+    def fail(batch: DataFrame) -> None:
+        time.sleep(3.0)  # longer than the patience: by then the query is being stopped
+        raise PipelineError("the disk is full")
+
+    with pytest.raises(PipelineError, match=r"^the test stopped: the disk is full$"):
+        Following(queries(fail).query, for_s=0.0).end()
+
+
+def test_an_interruption_that_nobody_asked_for_is_told(queries: Queries) -> None:
+    def cancel(batch: DataFrame) -> None:
+        threading.Timer(1.0, batch.sparkSession.sparkContext.cancelAllJobs).start()
+        run_a_long_job(batch)
+
+    with pytest.raises(PipelineError, match=r"^the test stopped: .*cancelled"):
+        Following(queries(cancel).query).end()
