@@ -53,6 +53,10 @@ CHANNEL_PLACES_MAX = 1_000
 """Exchanges, queues, and pairs of both, for which a channel counts apart: some 100 bytes each. Clients use
 a handful on one channel; the oldest goes for one beyond."""
 
+VHOST_ROUTES_MAX = 20_000
+"""Pairs of an exchange and a queue for which a vhost keeps what closed channels had counted: two
+megabytes."""
+
 CONFIRM_CHANGES_MAX = 10_000
 """How often the exchange may change among publishes that wait for their confirm, before the oldest are
 counted without one."""

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.brokers.rabbitmq import RabbitMQ
-from tests.management import work
+from tests.management import places, work
 from tests.management.observing import observe
 
 RECORDING = Path(__file__).with_name("recorded.json")
 COUNTED = Path(__file__).with_name("recorded_work.json")
+PLACED = Path(__file__).with_name("recorded_places.json")
 WITH_STATISTICS = "management_agent.disable_metrics_collector = false"
 
 
@@ -20,6 +21,14 @@ def main() -> None:
         seen = observe(broker.amqp_port, broker.management_port)
     RECORDING.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n")
     COUNTED.write_text(json.dumps(count(), indent=1, sort_keys=True) + "\n")
+    PLACED.write_text(json.dumps(place(), indent=1, sort_keys=True) + "\n")
+
+
+def place() -> dict[str, Any]:
+    """What a real RabbitMQ tells of each channel at each exchange and queue."""
+    settings = f"{WITH_STATISTICS}\n{places.DETAILED}\n{work.OFTEN}"
+    with RabbitMQ(configuration=settings) as broker:
+        return places.observe(broker.amqp_port, broker.management_port)
 
 
 def count() -> dict[str, Any]:

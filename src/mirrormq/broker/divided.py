@@ -75,6 +75,16 @@ class DividedCounters:
             known = 0
         self.routes[route] = known + count
 
+    def leave_routes(self, past: dict[tuple[str, str], int]) -> None:
+        """The channel is over; what went from exchanges to queues is kept for those who look at these."""
+        for route, count in self.routes.items():
+            known = past.get(route)
+            if known is None:
+                _make_room(past, limits.VHOST_ROUTES_MAX)
+                known = 0
+            past[route] = known + count
+        self.routes.clear()
+
     def count_get(self, queue: str, message: Message | None, no_ack: bool) -> None:
         """A basic.get was answered."""
         counts = self.queue(queue)
@@ -111,6 +121,6 @@ class DividedCounters:
             self._exchange_from.popleft()
 
 
-def _make_room(counts: dict[Any, Any]) -> None:
-    if len(counts) >= limits.CHANNEL_PLACES_MAX:
+def _make_room(counts: dict[Any, Any], most: int = limits.CHANNEL_PLACES_MAX) -> None:
+    if len(counts) >= most:
         del counts[next(iter(counts))]

@@ -57,6 +57,8 @@ class Vhost:
         self.queues: dict[str, QueueFace] = {}
         self.past = ChannelCounters()
         """What channels that are closed had counted."""
+        self.past_routes: dict[tuple[str, str], int] = {}
+        """Messages that such channels' clients had published, by exchange and queue."""
         self.past_traffic = Traffic()
         """The same of connections."""
         self._state = broker.metadata.state

@@ -274,6 +274,7 @@ class Channel:
         self.publishing.settlements = []
         self.give_back(self.unacked.take_all())
         self.vhost.past.add(self.counters)
+        self.divided.leave_routes(self.vhost.past_routes)
 
     def make_room(self) -> None:
         """Consumers that can take messages again say so to their queues."""

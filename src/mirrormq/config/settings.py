@@ -216,6 +216,8 @@ class Settings:
     mirroring_sync_max_throughput_bytes: int = 0
     """0: no limit."""
     collect_statistics_interval_ms: int = 5000
+    rates_mode: str = "basic"
+    """With `detailed` the HTTP API also tells what passed between each channel, exchange and queue."""
 
     log: LogOptions = LogOptions()
     warnings: tuple[str, ...] = ()

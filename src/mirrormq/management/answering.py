@@ -8,7 +8,7 @@ from typing import Any
 
 from mirrormq.control.protocol import EXIT_USAGE, ControlError
 from mirrormq.errors import AmqpError
-from mirrormq.management import access, ranges, shapes
+from mirrormq.management import access, places, ranges, shapes
 from mirrormq.management.answers import Refusal, encode
 from mirrormq.management.call import Call, declared
 from mirrormq.management.elsewhere import ROWS_PER_QUESTION
@@ -106,6 +106,10 @@ async def _channel(call: Call, question: Question) -> bytes:
     return encode(channels.here(call, question["name"]))
 
 
+async def _places(call: Call, question: Question) -> bytes:
+    return encode(await places.here(call, question["vhost"], question["side"], question["name"]))
+
+
 async def _close(call: Call, question: Question) -> bytes:
     """Says how many connections there were to close."""
     wanted = [
@@ -160,6 +164,7 @@ KINDS: dict[str, Callable[[Call, Question], Awaitable[bytes]]] = {
     "channel": _channel,
     "consumers": _consumers,
     "exchanges": _exchanges,
+    "places": _places,
     "close": _close,
     "declare_queue": _declare_queue,
     "node": _node,

@@ -12,6 +12,7 @@ from mirrormq.management.history import Numbers
 
 if TYPE_CHECKING:
     from mirrormq.broker.counters import ChannelCounters, Churn, Traffic
+    from mirrormq.broker.divided import QueueCounts
     from mirrormq.exchanges.exchange import Exchange
     from mirrormq.queues.queue import Queue
 
@@ -72,6 +73,14 @@ def of_channel(counters: ChannelCounters) -> Numbers:
         counters.published, counters.confirmed, counters.returned, counters.dropped,
         counters.acknowledged, counters.delivered, counters.delivered_no_ack, counters.got,
         counters.got_no_ack, counters.got_empty, counters.redelivered, delivered,
+    )  # fmt: skip
+
+
+def of_channel_at_queue(counts: QueueCounts) -> Numbers:
+    delivered = counts.delivered + counts.delivered_no_ack + counts.got + counts.got_no_ack
+    return (
+        counts.acknowledged, counts.delivered, counts.delivered_no_ack, counts.got, counts.got_no_ack,
+        counts.got_empty, counts.redelivered, delivered,
     )  # fmt: skip
 
 

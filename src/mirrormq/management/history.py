@@ -31,6 +31,9 @@ class Step(NamedTuple):
 BASIC = (Step(5, 121), Step(60, 61))
 """Ten minutes and an hour: RabbitMQ's retention for queues, exchanges, channels and connections."""
 
+DETAILED = BASIC[:1]
+"""Ten minutes: RabbitMQ's retention for what passed between a channel and a queue or exchange."""
+
 GLOBAL = (*BASIC, Step(600, 49), Step(1800, 49))
 """Also eight hours and a day: for vhosts and nodes."""
 

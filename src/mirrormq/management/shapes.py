@@ -88,6 +88,20 @@ def channel_name(channel: Channel) -> str:
     return f"{channel.connection.name} ({channel.number})"
 
 
+def channel_details(call: Call, found: Channel) -> dict[str, Any]:
+    """A channel as it is named beside something else."""
+    connection = found.connection
+    return {
+        "connection_name": connection.name,
+        "name": channel_name(found),
+        "node": call.me,
+        "number": found.number,
+        "peer_host": connection.peer.host,
+        "peer_port": connection.peer.port,
+        "user": found.user.name,
+    }
+
+
 def channel(call: Call, found: Channel) -> dict[str, Any]:
     publishing = found.publishing
     ledger = publishing.confirms

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from mirrormq.management import counted
 from mirrormq.management.history import ENTRIES_MAX, GLOBAL, Numbers, Range, Track, total
+from mirrormq.management.places import Places
 from mirrormq.management.ranges import NONE, Ranges
 from mirrormq.management.showing import data, lengths, message_stats, with_details
 from mirrormq.metadata import records
@@ -37,8 +38,12 @@ Thing = TypeVar("Thing")
 class Statistics:
     """Samples of one broker's objects."""
 
-    def __init__(self, broker: Broker, interval_s: float, machine: Callable[[], Numbers]) -> None:
+    def __init__(
+        self, broker: Broker, interval_s: float, machine: Callable[[], Numbers], *, detailed: bool = False
+    ) -> None:
         self._broker = broker
+        self.places = Places(broker) if detailed else None
+        """What passed between channels, exchanges and queues, if that is wanted."""
         self.interval_s = interval_s
         self.sampled_at_s = 0.0
         self.watched = False
@@ -95,7 +100,11 @@ class Statistics:
             (self._disk, (broker.journal.loader.messages_read, broker.journal.writer.messages_written)),
         ):
             track.take(now_s, wall_s, numbers, crowded=False)
-        self._crowded = sum([track.entries for track in list(self._tracks.values())]) > ENTRIES_MAX
+        entries = sum([track.entries for track in list(self._tracks.values())])
+        if self.places is not None:
+            await self.places.sample(self._crowded)
+            entries += self.places.entries
+        self._crowded = entries > ENTRIES_MAX
         self.sampled_at_s = now_s
 
     async def _take(self, things: Sequence[Thing], numbers: Callable[[Thing], Numbers]) -> None:

@@ -118,7 +118,12 @@ class ManagementServer:
         self._node = node
         managed = _Managed(node)
         interval_s = node.settings.collect_statistics_interval_ms / 1000
-        self.statistics = Statistics(node.broker, interval_s, lambda: machine.numbers(managed))
+        self.statistics = Statistics(
+            node.broker,
+            interval_s,
+            lambda: machine.numbers(managed),
+            detailed=node.settings.rates_mode == "detailed",
+        )
         self.application = Application(managed, self.statistics)
         self._timeline = TimelineKeeper(node)
         self._servers: list[asyncio.Server] = []

@@ -37,10 +37,17 @@ def here(call: Call, name: str) -> dict[str, Any] | None:
             return {
                 **shapes.channel(call, found),
                 "consumer_details": [shapes.consumer(each.queue, each) for each in found.consumers.values()],
-                "deliveries": [],
-                "publishes": [],
+                **_places(call, found),
             }
     return None
+
+
+def _places(call: Call, found: Channel) -> dict[str, Any]:
+    """What it did where."""
+    places = call.statistics.places
+    if places is None:
+        return {"deliveries": [], "publishes": []}
+    return dict(places.of_channel(found, call.ranges.msg_rates))
 
 
 async def show(call: Call) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mirrormq.control.tables import plain_arguments
 from mirrormq.errors import AmqpError
-from mirrormq.management import access, shapes
+from mirrormq.management import access, places, shapes
 from mirrormq.management.answers import bad_request, not_found
 from mirrormq.management.call import CREATED, Call, Done, Listing, boolean, declared, spoken, table
 from mirrormq.management.elsewhere import merged
@@ -79,7 +79,8 @@ def _record(call: Call) -> records.Exchange:
 async def show(call: Call) -> dict[str, Any]:
     record = _record(call)
     elsewhere = await _counted_elsewhere(call, [call.vhost])
-    return {**row(call, record, elsewhere), "incoming": [], "outgoing": []}
+    incoming, outgoing = await places.everywhere(call, record.vhost, "exchange", record.name)
+    return {**row(call, record, elsewhere), "incoming": incoming, "outgoing": outgoing}
 
 
 async def declare(call: Call) -> Done:

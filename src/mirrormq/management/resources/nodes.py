@@ -79,7 +79,7 @@ def own_row(call: Call) -> dict[str, Any]:
         "mem_calculation_strategy": "rss",
         "disk_free_limit": status["disk_free_limit"],
         "disk_free_alarm": "disk" in broker.alarms.raised,
-        "rates_mode": "basic",
+        "rates_mode": settings.rates_mode,
         "exchange_types": exchange_types(),
         "auth_mechanisms": [
             {"name": name, "description": "", "enabled": True} for name in settings.auth_mechanisms

@@ -53,7 +53,7 @@ async def overview(call: Call) -> dict[str, Any]:
     version = settings.product_version
     shown = {
         "management_version": version,
-        "rates_mode": "basic",
+        "rates_mode": settings.rates_mode,
         "exchange_types": exchange_types(),
         "product_version": version,
         "product_name": settings.product,

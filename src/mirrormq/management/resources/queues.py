@@ -11,7 +11,7 @@ from mirrormq.control.protocol import ControlError, Request
 from mirrormq.control.queue_facts import queue_facts
 from mirrormq.control.tables import plain_arguments
 from mirrormq.errors import AmqpError
-from mirrormq.management import access, shapes
+from mirrormq.management import access, places, shapes
 from mirrormq.management.answers import Refusal, Silent, bad_request, not_found
 from mirrormq.management.call import CREATED, Call, Done, Listing, boolean, declared, integer, spoken, table
 from mirrormq.management.routing import Route
@@ -154,10 +154,12 @@ async def _ask_masters(call: Call, some: Sequence[records.Queue], **question: An
 
 async def show(call: Call) -> dict[str, Any]:
     record = _record(call)
+    deliveries, incoming = await places.everywhere(call, record.vhost, "queue", record.name)
+    used = {"deliveries": deliveries, "incoming": incoming}
     if not is_here(call, record):
         for found in await _ask_masters(call, [record], details=True):
-            return found
-    return details(call, record)
+            return found | used
+    return details(call, record) | used
 
 
 def details(call: Call, record: records.Queue) -> dict[str, Any]:
@@ -167,8 +169,6 @@ def details(call: Call, record: records.Queue) -> dict[str, Any]:
     return {
         "consumer_details": [] if queue is None else shapes.consumers_of(queue),
         **row(call, record),
-        "deliveries": [],
-        "incoming": [],
         **({} if owner is None else {"owner_pid_details": shapes.connection_details(owner)}),
     }
 

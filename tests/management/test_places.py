@@ -1,0 +1,89 @@
+"""What passed between each channel, exchange and queue, compared with what a real RabbitMQ tells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pika
+import pytest
+
+from mirrormq.testing import Cluster
+from tests.brokers.rabbitmq import RabbitMQ
+from tests.management import places, record, work
+from tests.management.conftest import managed
+from tests.management.http import Client
+from tests.management.places import DETAILED, until
+
+RECORDED: dict[str, Any] = json.loads(record.PLACED.read_text())
+
+
+@pytest.fixture(scope="module")
+def seen() -> dict[str, Any]:
+    with managed(f"{DETAILED}\n{work.OFTEN}") as broker:
+        return places.observe(broker.amqp_port, broker.management_port)
+
+
+@pytest.mark.parametrize("when", ["there", "left"])
+@pytest.mark.parametrize("path", sorted(RECORDED["there"]))
+def test_the_same_is_told(when: str, path: str, seen: dict[str, Any]) -> None:
+    assert seen[when].get(path) == RECORDED[when].get(path)
+
+
+def test_the_recording_tells_something() -> None:
+    told = [name for lists in RECORDED["there"].values() for name, rows in lists.items() if rows]
+    assert set(told) == set(places.LISTS)
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+def test_the_recording_is_what_rabbitmq_tells() -> None:
+    if not RabbitMQ.available():
+        pytest.skip("rabbitmq-server 3.10.8 is not installed")
+    assert record.place() == RECORDED
+
+
+# -- in a cluster -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Cluster]:
+    with Cluster(nodes=2, conf=f"{DETAILED}\n{work.OFTEN}\n") as found:
+        yield found
+
+
+def test_clients_of_all_nodes_are_told_of(pair: Cluster) -> None:
+    """Publishers and consumers on two nodes: either node tells of both, with rates and a past."""
+    connections = [pika.BlockingConnection(pika.URLParameters(pair.uri(index))) for index in range(2)]
+    channels = [connection.channel() for connection in connections]
+    channels[0].queue_declare("shared", durable=True)
+    for index, channel in enumerate(channels):
+        channel.confirm_delivery()
+        for _ in range(index + 2):
+            channel.basic_publish("amq.direct" if index else "", "shared", b"x")
+            channel.basic_publish("", "shared", b"x")
+        assert channel.basic_get("shared", auto_ack=True)[0] is not None
+    for client in [Client(pair.management_port(index)) for index in range(2)]:
+        until(lambda client=client: len(_past(client)) == 7)
+        queue = client.get("queues/%2F/shared")
+        (row,) = queue["incoming"]
+        assert row["exchange"] == {"name": "", "vhost": "/"} and row["stats"]["publish"] == 7
+        assert {each["channel_details"]["node"] for each in queue["deliveries"]} == {
+            pair.name(0),
+            pair.name(1),
+        }
+        exchange = client.get("exchanges/%2F/amq.default")
+        assert sorted(each["stats"]["publish"] for each in exchange["incoming"]) == [3, 4]
+        assert exchange["outgoing"][0]["stats"]["publish"] == 7
+        (direct,) = client.get("exchanges/%2F/amq.direct")["incoming"]
+        assert direct["stats"]["drop_unroutable"] == 3 and direct["stats"]["confirm"] == 3
+    for connection in connections:
+        connection.close()
+
+
+def _past(client: Client) -> list[dict[str, int]]:
+    """How many had come to the queue from the default exchange, once samples of it have been taken."""
+    rows = client.get("queues/%2F/shared?msg_rates_age=60&msg_rates_incr=10")["incoming"]
+    found: list[dict[str, int]] = rows[0]["stats"]["publish_details"].get("samples", []) if rows else []
+    return found
