@@ -220,7 +220,8 @@ class Steward:
         if member.leading:
             running = [node.name for node in member.metadata.state.nodes.values() if node.running]
             victims = self._sightings.victims(running, self._now_ms)
-        self.coordinator.reach((member.linked - victims) | self._rumoured() | self._expected())
+        here = member.linked - victims - member.consensus.forks.keys()
+        self.coordinator.reach(here | self._rumoured() | self._expected())
         self._mark()
         self.look()
 
