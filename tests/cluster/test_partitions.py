@@ -12,6 +12,7 @@ from mirrormq.cluster.healing import (
     is_arbiter,
     obeys,
     sides,
+    those_to_join,
     verdicts,
     whom_to_join,
     winner,
@@ -210,8 +211,17 @@ def test_a_node_obeys_the_arbiter_it_would_name_itself_and_only_if_it_is_forked(
 
 def test_a_node_that_starts_joins_those_who_serve_if_nobody_of_its_own_story_does() -> None:
     found = by_name(presence("b", "b", 1), presence("c", "b", 0))
-    assert whom_to_join("bc", "bc", found) == "b"
-    assert whom_to_join("bc", "c", found) is None, "b is of its own story"
+    assert those_to_join("bc", "bc", found) == [found["b"], found["c"]]
+    assert those_to_join("bc", "c", found) == [], "b is of its own story"
     idle = by_name(presence("b", "b", serving=False))
-    assert whom_to_join("b", "b", idle) is None
-    assert whom_to_join("", "", {}) is None
+    assert those_to_join("b", "b", idle) == []
+    assert those_to_join("", "", {}) == []
+
+
+def test_it_joins_the_better_side_as_soon_as_that_has_a_leader() -> None:
+    found = by_name(presence("b", "b", 1), presence("c", "d", 5), presence("d", "", 5))
+    others = those_to_join("bcd", "bcd", found)
+    assert others == [found["b"], found["c"], found["d"]]
+    assert whom_to_join(others) == "d"
+    assert whom_to_join([found["d"]]) is None
+    assert those_to_join("bc", "bc", found) == [found["b"]], "d is out of sight"

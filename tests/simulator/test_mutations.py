@@ -148,7 +148,10 @@ def masters_die(seed: int) -> Options:
 
 
 def masters_of_the_dying_die(seed: int) -> Options:
-    return masters_die(seed)._replace(queues=("m0", "d1", "d2"))
+    """Again and again, while what they say takes long: one run of fifteen loses a dead letter."""
+    late: list[Planned] = [("clog", 500, 5500, way, 400) for way in ("ab", "ac", "ba", "bc", "ca", "cb")]
+    deaths: list[Planned] = [("kill", 600 + 400 * at, 700 + 400 * at, "abc"[at % 3], 0) for at in range(13)]
+    return run(seed, *late, *deaths, queues=("m0", "d1", "d2", "d3"))._replace(load_ms=6000)
 
 
 def masters_move(seed: int) -> Options:

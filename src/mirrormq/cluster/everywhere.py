@@ -69,7 +69,7 @@ class Everywhere:
             self._send(peer, Reach(applied, asking=False), urgent=True)
         if not self._waiting:
             return []
-        peers = list(self._peers())
+        peers = sorted(self._peers())
         latest = self._waiting[-1].mark
         for peer in peers:
             reached = self._reached.get(peer, 0)

@@ -135,12 +135,18 @@ def obeys(me: str, linked: Collection[str], forked: Collection[str], sender: str
     return word.winner in forked and sender == min(me, *linked)
 
 
-def whom_to_join(
+def those_to_join(
     linked: Collection[str], forked: Collection[str], presences: Mapping[str, Presence]
-) -> str | None:
-    """For a node that starts: the leader whose metadata it has to take over before it serves, if so."""
-    serving = [presences[name] for name in linked if name in presences and presences[name].serving]
+) -> list[Presence]:
+    """For a node that does not serve: those who do, if nobody of its own story does. It must not serve beside
+    them. Of a side whose leader is out of sight nothing can be taken over."""
+    serving = [presences[name] for name in sorted(linked) if name in presences and presences[name].serving]
     if any(presence.node not in forked for presence in serving):
-        return None
-    others = [presence for presence in serving if presence.leader]
-    return winner(sides(others)).leader if others else None
+        return []
+    return [presence for presence in serving if not presence.leader or presence.leader in forked]
+
+
+def whom_to_join(others: Collection[Presence]) -> str | None:
+    """Of those, the leader whose metadata is to be taken over; None while they have none."""
+    found = [presence for presence in others if presence.leader]
+    return winner(sides(found)).leader if found else None

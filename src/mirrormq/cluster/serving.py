@@ -68,8 +68,8 @@ class Serving:
         self.life = 0
         """The present life, or the last one."""
         self.wanted = False
-        self.held_back = ""
-        """Why it must not start although it could: somebody is changing the metadata under it."""
+        self.held_back: Callable[[], str] = str
+        """Why it must not start although it could; empty: it may."""
         self.idle: Callable[[], dict[str, int]] = dict
         """The other nodes that say themselves that they do not serve, and their last lives."""
         self._member = member
@@ -99,8 +99,8 @@ class Serving:
     def hindrance(self) -> str:
         """What it waits for before it may start; empty if nothing."""
         member = self._member
-        if self.held_back:
-            return self.held_back
+        if why := self.held_back():
+            return why
         if not member.joined:
             return "it belongs to no cluster yet"
         if not self._may_go_on():
@@ -115,7 +115,8 @@ class Serving:
 
     def _may_go_on(self) -> bool:
         member = self._member
-        return self.handling.may_go_on(member.name, member.consensus.members.voters, member.linked)
+        seen = member.linked - member.consensus.forks.keys()
+        return self.handling.may_go_on(member.name, member.consensus.members.voters, seen)
 
     def _verdict(self) -> str:
         """Why a life must end; empty if it need not."""
@@ -169,7 +170,7 @@ class Serving:
         if self.phase is not Phase.CLAIMING:
             return
         self.phase, self.life = Phase.IDLE, life
-        if self.wanted and not self._verdict() and not self.held_back:
+        if self.wanted and not self._verdict() and not self.held_back():
             self.phase = Phase.RUNNING
             self._application.start(life)
 

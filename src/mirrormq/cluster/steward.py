@@ -2,7 +2,8 @@
 
 It brings together the parts that each know one thing: the membership and its metadata (`member`), whether
 the application may run (`serving`), what has become of nodes and where replicas belong, while this node leads
-(`coordinator`), who sees whom (`partitions`), and what happens when two sides meet (`healing`, `surrender`).
+(`coordinator`), who sees whom (`partitions`), whom a node that starts waits for (`meeting`), and what happens
+when two sides meet (`healing`, `surrender`).
 
 Links, messages and time come in; messages go out through `send`, and the `Application` is told to start, to
 stop, to give up. The runtime and the simulator drive the same object.
@@ -18,6 +19,7 @@ import msgspec
 from mirrormq.cluster import healing, partitions
 from mirrormq.cluster.coordinator import Coordinator
 from mirrormq.cluster.healing import Presence, YouLost
+from mirrormq.cluster.meeting import Meeting
 from mirrormq.cluster.member import Member
 from mirrormq.cluster.messages import ClusterMessage
 from mirrormq.cluster.partitions import Handling, Sightings
@@ -28,14 +30,6 @@ from mirrormq.metadata.state import State
 
 PRESENCE_MS = 1000
 """How often a node tells the others of itself when nothing changes."""
-
-MEET_MS = 2000
-"""A node that starts waits so long to hear of those who ran when it last heard; and where a few may go on
-without the rest, for all others to be in touch: ten times what a link takes. It may have to take over their
-metadata first."""
-
-COMPARE_MS = 2000
-"""How much longer it waits for those it has met to compare histories with it: some heartbeats."""
 
 HEARSAY_MS = 2000
 """How long a node that this one has lost its link to is not given up while others still see it. When a
@@ -109,29 +103,27 @@ class Steward:
         self._sightings = Sightings()
         self._exports = Exports(member)
         self._surrender = Surrender(
-            member, self._give_up, lambda peer, message: send(peer, message, urgent=True), self._hold_back
+            member, self._give_up, lambda peer, message: send(peer, message, urgent=True)
         )
         self._when_stopped: Callable[[], None] | None = None
         self._now_ms = 0
         self._told: Presence | None = None
         self._told_ms = 0
-        self._began_ms: int | None = None
-        self._met: set[str] = set()
-        """Nodes to which this process has had a link."""
+        self._meeting = Meeting(member, self.presences)
         self._broken_ms: dict[str, int] = {}
         """Nodes to which a connection broke, and when."""
         self._lingering: dict[str, int] = {}
         """Those that the member has not been told of yet."""
         self._forked_since_ms: int | None = None
         member.metadata.listeners.append(self.coordinator.follow)
-        self.serving.held_back = "it looks for the others"
+        self.serving.held_back = self._held_back
         self.serving.idle = self._idle
 
     # -- what happens ---------------------------------------------------------------------------
 
     def up(self, peer: str, session: int) -> None:
         """There is a link to a node."""
-        self._met.add(peer)
+        self._meeting.met(peer)
         self._broken_ms.pop(peer, None)
         if self._lingering.pop(peer, None) is not None:
             self.member.down(peer, "replaced")
@@ -179,8 +171,7 @@ class Steward:
     def tick(self, now_ms: int) -> None:
         """Time passes: call it every `member.TICK_MS`."""
         self._now_ms = now_ms
-        if self._began_ms is None:
-            self._began_ms = now_ms
+        self._meeting.tick(now_ms)
         for peer in [name for name, at in self._lingering.items() if now_ms - at >= REDIAL_MS]:
             del self._lingering[peer]
             self.member.down(peer, "broken")
@@ -190,10 +181,7 @@ class Steward:
         self._survey()
 
     def want(self, wanted: bool) -> None:
-        """The operator starts or stops the application. One that went another way joins those who serve
-        before it does so itself."""
-        if wanted:
-            self._heal()
+        """The operator starts or stops the application."""
         self.serving.want(wanted, self._now_ms)
 
     def work(self) -> bool:
@@ -221,7 +209,7 @@ class Steward:
             running = [node.name for node in member.metadata.state.nodes.values() if node.running]
             victims = self._sightings.victims(running, self._now_ms)
         here = member.linked - victims - member.consensus.forks.keys()
-        self.coordinator.reach(here | self._rumoured() | self._expected())
+        self.coordinator.reach(here | self._rumoured() | self._meeting.expected)
         self._mark()
         self.look()
 
@@ -234,13 +222,6 @@ class Steward:
             for name in self._broken_ms
             if any(name in presence.reachable for presence in self.presences.values())
         )
-
-    def _expected(self) -> frozenset[str]:
-        """Nodes that this one has not met, because it has only just begun: it may lead before all links are
-        up, and must not give up a master that runs and is about to be seen."""
-        if self._began_ms is None or self._now_ms - self._began_ms >= MEET_MS:
-            return frozenset()
-        return frozenset(self.member.consensus.members.voters) - self._met
 
     @property
     def _strict(self) -> bool:
@@ -302,7 +283,7 @@ class Steward:
                 return
         self._told, self._told_ms = now, self._now_ms
         self._sightings.heard(self.member.name, now.reachable)
-        for peer in self.member.linked:
+        for peer in sorted(self.member.linked):
             self._send(peer, now, urgent=True)
 
     def _mark(self) -> None:
@@ -325,13 +306,9 @@ class Steward:
         if self._surrender.under_way:
             return
         member = self.member
-        self.serving.held_back = self._unmet()
-        forked = [name for name in member.consensus.forks if name in member.linked]
-        if forked and not self.serving.running:
-            winner = healing.whom_to_join(member.linked, forked, self.presences)
-            if winner is not None and winner in forked:
-                self._surrender.begin(winner)
-                return
+        if not self.serving.running and (winner := healing.whom_to_join(self._to_join())):
+            self._surrender.begin(winner)
+            return
         if not member.consensus.forks and not any(presence.forked for presence in self.presences.values()):
             self._forked_since_ms = None
             return
@@ -346,39 +323,23 @@ class Steward:
                 else:
                     self._send(name, word, urgent=True)
 
+    def _to_join(self) -> list[Presence]:
+        """Those who serve and went another way, if this node must not serve beside them."""
+        member = self.member
+        forked = member.linked & member.consensus.forks.keys()
+        return healing.those_to_join(member.linked, forked, self.presences) if forked else []
+
+    def _held_back(self) -> str:
+        """Why the application must not start."""
+        if self._surrender.under_way:
+            return f"it takes over the metadata of {self._surrender.winner}"
+        if others := self._to_join():
+            return f"it is to join {', '.join(presence.node for presence in others)}"
+        return self._meeting.awaits(self._strict)
+
     def _idle(self) -> dict[str, int]:
         """Who says that it does not serve, and the last life that it knows of. A later one may have begun."""
         return {name: presence.life for name, presence in self.presences.items() if not presence.serving}
-
-    def _unmet(self) -> str:
-        """Whom a node that starts should hear of before it goes on; empty: nobody, or it has waited."""
-        began_ms = self._now_ms if self._began_ms is None else self._began_ms
-        waited_ms = self._now_ms - began_ms
-        if waited_ms < MEET_MS and (unmet := self._unheard()):
-            return f"it has not heard of {', '.join(unmet)} yet"
-        if waited_ms < MEET_MS + COMPARE_MS and (strangers := self._strangers()):
-            return f"it does not know yet whether {', '.join(strangers)} went another way"
-        return ""
-
-    def _unheard(self) -> list[str]:
-        awaited = set(self.member.consensus.members.voters)
-        if self._strict:
-            nodes = self.member.metadata.state.nodes.values()
-            awaited &= self.member.linked | {node.name for node in nodes if node.running}
-        return sorted(awaited - {self.member.name} - self.presences.keys())
-
-    def _strangers(self) -> list[str]:
-        """Nodes that serve and follow somebody else, and whose history has not been compared with this
-        one's: perhaps they went another way, and then this node is to join them."""
-        known = {"", self.member.leader}
-        return sorted(
-            name
-            for name, presence in self.presences.items()
-            if presence.serving and presence.leader not in known and name not in self.member.consensus.forks
-        )
-
-    def _hold_back(self, why: str) -> None:
-        self.serving.held_back = why
 
     def _give_up(self, winner: State, done: Callable[[], None]) -> None:
         """Let the application give up, as soon as it is not being stopped anyway."""

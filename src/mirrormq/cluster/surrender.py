@@ -86,13 +86,10 @@ class Surrender:
         member: Member,
         give_up: GiveUp,
         send: Callable[[str, WantState], None],
-        hold_back: Callable[[str], None],
     ) -> None:
         self._member = member
         self._give_up = give_up
         self._send = send
-        self._hold_back = hold_back
-        """Told what keeps the application from starting meanwhile; empty: nothing any more."""
         self.winner = ""
         self._export = 0
         self._parts: list[bytes] = []
@@ -108,7 +105,6 @@ class Surrender:
         if self.under_way:
             return
         self.winner, self._export, self._parts = winner, 0, []
-        self._hold_back(f"it takes over the metadata of {winner}")
         self._send(winner, WantState(0, 0))
 
     def down(self, peer: str) -> None:
@@ -142,4 +138,3 @@ class Surrender:
 
     def _end(self) -> None:
         self.winner, self._parts = "", []
-        self._hold_back("")

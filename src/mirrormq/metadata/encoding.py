@@ -18,7 +18,7 @@ T = TypeVar("T")
 ESCAPED = b"\xc1"
 """First octet of the second form: the one octet the msgpack format reserves as never used."""
 
-_encoder = msgspec.msgpack.Encoder()
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def encode(value: object) -> bytes:

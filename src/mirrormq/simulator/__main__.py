@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import gc
 import multiprocessing
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -146,14 +145,5 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def begin_anew() -> None:
-    """Sets of names are passed through in an order that Python draws for each process. A seed shall decide
-    that, too, so the process begins again with the one order that all runs have."""
-    if os.environ.get("PYTHONHASHSEED") != "0":
-        arguments = [sys.executable, "-m", "mirrormq.simulator", *sys.argv[1:]]
-        os.execve(sys.executable, arguments, {**os.environ, "PYTHONHASHSEED": "0"})
-
-
 if __name__ == "__main__":
-    begin_anew()
     sys.exit(main())

@@ -103,7 +103,7 @@ class World:
         self.timeline = Timeline(events_max=EVENTS_MAX)
         self.history = History()
         self.trace: deque[str] = deque(maxlen=TRACE_LINES)
-        encoder = msgspec.msgpack.Encoder()
+        encoder = msgspec.msgpack.Encoder(order="deterministic")
         decoder: Any = msgspec.msgpack.Decoder(ClusterMessage | StewardMessage | RingMail | RemoteMessage)
         self.network = Network(self.timeline, self.choice.randrange, encoder.encode, decoder.decode)
         self.names = [chr(ord("a") + number) for number in range(options.nodes)]
