@@ -12,7 +12,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs import streams
-from mirrormq.spark.jobs.streams import briefly, follow
+from mirrormq.spark.jobs.gate import Gate
+from mirrormq.spark.jobs.streams import follow
 
 PATIENCE_S = 60.0
 LONG_MS = 60_000
@@ -24,13 +25,16 @@ class Batches:
     def __init__(self, spark: SparkSession, work: Callable[[DataFrame], object]) -> None:
         self.begun = threading.Event()
         self.stopping = threading.Event()
+        self.gate = Gate()
+        self.count = 0
         self._work = work
         rows = spark.readStream.format("rate-micro-batch").options(rowsPerBatch=1, numPartitions=1).load()
-        writer = rows.writeStream.foreachBatch(briefly(self._do))
+        writer = rows.writeStream.foreachBatch(self.gate.before(self._do))
         self.query: StreamingQuery = writer.trigger(processingTime="0 seconds").start()
         assert self.begun.wait(PATIENCE_S)
 
     def _do(self, batch: DataFrame, number: int) -> None:
+        self.count += 1
         self.begun.set()
         self._work(batch)
 
@@ -73,16 +77,16 @@ def write_files(batch: DataFrame) -> None:
 class Following:
     """`follow` in a thread, as the jobs use it."""
 
-    def __init__(self, query: StreamingQuery, for_s: float = PATIENCE_S) -> None:
+    def __init__(self, batches: Batches, for_s: float = PATIENCE_S) -> None:
         self._error: BaseException | None = None
-        self._arguments = (query, for_s)
+        self._arguments = (batches, for_s)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _run(self) -> None:
-        query, for_s = self._arguments
+        batches, for_s = self._arguments
         try:
-            follow(query, "test", for_s=for_s)
+            follow(batches.query, "test", batches.gate, for_s=for_s)
         except BaseException as error:
             self._error = error
 
@@ -97,7 +101,7 @@ class Following:
 def test_a_batch_that_is_stopped_is_no_error(queries: Queries, work: Work) -> None:
     for attempt in range(4):
         batches = queries(work)
-        following = Following(batches.query)
+        following = Following(batches)
         time.sleep(0.05 * attempt)
         batches.stop()
         following.end()
@@ -107,7 +111,7 @@ def test_a_batch_that_takes_too_long_after_the_end_is_given_up(
     queries: Queries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "STOP_PATIENCE_S", 0.5)
-    Following(queries(wait_in_java).query, for_s=0.0).end()
+    Following(queries(wait_in_java), for_s=0.0).end()
 
 
 def test_an_error_that_a_batch_has_while_its_query_is_stopped_is_told(
@@ -120,7 +124,7 @@ def test_an_error_that_a_batch_has_while_its_query_is_stopped_is_told(
         raise PipelineError("the disk is full")
 
     with pytest.raises(PipelineError, match=r"^the test stopped: the disk is full$"):
-        Following(queries(fail).query, for_s=0.0).end()
+        Following(queries(fail), for_s=0.0).end()
 
 
 def test_an_interruption_that_nobody_asked_for_is_told(queries: Queries) -> None:
@@ -129,4 +133,20 @@ def test_an_interruption_that_nobody_asked_for_is_told(queries: Queries) -> None
         run_a_long_job(batch)
 
     with pytest.raises(PipelineError, match=r"^the test stopped: .*cancelled"):
-        Following(queries(cancel).query).end()
+        Following(queries(cancel)).end()
+
+
+def test_batches_that_follow_each_other_at_once_are_stopped_between_two(queries: Queries) -> None:
+    ended: list[int] = []
+
+    def work(batch: DataFrame) -> None:
+        java = batch.sparkSession.sparkContext._jvm
+        assert java is not None
+        java.java.lang.Thread.sleep(700)
+        ended.append(1)
+
+    batches = queries(work)
+    began_s = time.monotonic()
+    Following(batches, for_s=2.0).end()
+    assert time.monotonic() - began_s < streams.STOP_PATIENCE_S / 2
+    assert batches.count == len(ended) > 1, "no batch was interrupted"

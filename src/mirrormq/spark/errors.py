@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class PipelineError(Exception):
     """The job cannot run: the text says why and what to do, in one sentence."""
@@ -15,3 +17,14 @@ def sentence(error: BaseException) -> str:
     said = str(error) if cause is None else cause.getMessage() or cause.toString()
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def reason(error: BaseException) -> str:
+    """The sentence at the bottom of an error of Spark: of a Python traceback in it, the last line."""
+    _, traceback, said = str(error).rpartition("Traceback (most recent call last)")
+    if traceback:
+        # Of a traceback only the error itself is not indented.
+        for line in said.splitlines():
+            if found := re.match(r"[A-Za-z_][\w.]*: (.+)", line):
+                return found[1].strip()
+    return sentence(error)

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 
 from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs import delta
+from mirrormq.spark.jobs.gate import Gate
 from mirrormq.spark.jobs.reporter import DONE, Reporter
-from mirrormq.spark.jobs.streams import briefly, follow
+from mirrormq.spark.jobs.streams import follow
 from mirrormq.spark.session import DEFAULT_MASTER, start_session
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ def archive(spark: SparkSession, options: Options) -> int:
     read = check(options)
     register(spark)
     messages = archived(spark.readStream.format("mirrormq").options(**options.given).load())
-    stream = written(messages, options)
+    gate = Gate()
+    stream = written(messages, options, gate)
     stream = stream.option("checkpointLocation", f"{options.to.rstrip('/')}/{CHECKPOINT}")
     stream = (
         stream.trigger(availableNow=True)
@@ -136,7 +138,7 @@ def archive(spark: SparkSession, options: Options) -> int:
         else stream.trigger(processingTime=interval(options.trigger))
     )
     with Reporter(read.addresses, "archive", f"queues {options.queues} into {options.to}") as reporter:
-        follower = follow(stream.start(), "archive", reporter)
+        follower = follow(stream.start(), "archive", gate, reporter)
         if options.compact:
             reporter.tell("putting small files together")
             if options.file_format == DELTA:
@@ -147,7 +149,7 @@ def archive(spark: SparkSession, options: Options) -> int:
     return follower.rows
 
 
-def written(messages: DataFrame, options: Options) -> DataStreamWriter:
+def written(messages: DataFrame, options: Options, gate: Gate) -> DataStreamWriter:
     """The stream that writes them, in the format that was asked for."""
 
     def write_files(batch: DataFrame, number: int) -> None:
@@ -157,11 +159,11 @@ def written(messages: DataFrame, options: Options) -> DataStreamWriter:
         delta.write_batch(batch, query_of(batch), number, options.to, options.partition_by)
 
     if options.file_format == DELTA:
-        return messages.writeStream.foreachBatch(briefly(add_to_table))
+        return messages.writeStream.foreachBatch(gate.before(add_to_table))
     if options.remote:
         plain = messages.writeStream.format("parquet").partitionBy(*options.partition_by)
         return plain.option("path", options.to)
-    return messages.writeStream.foreachBatch(briefly(write_files))
+    return messages.writeStream.foreachBatch(gate.before(write_files))
 
 
 def interval(text: str) -> str:

@@ -30,8 +30,9 @@ from mirrormq.spark.client.errors import Refused
 from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs.archive import CHECKPOINT, interval
 from mirrormq.spark.jobs.book import Book, Finding
+from mirrormq.spark.jobs.gate import Gate
 from mirrormq.spark.jobs.reporter import DONE, FAILED, Reporter
-from mirrormq.spark.jobs.streams import briefly, follow
+from mirrormq.spark.jobs.streams import follow
 from mirrormq.spark.jobs.traces import TICK, TRACE, Ticker, delete, prepare
 from mirrormq.spark.session import DEFAULT_MASTER, SHORT_WORK, start_session
 
@@ -224,7 +225,8 @@ def live_audit(spark: SparkSession, options: Options, tell: Callable[[str], None
             if options.report is not None:
                 _replace(options.report, page(audit.book))
 
-        stream = source.load().writeStream.foreachBatch(briefly(judge))
+        gate = Gate()
+        stream = source.load().writeStream.foreachBatch(gate.before(judge))
         stream = stream.option("checkpointLocation", str(directory / CHECKPOINT))
         stream = stream.trigger(processingTime=interval(options.trigger))
         with (
@@ -232,7 +234,7 @@ def live_audit(spark: SparkSession, options: Options, tell: Callable[[str], None
             Ticker(addresses, own, TICK_S, audit.note),
         ):
             for_s = math.inf if options.duration is None else seconds(options.duration)
-            follow(stream.start(), "audit", for_s=for_s, more=lambda: _line(audit.book))
+            follow(stream.start(), "audit", gate, for_s=for_s, more=lambda: _line(audit.book))
             if not audit.book.time_ms:
                 raise PipelineError("no batch was done in that time: give it longer, or Spark more cores")
             if not audit.book.echoes:

@@ -22,11 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.errors import PipelineError, reason
 from mirrormq.spark.jobs import delta
 from mirrormq.spark.jobs.compaction import parse, superfluous
 from mirrormq.spark.jobs.reporter import DONE, Reporter
-from mirrormq.spark.jobs.streams import reason
 from mirrormq.spark.options import OptionError, SinkOptions, sink_options
 from mirrormq.spark.progress import ProgressLine
 from mirrormq.spark.session import DEFAULT_MASTER, start_session

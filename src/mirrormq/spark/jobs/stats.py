@@ -5,7 +5,7 @@ windows, and writes each window to Parquet when it is over; the latest ones are 
 shown on the cluster's Pipeline page.
 
 Traces carry no time of their own; they get that of the ticks they lie between. Traces from a time when no
-job ran lie between none, and count as of the time at which they were taken. If publishers give messages the
+job ran lie between ticks far apart, and count as of some time between these. If publishers give messages the
 header `timestamp_in_ms`, as RabbitMQ's plugin for it does, the age of a delivery is known too, from publish
 to delivery, as exactly as ticks lie together.
 """
@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 from mirrormq.spark.client.address import Address, parse_uris
 from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs.archive import CHECKPOINT, interval, write_batch
+from mirrormq.spark.jobs.gate import Gate
 from mirrormq.spark.jobs.reporter import Reporter
-from mirrormq.spark.jobs.streams import briefly, follow
+from mirrormq.spark.jobs.streams import follow
 from mirrormq.spark.jobs.timing import timed
 from mirrormq.spark.jobs.traces import EVENTS, TICK, TRACE, Ticker, prepare
 from mirrormq.spark.session import DEFAULT_MASTER, start_session
@@ -160,7 +161,8 @@ def stats(spark: SparkSession, options: Options) -> int:
             reporter.tell(rows=found)
         rows.unpersist()
 
-    stream = counted.writeStream.outputMode("append").foreachBatch(briefly(write))
+    gate = Gate()
+    stream = counted.writeStream.outputMode("append").foreachBatch(gate.before(write))
     stream = stream.option("checkpointLocation", str(directory / CHECKPOINT))
     when: dict[str, Any] = (
         {"availableNow": True} if options.once else {"processingTime": interval(options.trigger)}
@@ -169,7 +171,7 @@ def stats(spark: SparkSession, options: Options) -> int:
         Reporter(addresses, "stats", f"windows of {options.window} into {options.to}") as reporter,
         Ticker(addresses, options.queue, TICK_S),
     ):
-        return follow(stream.trigger(**when).start(), "stats", reporter).rows
+        return follow(stream.trigger(**when).start(), "stats", gate, reporter).rows
 
 
 def check(options: Options) -> Sequence[Address]:
