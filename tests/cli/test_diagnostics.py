@@ -65,6 +65,21 @@ def test_a_node_in_maintenance_sends_its_clients_away(node: Cluster) -> None:
     connected(node).close()
 
 
+@pytest.mark.parametrize("how", ["start_app", "kill"])
+def test_a_node_that_starts_again_is_out_of_maintenance(node: Cluster, how: str) -> None:
+    """As in RabbitMQ: a restart is the end of what the node was drained for."""
+    assert ctl("-q", "drain")[0] == 0
+    assert "status: marked for maintenance" in ctl("-q", "cluster_status")[1]
+    if how == "kill":
+        node.kill(0)
+        node.start(0)
+    else:
+        assert ctl("-q", "stop_app")[0] == 0
+        assert ctl("-q", "start_app")[0] == 0
+    connected(node).close()
+    assert "status: not under maintenance" in ctl("-q", "cluster_status")[1]
+
+
 def test_the_logs_file_is_named_and_its_last_lines_are_told(node: Cluster, log: Path) -> None:
     connected(node).close()
     assert ctl("-q", "log_location") == (0, f"{log}\n", "")

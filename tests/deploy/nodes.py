@@ -81,7 +81,7 @@ def containers(settings: str, definitions: str, directory: Path) -> Iterator[lis
     for index, name in enumerate(names):
         environment = {
             "MIRRORMQ_CONF": str(directory / "mirrormq.conf"), "MIRRORMQ_COOKIE": "a long secret for tests",
-            "MIRRORMQ_RUNTIME_DIR": str(directory / "run"),
+            "MIRRORMQ_RUNTIME_DIR": str(directory / f"run{index}"),
             "MIRRORMQ_LISTENERS__TCP__DEFAULT": f"127.0.0.1:{ports[index]}",
             "MIRRORMQ_MANAGEMENT__ADDRESS": f"127.0.0.1:{ports[3 + index]}",
             "MIRRORMQ_CLUSTER__LISTENER": f"127.0.0.1:{ports[6 + index]}",

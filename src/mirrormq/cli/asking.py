@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from mirrormq.cli import formatting
 from mirrormq.cli.line import GENERAL, Line, UsageError, full_name
 from mirrormq.cli.verb import Verb
-from mirrormq.config.load import default_runtime_directory
 from mirrormq.control import client, http_client
 from mirrormq.control.protocol import EXIT_DATA, ControlError, Request
 from mirrormq.control.requirements import IN_ANY_STATE, objection
@@ -64,7 +62,7 @@ def ask(line: Line, verb: str, words: list[str], more: dict[str, Any] | None = N
     if line.uri:
         named = full_name(str(line.options["node"])) if "node" in line.options else ""
         return http_client.call(line.uri, named, request, line.timeout_s)
-    return client.call(default_runtime_directory(os.environ), line.node, request, line.timeout_s)
+    return client.call(line.runtime_directory, line.node, request, line.timeout_s)
 
 
 def show_banner(verb: Verb, line: Line) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from mirrormq.cli import asking
 from mirrormq.cli.cluster_screen import cluster_screen
+from mirrormq.cli.finding import runtime_directory
 from mirrormq.cli.line import Line, UsageError, full_name
 from mirrormq.cli.verb import Verb
-from mirrormq.config.load import default_runtime_directory
 from mirrormq.control import client, notes
 from mirrormq.control.protocol import EXIT_DATA, EXIT_SOFTWARE, ControlError, Request
 
@@ -78,7 +78,7 @@ def join_cluster(verb: Verb, line: Line) -> int:
 def _neighbour(name: str) -> str:
     """Where a node of this machine listens for other nodes, if it is one and runs."""
     try:
-        directory = default_runtime_directory(os.environ)
+        directory = runtime_directory(os.environ)
         return str(client.call(directory, name, Request("ping"), ASK_NEIGHBOUR_S).get("cluster", ""))
     except ControlError:
         return ""
@@ -89,7 +89,7 @@ def forget_cluster_node(verb: Verb, line: Line) -> int:
     line.words = [full_name(line.words[0])]
     if not line.options.pop("offline", False):
         return asking.perform(verb, line)
-    if client.answers(default_runtime_directory(os.environ), line.node):
+    if client.answers(line.runtime_directory, line.node):
         raise UsageError("this command requires the target node to be stopped.", heading="Error")
     asking.show_banner(verb, line)
     notes.leave(data_directory(line.node), line.words[0])

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 
+from mirrormq.cli.finding import runtime_directory
 from mirrormq.cli.formatting import FORMATTERS
 from mirrormq.cli.line import GENERAL, SWITCHES, VALUE_FLAGS
 from mirrormq.cli.verb import Verb
 from mirrormq.cli.verbs import VERBS
-from mirrormq.config.load import default_runtime_directory
 
 WITHOUT_A_NODE = ("autocomplete", "help", "version")
 APPLY_TO = ("all", "exchanges", "queues")
@@ -62,6 +62,6 @@ def _values(option: str) -> list[str]:
     if option == "apply-to":
         return list(APPLY_TO)
     if option == "node":
-        directory = default_runtime_directory(os.environ)
+        directory = runtime_directory(os.environ)
         return [found.stem for found in directory.glob("*.sock")] if directory.is_dir() else []
     return []

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from mirrormq.cli.finding import node_meant, runtime_directory
 from mirrormq.cli.verbs import FLAGS_WITH_VALUE, FLAGS_WITHOUT_VALUE
 from mirrormq.control.protocol import EXIT_USAGE
 
-DEFAULT_NODE = "mirror1@localhost"
 DEFAULT_TIMEOUT_S = 60.0
 """rabbitmqctl's."""
 
@@ -51,6 +52,7 @@ class Line:
     unknown: list[str] = field(default_factory=list)
     answering: str = ""
     """Who answers at the address of --uri, once it has said so."""
+    _meant: str = ""
 
     @property
     def uri(self) -> str:
@@ -70,7 +72,15 @@ class Line:
     def node(self) -> str:
         if self.answering:
             return self.answering
-        return full_name(str(self.options.get("node") or os.environ.get("MIRRORMQ_NODE") or DEFAULT_NODE))
+        if not self._meant:
+            named = str(self.options.get("node", ""))
+            self._meant = full_name(named or node_meant(os.environ, self.runtime_directory))
+        return self._meant
+
+    @property
+    def runtime_directory(self) -> Path:
+        """Where the control sockets are."""
+        return runtime_directory(os.environ)
 
 
 def full_name(node: str) -> str:
