@@ -36,6 +36,21 @@ def test_a_policy_is_previewed_while_it_is_typed(page: Page, client: Client) -> 
     client.delete("policies/%2F/short")
 
 
+def test_an_operator_policy_is_set(page: Page, client: Client) -> None:
+    page.evaluate("location.hash = '#/admin/policies'")
+    page.get_by_text("Add or change an operator policy").click()
+    form = page.get_by_role("form", name="Add or change an operator policy")
+    form.get_by_role("textbox", name="Pattern").fill("^stock$")
+    form.get_by_label("Name", exact=False).first.fill("capped")
+    form.get_by_label("Name of argument 1").fill("expires")
+    form.get_by_label("Value of argument 1").fill("3600000")
+    form.get_by_label("Type of argument 1").select_option("number")
+    form.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("rowheader", name="capped")).to_be_visible()
+    assert client.get("operator-policies/%2F/capped")["definition"] == {"expires": 3600000}
+    client.delete("operator-policies/%2F/capped")
+
+
 def test_users_permissions_and_limits_are_set(page: Page, client: Client, node: MirrorMQ) -> None:
     page.evaluate("location.hash = '#/admin/users'")
     page.get_by_text("Add or change a user").click()

@@ -10,6 +10,7 @@ import { useFetch } from "../lib/fetching.js";
 import { count } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
+import { isAdministrator } from "../lib/session.js";
 
 const TYPING_MS = 250;
 const KEYS = [
@@ -17,6 +18,7 @@ const KEYS = [
   "queue-master-locator", "message-ttl", "expires", "max-length", "max-length-bytes", "overflow", "dead-letter-exchange",
   "dead-letter-routing-key", "queue-mode", "alternate-exchange",
 ];
+const OPERATOR_KEYS = ["expires", "message-ttl", "max-length", "max-length-bytes"];
 const APPLY_TO = ["all", "queues", "exchanges"];
 
 function usePreview(vhost, asked) {
@@ -33,51 +35,54 @@ function usePreview(vhost, asked) {
   return preview;
 }
 
-function Matches({ kind, found }) {
+function Matches({ kind, found, operator }) {
   if (!found) return null;
   const hidden = found.total - found.items.length;
   return html`<div><h4>${t(`preview.${kind}`, { n: count(found.total) })}</h4>
     ${found.items.length > 0 && html`<ul class="matches">${found.items.map((item) => html`<li key=${item.name}><span class="name">${item.name}</span>${
-      !item.governed && html` <${Badge} tone="warn">${t("preview.kept")}<//>`}</li>`)}</ul>`}
+      !operator && !item.governed && html` <${Badge} tone="warn">${t("preview.kept")}<//>`}</li>`)}</ul>`}
     ${hidden > 0 && html`<p class="soft">${t("preview.more", { n: count(hidden) })}</p>`}</div>`;
 }
 
-function Preview({ vhost, asked }) {
+function Preview({ vhost, asked, operator }) {
   const preview = usePreview(vhost, asked);
   return html`<section class="preview wide" aria-label=${t("preview.title")} aria-live="polite">
     <h3>${t("preview.title")}</h3>
     ${preview?.error && html`<p class="refusal">${preview.error.message}</p>`}
-    ${preview?.found && html`<div class="preview-kinds"><${Matches} kind="queues" found=${preview.found.queues} /><${Matches} kind="exchanges" found=${preview.found.exchanges} /></div>
+    ${preview?.found && html`<div class="preview-kinds"><${Matches} kind="queues" found=${preview.found.queues} operator=${operator} /><${Matches} kind="exchanges" found=${preview.found.exchanges} operator=${operator} /></div>
       ${!preview.found.complete && html`<p class="refusal">${t("preview.incomplete")}</p>`}`}
   </section>`;
 }
 
-function PolicyForm({ onDone }) {
+// Operator policies are about queues, and a policy of any priority has to bear with them.
+function PolicyForm({ where, label, onDone }) {
+  const operator = where === "operator-policies";
+  const choices = operator ? ["queues"] : APPLY_TO;
   const vhosts = useVhosts();
-  const [asked, setAsked] = useState({ vhost: "/", name: "", pattern: "", applyTo: "all", priority: "0" });
+  const [asked, setAsked] = useState({ vhost: "/", name: "", pattern: "", applyTo: choices[0], priority: "0" });
   const listen = (name) => ({ onInput: (event) => setAsked({ ...asked, [name]: event.target.value }) });
   const vhost = vhosts.includes(asked.vhost) ? asked.vhost : vhosts[0];
   const save = async (fields) => {
     try {
       const body = { pattern: fields.pattern, "apply-to": fields.applyTo, priority: Number(fields.priority) || 0, definition: argumentsOf(fields, "definition") };
-      const done = await act(put(path("policies", fields.vhost, fields.name), body), t("policy.saved", { name: fields.name }));
+      const done = await act(put(path(where, fields.vhost, fields.name), body), t("policy.saved", { name: fields.name }));
       if (done) onDone();
     } catch (error) {
       say(error.message, "bad");
     }
   };
-  return html`<${Form} label=${t("policy.add")} button=${t("common.save")} onSubmit=${save}>
+  return html`<${Form} label=${label} button=${t("common.save")} onSubmit=${save}>
     <${Field} label=${t("common.vhost")} name="vhost" options=${vhosts} onChange=${(event) => setAsked({ ...asked, vhost: event.target.value })} />
     <${Field} label=${t("common.name")} name="name" required value=${asked.name} ...${listen("name")} />
     <${Field} label=${t("policy.pattern")} name="pattern" required value=${asked.pattern} ...${listen("pattern")} hint=${t("policy.patternHint")} />
-    <${Field} label=${t("policy.applyTo")} name="applyTo" value="all" options=${APPLY_TO.map((each) => [each, t(`applyTo.${each}`)])} onChange=${(event) => setAsked({ ...asked, applyTo: event.target.value })} />
+    <${Field} label=${t("policy.applyTo")} name="applyTo" value=${choices[0]} options=${choices.map((each) => [each, t(`applyTo.${each}`)])} onChange=${(event) => setAsked({ ...asked, applyTo: event.target.value })} />
     <${Field} label=${t("policy.priority")} name="priority" type="number" value=${asked.priority} ...${listen("priority")} />
-    <${ArgumentsField} label=${t("policy.definition")} name="definition" suggestions=${KEYS} />
-    ${asked.pattern && html`<${Preview} vhost=${vhost} asked=${{ pattern: asked.pattern, "apply-to": asked.applyTo, name: asked.name, priority: String(Math.trunc(Number(asked.priority)) || 0) }} />`}
+    <${ArgumentsField} label=${t("policy.definition")} name="definition" suggestions=${operator ? OPERATOR_KEYS : KEYS} />
+    ${asked.pattern && html`<${Preview} vhost=${vhost} operator=${operator} asked=${{ pattern: asked.pattern, "apply-to": asked.applyTo, name: asked.name, priority: String(Math.trunc(Number(asked.priority)) || 0) }} />`}
   <//>`;
 }
 
-function PolicyTable({ where, title, id, children }) {
+function PolicyTable({ where, title, id, fixed, children }) {
   const { data, error, reload } = useFetch(where);
   const drop = async (row) => {
     if (!await confirmed(t("policy.delete"), t("policy.deleteText", { name: row.name }), t("common.delete"))) return;
@@ -92,13 +97,16 @@ function PolicyTable({ where, title, id, children }) {
       { id: "apply", label: t("policy.applyTo"), cell: (row) => row["apply-to"] },
       { id: "definition", label: t("policy.definition"), cell: (row) => html`<${Arguments} value=${row.definition} />` },
       { id: "priority", label: t("policy.priority"), numeric: true, cell: (row) => row.priority },
-      { id: "actions", label: t("common.actions"), cell: (row) => html`<button type="button" class="button quiet" onClick=${() => drop(row)}>${t("common.delete")}</button>` },
+      !fixed && { id: "actions", label: t("common.actions"), cell: (row) => html`<button type="button" class="button quiet" onClick=${() => drop(row)}>${t("common.delete")}</button>` },
     ]} />
     ${children?.(reload)}
   <//>`;
 }
 
-export function Policies() {
-  return html`<${PolicyTable} id="policies" where="policies" title=${t("admin.policies")}>${(reload) => html`<${Folded} title=${t("policy.add")}><${PolicyForm} onDone=${reload} /><//>`}<//>
-    <${PolicyTable} id="operator-policies" where="operator-policies" title=${t("policy.operator")} />`;
+const Adding = ({ where, label, onDone }) => html`<${Folded} title=${label}><${PolicyForm} where=${where} label=${label} onDone=${onDone} /><//>`;
+
+export function Policies({ user }) {
+  const operators = isAdministrator(user) && ((reload) => html`<${Adding} where="operator-policies" label=${t("policy.addOperator")} onDone=${reload} />`);
+  return html`<${PolicyTable} id="policies" where="policies" title=${t("admin.policies")}>${(reload) => html`<${Adding} where="policies" label=${t("policy.add")} onDone=${reload} />`}<//>
+    <${PolicyTable} id="operator-policies" where="operator-policies" title=${t("policy.operator")} fixed=${!operators}>${operators || null}<//>`;
 }

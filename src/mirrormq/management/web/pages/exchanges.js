@@ -6,6 +6,7 @@ import { act, say } from "../components/notices.js";
 import { VhostField } from "../components/vhosts.js";
 import { path, put } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
+import { rate } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { to } from "../lib/router.js";
@@ -50,6 +51,8 @@ export function Exchanges() {
       { id: "type", label: t("common.type"), sort: "type", cell: (row) => html`<${Badge} tone="accent">${row.type}<//>` },
       { id: "features", label: t("common.features"), cell: (row) => html`<${Features} row=${row} />` },
       { id: "policy", label: t("common.policy"), sort: "policy", cell: (row) => row.policy || "" },
+      { id: "in", label: t("exchange.in"), numeric: true, sort: "message_stats.publish_in_details.rate", cell: (row) => rate(row.message_stats?.publish_in_details?.rate) },
+      { id: "out", label: t("exchange.out"), numeric: true, sort: "message_stats.publish_out_details.rate", cell: (row) => rate(row.message_stats?.publish_out_details?.rate) },
     ]} />
     <${Declare} onDone=${listing.reload} />`;
 }
