@@ -140,6 +140,32 @@ def test_what_is_missing_is_known() -> None:
     assert (sink.runs, reading.awaited_bytes, reading.buffered_bytes) == ([1, 1], 0, 0)
 
 
+def test_a_read_of_large_messages_ends_where_one_of_them_does() -> None:
+    sink = Recorder()
+    reading = scanner(sink)
+    whole = publish_bytes("k", b"x" * LARGE_BYTES)
+    most = 4 * len(whole) + 100
+    assert reading.whole_messages_bytes(most) == most
+    for view in SharedBuffer(most).pieces(whole * 2 + whole[:-300]):
+        reading.feed(view)
+    assert reading.whole_messages_bytes(most) == 300 + 3 * len(whole)
+    assert reading.whole_messages_bytes(299) == 299
+    for view in SharedBuffer(most).pieces(whole[-300:]):
+        reading.feed(view)
+    assert (sum(sink.runs), reading.awaited_bytes, reading.large_bytes) == (3, 0, len(whole))
+    assert reading.whole_messages_bytes(most) == 4 * len(whole)
+    assert reading.whole_messages_bytes(len(whole) - 1) == len(whole) - 1
+
+
+def test_when_something_else_comes_reads_are_not_measured_by_messages_any_more() -> None:
+    reading = scanner(Recorder())
+    whole, flow = publish_bytes("k", b"x" * LARGE_BYTES), method_frame(1, encode_channel_flow(True))
+    for stream, length in ((whole, len(whole)), (whole + flow, len(whole)), (flow, 0)):
+        for view in SharedBuffer(len(stream)).pieces(stream):
+            reading.feed(view)
+        assert reading.large_bytes == length
+
+
 def test_a_wrong_octet_at_the_end_of_one_that_came_in_pieces_is_told() -> None:
     reading = scanner(Recorder())
     wrong = publish_bytes("k", b"x" * LARGE_BYTES)[:-1] + b"\x00"
@@ -167,6 +193,18 @@ def test_what_follows_a_publish_that_is_refused_is_kept() -> None:
             finally:
                 view[:] = bytes(len(view))
     assert (sink.runs, sink.frames) == ([1], [])
+    reading.feed(b"")
+    assert sink.frames == [(1, 1, encode_channel_flow(True))]
+
+
+def test_so_it_is_if_the_refused_one_came_in_pieces() -> None:
+    sink = Refusing()
+    reading = scanner(sink)
+    whole, flow = publish_bytes("k", b"x" * LARGE_BYTES), method_frame(1, encode_channel_flow(True))
+    reading.feed(whole[:1000])
+    with pytest.raises(UnexpectedFrame):
+        reading.feed(view_of(whole[1000:] + flow))
+    assert (sink.runs, sink.frames, reading.buffered_bytes) == ([1], [], len(flow))
     reading.feed(b"")
     assert sink.frames == [(1, 1, encode_channel_flow(True))]
 

@@ -128,6 +128,15 @@ class Connection(Outbox, ChannelFrames):
         """Input that is known to be missing."""
         return self._scanner.awaited_bytes
 
+    @property
+    def large_bytes(self) -> int:
+        """How long the last large message was, if the last input was one."""
+        return self._scanner.large_bytes
+
+    def whole_messages_bytes(self, most: int) -> int:
+        """How much to read at once while large messages come in."""
+        return self._scanner.whole_messages_bytes(most)
+
     # -- bytes in -------------------------------------------------------------------------------
 
     def receive(self, data: bytes | memoryview) -> None:

@@ -101,16 +101,16 @@ class AmqpSocket(asyncio.Protocol):
         node.end_turn_soon()
 
     def _choose_reading(self, connection: Connection, size_bytes: int) -> None:
-        """Read large pieces while a large body is awaited; TLS has its own buffers."""
+        """Read large pieces while large bodies come in; TLS has its own buffers."""
         assert self._transport is not None
         awaited_bytes = connection.awaited_bytes
         if self._large_reads is not None:
             connection.effort -= size_bytes // READ_BYTES_PER_EFFORT
-            if not awaited_bytes:
+            if not awaited_bytes and not connection.large_bytes:
                 self._large_reads = None
                 self._transport.set_protocol(self)
         elif awaited_bytes >= LARGE_BYTES and not self._tls:
-            self._large_reads = LargeReads(self, self._node.sockets.large_reads)
+            self._large_reads = LargeReads(self, connection, self._node.sockets.large_reads)
             self._transport.set_protocol(self._large_reads)
 
     def _proxy_header(self, data: bytes) -> bytes | None:

@@ -85,6 +85,7 @@ class Scanner:
         "_rest",
         "_rest_size",
         "frame_max",
+        "large_bytes",
         "lost",
         "max_run",
         "publishing",
@@ -103,6 +104,8 @@ class Scanner:
         """Publishes may be handed over whole: the connection is open."""
         self.lost = False
         """A frame was too large: where the next one starts is not known, so nothing more is read."""
+        self.large_bytes = 0
+        """How long the last publish out of a view was, with method and header; 0 if something else came."""
         self._rest: list[bytes | memoryview] = []
         """What is not complete, in the pieces it came in: copied once, together with what completes it."""
         self._rest_size = 0
@@ -126,6 +129,14 @@ class Scanner:
     def awaited_bytes(self) -> int:
         """How much is known to be missing of the frame or publish that is not complete."""
         return max(0, self._needed - self._rest_size)
+
+    def whole_messages_bytes(self, most: int) -> int:
+        """How much to read next, at most so much, for it to end where a message does if all are as long as
+        the last one: then nothing has to be put aside and copied once more."""
+        awaited_bytes, large_bytes = self.awaited_bytes, self.large_bytes
+        if not large_bytes or awaited_bytes > most:
+            return most
+        return (awaited_bytes + (most - awaited_bytes) // large_bytes * large_bytes) or most
 
     def feed(self, data: bytes | memoryview) -> None:
         """Take what the socket gave and pass on every complete frame.
@@ -151,15 +162,19 @@ class Scanner:
         """Pass on the large publishes at the front of a view and copy what is left of it."""
         sink, at = self.sink, 0
         try:
-            missing = self.awaited_bytes
-            if self._content_at and missing <= len(view):
-                at = missing
-                if not self._take_split(view[:missing]):
+            missing, whole = self.awaited_bytes, self._needed
+            if missing <= len(view):
+                self.large_bytes = 0
+                at = missing if self._content_at else 0  # a publish that is refused is gone as well
+                if at and self._take_split(view[:missing]):
+                    self.large_bytes = whole
+                else:
                     at = 0
             while self.publishing and not self._rest_size and not sink.held:
                 run = large_run(view, at, self.max_run, self.whole_max)
                 if run is None or not sink.may_publish():
                     break
+                self.large_bytes = (run.end - at) // len(run.contents)
                 at = run.end
                 sink.publishes(run.channel, run.publish, run.properties, run.contents)
         except AmqpError:
