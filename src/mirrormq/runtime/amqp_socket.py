@@ -10,6 +10,7 @@ from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer, is_loopback
 from mirrormq.connections.proxy_protocol import Ends, Incomplete, ProxyHeaderInvalid, read_proxy_header
 from mirrormq.runtime.large_reads import READ_BYTES_PER_EFFORT, LargeReads
+from mirrormq.runtime.pacing import unpace_local
 from mirrormq.runtime.tls import certificate_user
 from mirrormq.runtime.tls_facts import tls_facts
 from mirrormq.wire.large import LARGE_BYTES
@@ -38,6 +39,7 @@ class AmqpSocket(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self._transport = transport  # type: ignore[assignment]
         self._transport.set_write_buffer_limits(high=limits.SOCKET_OUTPUT_BYTES_MAX)  # type: ignore[union-attr]
+        unpace_local(self._transport)  # type: ignore[arg-type]
         node = self._node
         node.input_seen = True
         node.read_clock()
