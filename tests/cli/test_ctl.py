@@ -92,6 +92,15 @@ def test_queues_are_purged_and_deleted(node: ControlledNode) -> None:
     assert ("/", "q1") not in node.metadata.state.queues
 
 
+def test_permissions_are_set_in_all_vhosts_at_once(node: ControlledNode) -> None:
+    for line in (("add_user", "anna", "pw"), ("add_vhost", "v1"), ("add_vhost", "v2")):
+        assert run("-q", *line)[0] == 0
+    assert run("set_permissions_globally", "anna", "^a", "", ".*")[0] == 0
+    assert set(node.metadata.state.permissions) >= {("anna", vhost) for vhost in ("/", "v1", "v2")}
+    assert run("-q", "set_permissions_globally", "nobody", "^a", "", ".*")[0] != 0
+    assert run("-q", "set_permissions_globally", "anna", "(", "", ".*")[0] != 0
+
+
 def test_definitions_survive_export_and_import(node: ControlledNode, tmp_path: Path) -> None:
     arguments = encoded_arguments({"x-max-length": 10, "x-single-active-consumer": True})
     node.metadata.write(PutQueue(Queue("/", "q1", arguments=arguments, node=NODE_NAME)))

@@ -18,7 +18,8 @@ from tests.management.scene import PASSWORD, Scene
 ARGUMENTS_HASH = re.compile(r'("properties_key": "[^"~]*)~[\w-]{6}"')
 
 _PATHS = """
-overview cluster-name nodes nodes/NODE nodes/NODE/memory definitions definitions/%2F connections
+overview cluster-name nodes nodes/NODE nodes/NODE/memory nodes/NODE/memory/relative
+definitions definitions/%2F connections
 connections/CONN connections/username/guest vhosts/%2F/connections connections/CONN/channels channels
 channels/CONN%20(1) channels/CONN%20(2) vhosts/%2F/channels consumers consumers/%2F exchanges
 exchanges/%2F exchanges/%2F/scene.direct exchanges/%2F/amq.default
@@ -38,7 +39,8 @@ health/checks/certificate-expiration/1/months health/checks/port-listener/1
 health/checks/port-listener/AMQP health/checks/protocol-listener/amqp
 health/checks/protocol-listener/mqtt health/checks/virtual-hosts
 health/checks/node-is-mirror-sync-critical health/checks/node-is-quorum-critical healthchecks/node
-healthchecks/node/NODE whoami auth extensions feature-flags queues/%2F?page=2&page_size=2
+healthchecks/node/NODE auth/attempts/NODE auth/attempts/NODE/source whoami auth extensions
+feature-flags queues/%2F?page=2&page_size=2
 queues?name=FULL&page=1 queues?name=^scene.f&use_regex=true&page=1
 exchanges?page=1&page_size=3&sort=name&sort_reverse=true connections?page=1 channels?page=1
 """

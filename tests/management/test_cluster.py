@@ -155,6 +155,29 @@ def test_every_member_is_a_node(cluster: Cluster, clients: list[Client], work: W
     assert clients[0].request("GET", "nodes/nobody@nowhere").status == 500
 
 
+def test_a_node_tells_what_the_memory_of_another_is_used_for(
+    cluster: Cluster, clients: list[Client], work: Work
+) -> None:
+    """The queue `mirrored` has its master on the first node and a copy on the others."""
+    shown = clients[0].get(f"nodes/{cluster.name(2)}/memory")["memory"]
+    assert shown["queue_slave_procs"] > 0 and shown["connection_channels"] > 0
+    assert sum(shown[kind] for kind in shown.keys() - {"strategy", "total"}) == shown["total"]["rss"] > 0
+    shares = clients[0].get(f"nodes/{cluster.name(2)}/memory/relative")["memory"]
+    assert shares["total"] == 100 and shares["queue_slave_procs"] == 1 < shares["other_system"] <= 100
+
+
+def test_logins_at_another_node_are_told_and_forgotten(
+    cluster: Cluster, clients: list[Client], work: Work
+) -> None:
+    where = f"auth/attempts/{cluster.name(1)}"
+    assert {row["protocol"]: row for row in clients[0].get(where)}["amqp091"]["auth_attempts_succeeded"] >= 1
+    assert clients[0].delete(where).status == clients[0].delete(f"{where}/source").status == 204
+    assert "amqp091" not in [row["protocol"] for row in clients[2].get(where)]
+    assert clients[0].request("GET", "auth/attempts/nobody@nowhere").status == 404
+    assert clients[0].put("feature-flags/user_limits/enable", {}).status == 204
+    assert clients[0].put("feature-flags/nothing/enable", {}).status == 400
+
+
 def test_a_queue_is_declared_on_the_node_that_is_named(cluster: Cluster, clients: list[Client]) -> None:
     body = {"durable": True, "node": cluster.name(2)}
     assert clients[0].put("queues/%2F/placed", body).status == 201

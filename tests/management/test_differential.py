@@ -73,14 +73,8 @@ def ignored(name: str) -> bool:
     return name in OUR_OWN or plain in ERLANG or plain in NOT_MEASURED or name in DETAILS_NOT_MEASURED
 
 
-MEMORY = "nodes/NODE/memory"
-"""RabbitMQ divides it by what Erlang's processes are for."""
-
-
 def comparable(path: str, shape: Any) -> Any:
     """A shape without what is named above; shapes in lists that are equal then count once."""
-    if path == MEMORY:
-        return sorted(shape)
     if isinstance(shape, dict):
         return {key: comparable(path, inner) for key, inner in shape.items() if not ignored(key)}
     if isinstance(shape, list):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrormq.broker.operator_queues import declaration
 from mirrormq.broker.ring_facts import is_mirrored, synchronising
+from mirrormq.control.memory import memory_parts
 from mirrormq.control.queue_facts import queue_facts
 from mirrormq.control.tables import typed_arguments, typed_table
 from mirrormq.metadata.commands import PutQueue
@@ -253,9 +254,8 @@ class BrokerView:
     def events_after(self, number: int | None) -> tuple[int, list[dict[str, Any]]]:
         return self._broker.events.watch.after(number, self._broker.clock.now_ms)
 
-    @property
-    def hot_bytes(self) -> int:
-        return self._broker.hot_budget.used_bytes
+    def memory_parts(self, total_bytes: int) -> dict[str, int]:
+        return memory_parts(self._broker, total_bytes)
 
     def close_connections(
         self, explanation: str, *, pid: str = "", user: str = "", vhost: str = "", limit: int = 0

@@ -78,9 +78,8 @@ class LiveObjects(Protocol):
         """How many events there have been while somebody watched, and those after the one so numbered. Who
         asks watches, for a while."""
 
-    @property
-    def hot_bytes(self) -> int:
-        """What messages take up in memory, as the node reckons."""
+    def memory_parts(self, total_bytes: int) -> dict[str, int]:
+        """What the node's memory is used for, as far as it can be reckoned, under RabbitMQ's names."""
 
     def close_connections(
         self, explanation: str, *, pid: str = "", user: str = "", vhost: str = "", limit: int = 0

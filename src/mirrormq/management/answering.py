@@ -138,6 +138,10 @@ async def _node(call: Call, question: Question) -> bytes:
     return encode(nodes.own_row(call))
 
 
+async def _memory(call: Call, question: Question) -> bytes:
+    return encode(nodes.own_memory(call))
+
+
 async def _overview(call: Call, question: Question) -> bytes:
     return encode(overview.own_part(call, question["vhosts"], question["user"]))
 
@@ -168,6 +172,7 @@ KINDS: dict[str, Callable[[Call, Question], Awaitable[bytes]]] = {
     "close": _close,
     "declare_queue": _declare_queue,
     "node": _node,
+    "memory": _memory,
     "overview": _overview,
     "vhosts": _vhosts,
     "timeline": _timeline,

@@ -11,7 +11,13 @@ PUT cluster-name Give the cluster a name.
 GET nodes All members of the cluster, running or not, with what they use.
 GET nodes/{name} One of them.
 GET nodes/{name}/memory What a node uses its memory for.
+GET nodes/{name}/memory/relative The same in percent.
+GET auth/attempts/{name} How often clients of a node logged in, or tried to.
+DELETE auth/attempts/{name} Count that from nought again.
+GET auth/attempts/{name}/source The same by address, which is not tracked: an empty list.
+DELETE auth/attempts/{name}/source Nothing, as there is nothing to forget.
 GET extensions Extensions of RabbitMQ's page.
+PUT feature-flags/{name}/enable Nothing, as all are enabled.
 GET feature-flags RabbitMQ's feature flags, for tools that look for them.
 GET definitions Everything that is declared, as a file that can be imported again.
 POST definitions Import such a file.

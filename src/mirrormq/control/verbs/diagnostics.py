@@ -62,10 +62,8 @@ def events(node: Shell, request: Request) -> dict[str, Any]:
 
 
 def memory_breakdown(node: Shell, request: Request) -> dict[str, int]:
-    """Bytes, the most first. Python tells of the whole; what messages take of it is reckoned here."""
-    total = int(node.status()["memory"]["total"])
-    messages = min(node.live.hot_bytes, total)
-    parts = {"messages": messages, "other": total - messages}
+    """Bytes, the most first."""
+    parts = node.live.memory_parts(int(node.status()["memory"]["total"]))
     return dict(sorted(parts.items(), key=lambda part: -part[1]))
 
 

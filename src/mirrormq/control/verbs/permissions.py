@@ -41,6 +41,14 @@ def set_permissions(node: Node, request: Request) -> None:
     node.metadata.write(PutPermission(Permission(user, request.vhost, configure, write, read)))
 
 
+def set_permissions_globally(node: Node, request: Request) -> None:
+    user, configure, write, read = request.arguments
+    _check_patterns(configure, write, read)
+    user_of(node, user, quoted=False)
+    for vhost in list(node.metadata.state.vhosts):
+        node.metadata.write(PutPermission(Permission(user, vhost, configure, write, read)))
+
+
 def clear_permissions(node: Node, request: Request) -> None:
     _check_target(node, request.arguments[0], request.vhost)
     node.metadata.write(DeletePermission(request.arguments[0], request.vhost))
@@ -105,6 +113,7 @@ def list_user_topic_permissions(node: Node, request: Request) -> list[dict[str, 
 
 VERBS = {
     "set_permissions": set_permissions,
+    "set_permissions_globally": set_permissions_globally,
     "clear_permissions": clear_permissions,
     "list_permissions": list_permissions,
     "list_user_permissions": list_user_permissions,

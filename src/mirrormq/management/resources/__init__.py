@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mirrormq.management.resources import (
+    auth_attempts,
     bindings,
     channels,
     connections,
@@ -29,8 +30,8 @@ from mirrormq.management.resources import (
 )
 
 _MODULES = (
-    bindings, channels, connections, consumers, control, definitions, exchanges, health, jobs, leases,
-    limits, matching, nodes, overview, parameters, permissions, policies, queues, session, timeline,
+    auth_attempts, bindings, channels, connections, consumers, control, definitions, exchanges, health, jobs,
+    leases, limits, matching, nodes, overview, parameters, permissions, policies, queues, session, timeline,
     topic_permissions, users, vhosts,
 )  # fmt: skip
 

@@ -147,15 +147,38 @@ async def _told_by(call: Call) -> dict[str, Any]:
     return {call.name: await call.elsewhere.ask(call.name, "node", query=call.asked)}
 
 
-async def memory(call: Call) -> dict[str, Any]:
-    if call.name != call.me and call.name not in call.elsewhere.peers:
+def own_memory(call: Call) -> dict[str, int]:
+    """What this node's memory is used for."""
+    return call.node.live.memory_parts(int(call.node.status()["memory"]["total"]))
+
+
+async def _memory(call: Call) -> dict[str, int]:
+    if call.name == call.me:
+        return own_memory(call)
+    if call.name not in call.elsewhere.peers:
         raise not_found()
-    used = _row(call, call.name, await _told_by(call)).get("mem_used", 0)
-    return {"memory": {"strategy": "rss", "total": {"rss": used}}}
+    return await call.elsewhere.ask(call.name, "memory") or {}
+
+
+async def memory(call: Call) -> dict[str, Any]:
+    """RabbitMQ's three totals differ by what its runtime has reserved; here they are one number."""
+    parts = await _memory(call)
+    total = sum(parts.values())
+    totals = {"rss": total, "allocated": total, "erlang": total}
+    return {"memory": {**parts, "strategy": "rss", "total": totals}}
+
+
+async def relative_memory(call: Call) -> dict[str, Any]:
+    """Percentages; what is there at all is one at least."""
+    parts = await _memory(call)
+    total = max(sum(parts.values()), 1)
+    shares = {kind: max(round(100 * size / total), 1) if size else 0 for kind, size in parts.items()}
+    return {"memory": {"total": 100, **shares}}
 
 
 ROUTES = [
     Route("nodes", access.monitor, {"GET": list_nodes}),
     Route("nodes/{name}", access.monitor, {"GET": show}),
     Route("nodes/{name}/memory", access.monitor, {"GET": memory}),
+    Route("nodes/{name}/memory/relative", access.monitor, {"GET": relative_memory}),
 ]

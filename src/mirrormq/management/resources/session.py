@@ -7,6 +7,7 @@ from typing import Any
 from mirrormq.control import features
 from mirrormq.control.protocol import Request
 from mirrormq.management import access
+from mirrormq.management.answers import bad_request
 from mirrormq.management.call import Call, Done
 from mirrormq.management.routing import Route
 
@@ -27,6 +28,13 @@ def feature_flags(call: Call) -> list[dict[str, Any]]:
     return features.feature_flags()
 
 
+def enable_feature_flag(call: Call) -> Done:
+    """All are enabled."""
+    if all(flag["name"] != call.name for flag in features.feature_flags()):
+        raise bad_request("unsupported")
+    return Done()
+
+
 async def rebalance(call: Call) -> Done:
     """Spread the masters of mirrored queues evenly."""
     await call.node.carry_out(Request("rebalance", ["all"]))
@@ -42,5 +50,6 @@ ROUTES = [
     Route("auth", anybody, {"GET": how_to_log_in}, is_open=True),
     Route("extensions", access.management, {"GET": extensions}),
     Route("feature-flags", access.administrator, {"GET": feature_flags}),
+    Route("feature-flags/{name}/enable", access.administrator, {"PUT": enable_feature_flag}),
     Route("rebalance/queues", access.administrator, {"POST": rebalance}),
 ]
