@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -215,11 +216,13 @@ def test_ctrl_c_ends_an_archive_after_a_batch(uri: str, channel: Channel, tmp_pa
         "--master",
         "local[1]",
     ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     deadline = time.monotonic() + 120
     while len(bodies(tmp_path)) < 10 and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to Java as well
     said, wrong = process.communicate(timeout=60)
     assert (process.returncode, wrong) == (0, "")
     assert said == f"10 messages archived in {tmp_path}\n"

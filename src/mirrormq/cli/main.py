@@ -13,6 +13,7 @@ import typer
 from mirrormq import __version__
 from mirrormq.cli import balancing, chaos, cluster, perf, pipeline, shells, top
 from mirrormq.cli.data_lock import locked
+from mirrormq.cli.pipeline_common import EXIT_INTERRUPTED
 from mirrormq.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -124,6 +125,8 @@ def main(arguments: list[str] | None = None) -> None:
     except ConfigurationError as error:
         print(f"mirrormq: {error}", file=sys.stderr)
         sys.exit(EXIT_CONFIGURATION)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

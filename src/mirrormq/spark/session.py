@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import socket
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mirrormq.spark.errors import PipelineError, sentence
+from mirrormq.spark.interrupts import Presses, noted
 from mirrormq.spark.java import find_java, quiet_java_home
 from mirrormq.spark.python import quick_python
 
@@ -33,6 +34,9 @@ START_TIMEOUT_S = 180.0
 
 REACH_TIMEOUT_S = 5.0
 """How long to try a Connect server or a master; Spark itself would go on trying for minutes."""
+
+CANCEL_INTERVAL_S = 0.3
+"""How often it is looked whether Ctrl-C was pressed."""
 
 MASTER = re.compile(r"local(\[[^\]]+\])?|local-cluster\[[^\]]+\]|(spark|k8s|sc)://.+|yarn")
 
@@ -76,6 +80,45 @@ def start_session(
     return _launch(name, master, settings or {})
 
 
+@contextmanager
+def session_for(
+    name: str, master: str = DEFAULT_MASTER, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """A session that a command has for itself, as long as the block lasts.
+
+    After Ctrl-C whatever Spark runs for the block is cancelled, and KeyboardInterrupt is raised when that has
+    ended; if Spark is still starting, when it has started.
+    """
+    over = threading.Event()
+    with noted() as presses:
+        try:
+            spark = start_session(name, master, settings)
+            cancelling = threading.Thread(target=_cancel, args=(spark, presses, over), daemon=True)
+            cancelling.start()
+            try:
+                if presses.count:
+                    raise KeyboardInterrupt
+                yield spark
+            finally:
+                over.set()
+                cancelling.join()
+                spark.stop()
+        except Exception:
+            if presses.count:
+                raise KeyboardInterrupt from None
+            raise
+
+
+def _cancel(spark: SparkSession, presses: Presses, over: threading.Event) -> None:
+    """Cancel what runs, once Ctrl-C was pressed; and what was begun in that moment."""
+    while not over.wait(CANCEL_INTERVAL_S):
+        if presses.count:
+            try:
+                spark.interruptAll()
+            except Exception:  # it is being stopped
+                return
+
+
 def _connect(name: str, address: str, settings: Mapping[str, str]) -> SparkSession:
     _reach(address, CONNECT_PORT, "Spark Connect server")
     from pyspark.sql import SparkSession
@@ -113,37 +156,36 @@ def _launch(name: str, master: str, settings: Mapping[str, str]) -> SparkSession
         builder = SparkSession.builder.appName(name).master(master)
         for key, value in options.items():
             builder = builder.config(key, value)
-        with _deadline(START_TIMEOUT_S, master):
-            return builder.getOrCreate()
+        session = _within(START_TIMEOUT_S, master, builder.getOrCreate)
+        # Java has an active session by thread, and only there looks for formats that were registered.
+        java_sessions = SparkSession._get_j_spark_session_class(session._jvm)
+        java_sessions.setActiveSession(session._jsparkSession)
+        return session
     except PipelineError:
         raise
     except Exception as error:
         raise PipelineError(f"Spark does not start on {master}: {sentence(error)}") from None
 
 
-@contextmanager
-def _deadline(timeout_s: float, master: str) -> Iterator[None]:
-    """Give up after this time: PySpark waits for ever for a Java that ended without an error.
+def _within(timeout_s: float, master: str, start: Callable[[], SparkSession]) -> SparkSession:
+    """Start it in a thread of its own and wait so long: PySpark waits for ever for a Java that ended without
+    an error. In the main thread it would also take over Ctrl-C."""
+    done: Future[SparkSession] = Future()
 
-    Only a main thread can be interrupted; elsewhere there is no deadline.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    def run() -> None:
+        try:
+            done.set_result(start())
+        except BaseException as error:
+            done.set_exception(error)
 
-    def over(number: int, frame: object) -> None:
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return done.result(timeout_s)
+    except TimeoutError:
         raise PipelineError(
             f"Spark did not start on {master} within {timeout_s:g} s:"
             " set MIRRORMQ_SPARK_LOG=info to see what its Java says"
-        )
-
-    before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, timeout_s)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        ) from None
 
 
 def _prepare_environment(master: str) -> None:

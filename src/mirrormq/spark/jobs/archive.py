@@ -27,7 +27,7 @@ from mirrormq.spark.jobs import delta
 from mirrormq.spark.jobs.gate import Gate
 from mirrormq.spark.jobs.reporter import DONE, Reporter
 from mirrormq.spark.jobs.streams import follow
-from mirrormq.spark.session import DEFAULT_MASTER, start_session
+from mirrormq.spark.session import DEFAULT_MASTER, session_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -114,11 +114,8 @@ def write_batch(messages: DataFrame, batch: int, to: str, partition_by: Sequence
 def run(options: Options) -> int:
     """Archive until stopped, or once; says how many messages it were."""
     check(options)
-    spark = start_session("mirrormq archive", options.master, options.settings)
-    try:
+    with session_for("mirrormq archive", options.master, options.settings) as spark:
         return archive(spark, options)
-    finally:
-        spark.stop()
 
 
 def archive(spark: SparkSession, options: Options) -> int:

@@ -12,7 +12,7 @@ from mirrormq.spark.errors import PipelineError, sentence
 from mirrormq.spark.jobs.reporter import DONE, Reporter
 from mirrormq.spark.jobs.reporter import FAILED as NOT_PASSED
 from mirrormq.spark.progress import ProgressLine
-from mirrormq.spark.session import DEFAULT_MASTER, SHORT_WORK, require_spark, start_session
+from mirrormq.spark.session import DEFAULT_MASTER, SHORT_WORK, require_spark, session_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,14 +76,15 @@ def run(options: Options) -> Findings:
 def _audit(options: Options, reporter: Reporter | None) -> Findings:
     from mirrormq.spark.report.page import page
 
-    with ProgressLine(STEPS, "audit") as line:
-        spark = start_session("mirrormq audit", options.master, _settings(options))
+    with (
+        ProgressLine(STEPS, "audit") as line,
+        session_for("mirrormq audit", options.master, _settings(options)) as spark,
+    ):
         line.spark = spark
         try:
             found = _judge(spark, options, line, reporter)
         finally:
             line.spark = None
-            spark.stop()
     if options.report is not None:
         try:
             options.report.write_text(page(found), encoding="utf-8")

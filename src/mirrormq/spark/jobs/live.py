@@ -34,7 +34,7 @@ from mirrormq.spark.jobs.gate import Gate
 from mirrormq.spark.jobs.reporter import DONE, FAILED, Reporter
 from mirrormq.spark.jobs.streams import follow
 from mirrormq.spark.jobs.traces import TICK, TRACE, Ticker, delete, prepare
-from mirrormq.spark.session import DEFAULT_MASTER, SHORT_WORK, start_session
+from mirrormq.spark.session import DEFAULT_MASTER, SHORT_WORK, session_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -199,11 +199,8 @@ def run(options: Options, tell: Callable[[str], None] = print) -> Book:
     if options.master.startswith("local"):
         key = "spark.driver.extraJavaOptions"
         settings[key] = f"{SHORT_WORK} {settings.get(key, '')}"
-    spark = start_session("mirrormq audit", options.master, settings)
-    try:
+    with session_for("mirrormq audit", options.master, settings) as spark:
         return live_audit(spark, options, tell)
-    finally:
-        spark.stop()
 
 
 def live_audit(spark: SparkSession, options: Options, tell: Callable[[str], None] = print) -> Book:

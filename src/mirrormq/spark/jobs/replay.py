@@ -28,7 +28,7 @@ from mirrormq.spark.jobs.compaction import parse, superfluous
 from mirrormq.spark.jobs.reporter import DONE, Reporter
 from mirrormq.spark.options import OptionError, SinkOptions, sink_options
 from mirrormq.spark.progress import ProgressLine
-from mirrormq.spark.session import DEFAULT_MASTER, start_session
+from mirrormq.spark.session import DEFAULT_MASTER, session_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -162,13 +162,11 @@ def part(archive: DataFrame, slice_: Slice, in_time: bool = False) -> DataFrame:
 def run(options: Options) -> int:
     """Publish what was not published yet; says how many messages it were."""
     check(options)
-    with ProgressLine(1, "replay") as line:
-        spark = start_session("mirrormq replay", options.master, options.settings)
-        try:
-            return replay(spark, options, line)
-        finally:
-            line.spark = None
-            spark.stop()
+    with (
+        ProgressLine(1, "replay") as line,
+        session_for("mirrormq replay", options.master, options.settings) as spark,
+    ):
+        return replay(spark, options, line)
 
 
 def replay(spark: SparkSession, options: Options, line: ProgressLine | None = None) -> int:

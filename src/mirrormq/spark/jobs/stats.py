@@ -27,7 +27,7 @@ from mirrormq.spark.jobs.reporter import Reporter
 from mirrormq.spark.jobs.streams import follow
 from mirrormq.spark.jobs.timing import timed
 from mirrormq.spark.jobs.traces import EVENTS, TICK, TRACE, Ticker, prepare
-from mirrormq.spark.session import DEFAULT_MASTER, start_session
+from mirrormq.spark.session import DEFAULT_MASTER, session_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -132,11 +132,8 @@ def windows(observed: DataFrame, length: str) -> DataFrame:
 def run(options: Options) -> int:
     """Count until stopped, or once; says how many traces and events it were."""
     check(options)
-    spark = start_session("mirrormq stats", options.master, {**SETTINGS, **options.settings})
-    try:
+    with session_for("mirrormq stats", options.master, {**SETTINGS, **options.settings}) as spark:
         return stats(spark, options)
-    finally:
-        spark.stop()
 
 
 def stats(spark: SparkSession, options: Options) -> int:

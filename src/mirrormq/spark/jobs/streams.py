@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.spark.errors import PipelineError, reason
+from mirrormq.spark.interrupts import noted
 from mirrormq.spark.jobs.gate import Gate
 from mirrormq.spark.jobs.reporter import Reporter
 
@@ -23,7 +21,8 @@ POLL_S = 0.5
 """How often the query is looked at."""
 
 STOP_PATIENCE_S = 60.0
-"""How long a batch may still take after Ctrl-C before it is given up; it is then done again next time."""
+"""How long a batch may still take after Ctrl-C before it is given up, as it is when Ctrl-C is pressed
+again; it is then done again next time."""
 
 
 class Follower:
@@ -92,16 +91,21 @@ def follow(
     try:
         give_up_s = 0.0
         until_s = time.monotonic() + for_s
-        with _interrupts() as pressed:
+        with noted() as presses:
             while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]
                 for progress in query.recentProgress:
                     follower.see(json.loads(progress.json))
                 now_s = time.monotonic()
-                if not pressed.is_set() and now_s < until_s:
+                if not presses.count and now_s < until_s:
                     give_up_s = now_s + STOP_PATIENCE_S
                     continue
                 gate.close()
-                if gate.holds or not query.status["isTriggerActive"] or now_s > give_up_s:
+                if (
+                    gate.holds
+                    or not query.status["isTriggerActive"]
+                    or now_s > give_up_s
+                    or presses.count > 1
+                ):
                     query.stop()
                     if (error := query.exception()) is not None:
                         raise error
@@ -113,23 +117,3 @@ def follow(
             follower.see(json.loads(progress.json))
         follower.end()
     return follower
-
-
-@contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """Notes Ctrl-C instead of raising it; a second one is raised."""
-    pressed = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed
-        return
-
-    def note(number: int, frame: object) -> None:
-        if pressed.is_set():
-            raise KeyboardInterrupt
-        pressed.set()
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
