@@ -11,6 +11,8 @@ import pika
 import pytest
 from pyspark.sql import SparkSession
 
+from mirrormq.spark.audit.trace import start_of
+from mirrormq.spark.decode import json_body
 from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs.book import Book
 from mirrormq.spark.jobs.live import Options, live_audit, seconds
@@ -148,6 +150,14 @@ def newest(state: Path) -> Book | None:
 def test_without_traces_it_says_what_to_do(spark: SparkSession, uri: str) -> None:
     with pytest.raises(PipelineError, match="no traces came: turn tracing on with mirrormqctl trace_on"):
         live_audit(spark, Options(uri, duration="10s", trigger="1s", grace="1s"))
+
+
+def test_a_body_that_is_no_text_is_shown_and_harms_nobody(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(b"caf\xc3\xa9",), (b"\xff\x01{",), (b"",), (b'{"a": 1}',)], "body binary")
+    shown = [row[0] for row in rows.select(start_of(rows["body"])).collect()]
+    assert shown == ["café", "FF017B", "", '{"a": 1}']
+    read = [row.value for row in json_body(rows, "a long").collect()]
+    assert [value and value.a for value in read] == [None, None, None, 1]
 
 
 def test_durations_are_seconds() -> None:

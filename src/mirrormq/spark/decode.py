@@ -29,4 +29,5 @@ def json_body(messages: DataFrame, schema: StructType | str, column: str = "valu
     """
     from pyspark.sql import functions as f
 
-    return messages.withColumn(column, f.from_json(f.decode("body", "UTF-8"), schema))
+    text = f.col("body").cast("string")
+    return messages.withColumn(column, f.from_json(f.try_validate_utf8(text), schema))

@@ -56,14 +56,16 @@ def observed(messages: DataFrame, own: str, trace: str, tick: str) -> DataFrame:
         F.xxhash64(header("exchange_name"), said, F.col("body")).alias("message"),
         F.get_json_object(said, "$.headers['x-publish-id']").isNotNull().alias("numbered"),
         (header("redelivered") == "1").alias("redelivered"),
-        F.coalesce(F.get_json_object(said, "$.message_id"), _start(F.col("body"))).alias("example"),
+        F.coalesce(F.get_json_object(said, "$.message_id"), start_of(F.col("body"))).alias("example"),
         F.when(kind.isin(TICK, ECHO), F.col("body").cast("string")).alias("said"),
     )
     return rows.where("kind is not null")
 
 
-def _start(body: Column) -> Column:
-    return F.substring(F.decode(body, "UTF-8"), 1, EXAMPLE_BYTES)
+def start_of(body: Column) -> Column:
+    """How a body begins, for people: as text, or in hexadecimal digits if it is none."""
+    text = F.substring(F.try_validate_utf8(body.cast("string")), 1, EXAMPLE_BYTES)
+    return F.coalesce(text, F.hex(F.substring(body, 1, EXAMPLE_BYTES // 2)))
 
 
 def sightings(rows: DataFrame, pattern: str) -> DataFrame:
