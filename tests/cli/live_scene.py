@@ -129,7 +129,9 @@ def _written(line: str, tool: Tool, broker: Any) -> str:
             rows = [row for row in rows if not NOT_HERE.search(row)]
         while rows and not rows[-1]:
             rows.pop()
-        if " list_" in line and "pretty" not in line:
+        if "erlang" in line:
+            rows = sorted(row.strip(" [],") for row in rows)  # which brackets a row has tells its place
+        elif " list_" in line and "pretty" not in line:
             rows = sorted(row.lstrip(",") for row in rows)
         lines += [f"{mark}|{row}".rstrip() for row in rows]
     return "\n".join([*lines, f"=> {code}"])

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from mirrormq.cli import formatting
+from mirrormq.cli import erlang, erlang_rows, formatting
 from mirrormq.cli.line import GENERAL, Line, UsageError, full_name
 from mirrormq.cli.verb import Verb
 from mirrormq.control import client, http_client
@@ -27,7 +27,7 @@ def perform(verb: Verb, line: Line) -> int:
     if verb.columns:
         show_rows(verb, line, result)
     elif isinstance(result, str) and not line.options.get("silent"):
-        print(result)
+        say(line, result)
     return 0
 
 
@@ -71,10 +71,31 @@ def show_banner(verb: Verb, line: Line) -> None:
         print(verb.banner.format(*line.words, **banner_words(verb, line)), flush=True)
 
 
+def is_erlang(line: Line) -> bool:
+    """Whether values are to be written as Erlang terms."""
+    return bool(line.options.get("formatter") == "erlang")
+
+
+def say(line: Line, sentence: str) -> None:
+    """An answer in words, which is a value as well where Erlang is to read it."""
+    if not is_erlang(line):
+        print(sentence)
+    elif sentence:
+        print(erlang.written(sentence))
+
+
+def show_facts(line: Line, found: Any) -> None:
+    """What a node tells of itself, where Erlang is to read it."""
+    print(erlang.written(erlang_rows.facts(found)))
+
+
 def show_rows(verb: Verb, line: Line, rows: list[dict[str, Any]]) -> None:
     """A table in the format asked for."""
     columns: Iterable[str] = (columns_of(line) if verb.all_columns else []) or verb.columns
     headers = verb.headers and not line.options.get("no-table-headers") and not line.options.get("silent")
+    if is_erlang(line):
+        print(erlang_rows.listing(verb.name, shaped(verb, line, rows), list(columns)))
+        return
     renderer = formatting.RENDERERS[line.options.get("formatter", "table")]
     for text in renderer(shaped(verb, line, rows), list(columns), headers):
         print(text)

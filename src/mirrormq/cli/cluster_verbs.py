@@ -27,6 +27,8 @@ def cluster_status(verb: Verb, line: Line) -> int:
     found = asking.ask(line, "cluster_status", [])
     if line.options.get("formatter") == "json":
         print(json.dumps(found, separators=(",", ":"), sort_keys=True))
+    elif asking.is_erlang(line):
+        asking.show_facts(line, found)
     else:
         print("\n".join(cluster_screen(found)))
     return 0
@@ -109,6 +111,9 @@ def data_directory(node: str) -> Path:
 def environment(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
     found = asking.ask(line, "environment", [])
+    if asking.is_erlang(line):
+        asking.show_facts(line, found)
+        return 0
     is_json = line.options.get("formatter") == "json"
     print(json.dumps(found, separators=(",", ":")) if is_json else json.dumps(found, indent=1))
     return 0

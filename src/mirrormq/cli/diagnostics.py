@@ -78,7 +78,7 @@ def _listing(about: Callable[[Line, list[str]], dict[str, Any]], nothing: str = 
         if _is_json(line):
             print(_shown(about(line, found)))
         else:
-            print("\n".join(found) or nothing)
+            asking.say(line, "\n".join(found) or nothing)
         return 0
 
     return program

@@ -1,4 +1,4 @@
-"""Rows as rabbitmqctl prints them: tab-separated, CSV, JSON, or drawn as a table."""
+"""Rows as rabbitmqctl prints them: with tabs, CSV, JSON, or drawn as a table. For Erlang: erlang_rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-FORMATTERS = ("table", "json", "csv", "pretty_table", "json_stream")
+FORMATTERS = ("table", "json", "csv", "pretty_table", "json_stream", "erlang")
 AMQP_TYPES = frozenset(
     {
         "bool", "byte", "unsignedbyte", "short", "unsignedshort", "signedint", "unsignedint", "long",

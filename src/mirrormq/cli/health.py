@@ -41,10 +41,15 @@ def _shown(value: dict[str, Any]) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
+def _tell(line: Line, sentence: str, **more: Any) -> int:
+    """In words, or as an object for programs."""
+    print(_shown(more)) if _is_json(line) else asking.say(line, sentence)
+    return 0
+
+
 def passed(line: Line, sentence: str, **more: Any) -> int:
     """All is well."""
-    print(_shown({"result": "ok", **more}) if _is_json(line) else sentence)
-    return 0
+    return _tell(line, sentence, result="ok", **more)
 
 
 def failed(line: Line, text: str, *, heading: str = "Error:\n", **more: Any) -> int:
@@ -60,8 +65,7 @@ def is_running(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
     runs = _state(line) == "running"
     sentence = _running_sentence(line.node, runs)
-    print(_shown({"message": sentence, "result": runs}) if _is_json(line) else sentence)
-    return 0
+    return _tell(line, sentence, message=sentence, result=runs)
 
 
 def check_running(verb: Verb, line: Line) -> int:
@@ -70,8 +74,7 @@ def check_running(verb: Verb, line: Line) -> int:
     sentence = _running_sentence(line.node, runs)
     if not runs:
         return failed(line, sentence)
-    print(_shown({"message": sentence}) if _is_json(line) else sentence)
-    return 0
+    return _tell(line, sentence, message=sentence)
 
 
 def _state(line: Line) -> str:
@@ -89,8 +92,7 @@ def is_booting(verb: Verb, line: Line) -> int:
     boots = _state(line) == "starting"
     rest = "is fully booted (check with is_running), stopped or has not started booting yet"
     sentence = f"RabbitMQ on node {line.node} {'is booting' if boots else rest}"
-    print(_shown({"message": sentence, "result": boots}) if _is_json(line) else sentence)
-    return 0
+    return _tell(line, sentence, message=sentence, result=boots)
 
 
 def _alarms(line: Line) -> tuple[list[str], list[str]]:
@@ -140,6 +142,8 @@ def listeners(verb: Verb, line: Line) -> int:
     found = _listeners(line)
     if _is_json(line):
         print(_shown({"result": "ok", "node": line.node, "listeners": found}))
+    elif asking.is_erlang(line):
+        asking.show_facts(line, found)
     else:
         print("\n".join(listener_line(row, with_node=False) for row in found))
     return 0
@@ -328,8 +332,7 @@ def node_health_check(verb: Verb, line: Line) -> int:
 def server_version(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
     found = asking.ask(line, "status", [])["rabbitmq_version"]
-    print(_shown({"result": "ok", "value": found}) if _is_json(line) else found)
-    return 0
+    return _tell(line, found, result="ok", value=found)
 
 
 def check_values(verb: Verb, line: Line) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mirrormq.cli import asking, cluster_verbs, diagnostics, formatting, health, mirroring, waiting
+from mirrormq.cli import asking, cluster_verbs, diagnostics, erlang, formatting, health, mirroring, waiting
 from mirrormq.cli.line import Line, UsageError
 from mirrormq.cli.report import report
 from mirrormq.cli.screens import status_screen
@@ -61,7 +61,7 @@ def add_user(verb: Verb, line: Line) -> int:
     """The one verb that reminds its user of the next step."""
     code = asking.perform(verb, line)
     if not line.is_quiet:
-        print(USER_ADDED)
+        asking.say(line, USER_ADDED)
     return code
 
 
@@ -75,14 +75,17 @@ def hash_password(verb: Verb, line: Line) -> int:
 
 def list_limits(verb: Verb, line: Line) -> int:
     """Without --global only the limits themselves are shown, as JSON."""
-    is_json = line.options.get("formatter") == "json"
-    if line.options.get("global") or line.options.get("formatter", "table") not in ("table", "json"):
+    formatter = line.options.get("formatter", "table")
+    if line.options.get("global") or formatter not in ("table", "json", "erlang"):
         return asking.perform(verb, line)
     asking.show_banner(verb, line)
     rows = asking.ask(line, verb.name, line.words)
-    if is_json:
+    if formatter == "json":
         return _json_limits(verb, line, rows)
-    print(formatting.compact_json(rows[0]["limits"]) if rows else "")
+    if rows or formatter == "table":
+        asking.say(line, formatting.compact_json(rows[0]["limits"]) if rows else "")
+    else:
+        print(erlang.written("{}" if verb.name == "list_user_limits" else []))
     return 0
 
 
@@ -99,13 +102,16 @@ def _json_limits(verb: Verb, line: Line, rows: list[dict[str, Any]]) -> int:
 def ping(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
     asking.ask(line, "ping", [])
-    print("Ping succeeded")
+    asking.say(line, "Ping succeeded")
     return 0
 
 
 def status(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
     found = asking.ask(line, "status", [])
+    if asking.is_erlang(line):
+        asking.show_facts(line, found)
+        return 0
     is_json = line.options.get("formatter") == "json"
     print(json.dumps(found, separators=(",", ":")) if is_json else "\n".join(status_screen(found)))
     return 0
