@@ -99,9 +99,18 @@ def test_findings_are_sentences() -> None:
     book.ledger.advance(tick(100, 10, 0, 1, 7, "a"))
     book.ledger.advance(tick(110, 11, 0, 1, 7, "b"))
     counts = {"q": {"published": 3, "ok": 1, "lost": 2}, "r": {"published": 1, "ok": 1, "unflagged": 1}}
-    lost, unflagged = book.add(counts, {"s": 5}, {"q": ["one", "two"]})
+    lost, unflagged = book.add(counts, {"s": {"out": 2, "waiting": 5}}, {"q": ["one", "two"]})
     went = "2 messages of queue 'q' went in and did not come out"
     assert lost.sentence == f"{went} (its master changed meanwhile), such as one, two"
     assert unflagged.sentence == "1 delivery of queue 'r' came again without the flag"
     assert book.verdict == "Of the messages 2 went in and did not come out, and 1 came again without the flag"
-    assert book.totals["waiting"] == 5
+    assert (book.totals["out"], book.totals["waiting"]) == (2, 5)
+
+
+def test_an_audit_passes_only_if_something_was_published() -> None:
+    book = Book.new(GRACE_MS)
+    assert not book.passed and book.verdict == "Nothing can be said: no message went into such a queue"
+    book.add({"q": {"published": 3, "ok": 3}}, {"q": {"out": 2, "waiting": 1}}, {})
+    assert book.passed and book.verdict == "Nothing was lost: 5 messages came out, 1 are waited for"
+    book.add({}, {"q": {"out": 3, "waiting": 0}}, {})
+    assert book.queues["q"] == dict.fromkeys(book.totals, 0) | {"published": 3, "ok": 3, "out": 3}

@@ -138,6 +138,8 @@ def test_what_goes_in_and_does_not_come_out_is_found(
     again = Run(spark, options)
     again.until(lambda: (found := newest(tmp_path / "state")) and found.queues["live.good"]["waiting"] == 1)
     book = again.stop()
+    followed = {key: value for key, value in book.queues["live.waiting"].items() if value}
+    assert followed == {"out": 1, "waiting": 1}, "what comes out is told before it has left for good"
     assert again.said in ([], run.said), "only a batch that was not finished is told again"
     assert book.totals["lost"] == 3, "a run that goes on knows what was found"
 

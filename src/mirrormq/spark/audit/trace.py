@@ -126,7 +126,7 @@ def judged(messages: DataFrame, verdicts: DataFrame, settled: int, blind: int) -
         .when(ripe, F.col("verdict"))
         .when(late, JUDGED)
     )
-    attempts = F.when(F.col("numbered") & sent, F.lit(1)).otherwise(F.col("published")).cast("long")
+    attempts = _attempts()
     missing = F.greatest(attempts - F.col("delivered"), zero)
     again = F.when(sent, F.greatest(F.col("delivered") - attempts, zero)).otherwise(zero)
     unflagged = F.when(sent, F.greatest(F.col("delivered_unflagged") - attempts, zero)).otherwise(zero)
@@ -140,6 +140,22 @@ def judged(messages: DataFrame, verdicts: DataFrame, settled: int, blind: int) -
     }
     known = messages.join(F.broadcast(verdicts), "queue", "left")
     return known.withColumn("fate", fate).withColumns(classes).drop("until", "verdict")
+
+
+def followed(messages: DataFrame) -> DataFrame:
+    """Of judged messages those that are not done with, by queue: how many came out, how many did not yet."""
+    out = F.least(F.col("delivered"), _attempts())
+    return (
+        messages.where("fate is null and published > 0")
+        .groupBy("queue")
+        .agg(F.sum(out).alias("out"), F.sum(_attempts() - out).alias("waiting"))
+    )
+
+
+def _attempts() -> Column:
+    """How often a message must come out: a numbered one is kept once however often it is sent."""
+    once = F.col("numbered") & (F.col("published") > 0)
+    return F.when(once, F.lit(1)).otherwise(F.col("published")).cast("long")
 
 
 def counted(done: DataFrame) -> DataFrame:

@@ -12,9 +12,24 @@ from typing import Any
 from mirrormq.spark.audit.ledger import GONE, LEASED, UNSEEN, Ledger, Tick, Verdict
 from mirrormq.spark.errors import PipelineError
 
-CLASSES = ("published", "ok", "waiting", "lost", "unflagged", "duplicated", "before", GONE, LEASED, UNSEEN)
+CLASSES = (
+    "published",
+    "ok",
+    "out",
+    "waiting",
+    "lost",
+    "unflagged",
+    "duplicated",
+    "before",
+    GONE,
+    LEASED,
+    UNSEEN,
+)
 
 SERIOUS = ("lost", "unflagged")
+
+OPEN = ("out", "waiting")
+"""Of messages that are still followed: they came out and may come again; they are waited for."""
 
 FINDINGS_MAX = 1000
 """Findings remembered one by one; the totals count everything."""
@@ -57,7 +72,8 @@ class Book:
     ledger: Ledger
     queues: dict[str, dict[str, int]] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CLASSES, 0))
-    waiting: dict[str, int] = field(default_factory=dict)
+    waiting: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Queues with messages that are still followed, and how many of each kind."""
     findings: list[Finding] = field(default_factory=list)
     traces: int = 0
     """Traces and ticks there were."""
@@ -81,17 +97,23 @@ class Book:
         return cls(Ledger(grace_ms))
 
     @property
+    def traffic(self) -> bool:
+        """Was anything published?"""
+        return any(self.totals[name] for name in ("published", *OPEN))
+
+    @property
     def passed(self) -> bool:
-        return not any(self.totals[name] for name in SERIOUS)
+        return self.traffic and not any(self.totals[name] for name in SERIOUS)
 
     @property
     def verdict(self) -> str:
         """All of it in one sentence."""
         totals = self.totals
+        if not self.traffic:
+            return "Nothing can be said: no message went into such a queue"
         if self.passed:
-            return (
-                f"Nothing was lost: {totals['ok']:,} messages came out, {totals['waiting']:,} are waited for"
-            )
+            out = totals["ok"] + totals["out"]
+            return f"Nothing was lost: {out:,} messages came out, {totals['waiting']:,} are waited for"
         parts = []
         if totals["lost"]:
             parts.append(f"{totals['lost']:,} went in and did not come out")
@@ -144,7 +166,7 @@ class Book:
     def add(
         self,
         counts: Mapping[str, Mapping[str, Any]],
-        waiting: Mapping[str, int],
+        waiting: Mapping[str, Mapping[str, int]],
         examples: Mapping[str, Sequence[str]],
     ) -> list[Finding]:
         """What was judged, and what is waited for; what was found."""
@@ -152,6 +174,8 @@ class Book:
         for queue, classes in counts.items():
             mine = self._row(queue)
             for name in CLASSES:
+                if name in OPEN:
+                    continue
                 count = int(classes.get(name) or 0)
                 mine[name] += count
                 self.totals[name] += count
@@ -161,10 +185,11 @@ class Book:
                     shown = [example for example in examples.get(queue, ()) if example]
                     found.append(Finding(name, queue, count, self.time_ms, failovers, shown))
         self.findings = [*self.findings, *found][:FINDINGS_MAX]
-        for queue in {*self.waiting, *waiting}:
-            self._row(queue)["waiting"] = waiting.get(queue, 0)
-        self.waiting = dict(waiting)
-        self.totals["waiting"] = sum(waiting.values())
+        for name in OPEN:
+            for queue in {*self.waiting, *waiting}:
+                self._row(queue)[name] = waiting.get(queue, {}).get(name, 0)
+            self.totals[name] = sum(each[name] for each in waiting.values())
+        self.waiting = {queue: dict(each) for queue, each in waiting.items()}
         self.ledger.forget([name for name in self.ledger.queues if name not in waiting])
         return found
 

@@ -29,7 +29,7 @@ from mirrormq.spark.client.asking import Asker
 from mirrormq.spark.client.errors import Refused
 from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs.archive import CHECKPOINT, interval
-from mirrormq.spark.jobs.book import Book, Finding
+from mirrormq.spark.jobs.book import OPEN, Book, Finding
 from mirrormq.spark.jobs.gate import Gate
 from mirrormq.spark.jobs.reporter import DONE, FAILED, Reporter
 from mirrormq.spark.jobs.streams import follow
@@ -163,16 +163,10 @@ class LiveAudit:
         done = judged.where("fate is not null")
         counts = {row.queue: row.asDict() for row in trace.counted(done).collect()}
         bad = done.where("lost > 0 or unflagged > 0").orderBy("published_place").limit(100).collect()
-        waiting = (
-            judged.where("fate is null and published > 0")
-            .selectExpr("queue", "greatest(published - delivered, 0) as messages")
-            .groupBy("queue")
-            .sum("messages")
-            .collect()
-        )
+        waiting = trace.followed(judged).collect()
         return book.add(
             counts,
-            {row[0]: row[1] for row in waiting},
+            {row.queue: {name: row[name] for name in OPEN} for row in waiting},
             {name: [row.example for row in bad if row.queue == name][:EXAMPLES_MAX] for name in counts},
         )
 
@@ -265,7 +259,7 @@ def _new_name() -> str:
 
 def _line(book: Book) -> str:
     totals = book.totals
-    return f": {totals['ok']:,} ok, {totals['waiting']:,} waiting, {totals['lost']:,} lost"
+    return f": {totals['ok'] + totals['out']:,} out, {totals['waiting']:,} waiting, {totals['lost']:,} lost"
 
 
 def _rows(book: Book) -> list[dict[str, Any]]:

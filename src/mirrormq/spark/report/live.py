@@ -20,6 +20,7 @@ RELOAD_S = 10
 HINTS = {
     "published": "Went into a queue, and what became of them is known.",
     "ok": "Came out as often as they went in, at most.",
+    "out": "Came out, and are followed in case they come again.",
     "waiting": "Went in and may still be there.",
     "lost": "Went in, left the queue, and nobody got them.",
     "unflagged": "Came again without the flag redelivered.",
@@ -35,7 +36,8 @@ BAD = ("lost", "unflagged")
 def page(book: Book) -> str:
     """The whole page as one HTML text."""
     style = files("mirrormq.spark.report").joinpath("style.css").read_text(encoding="utf-8")
-    state, word = ("passed", "Nothing serious") if book.passed else ("failed", "Failed")
+    serious = any(book.totals[name] for name in BAD)
+    state, word = ("failed", "Failed") if serious else ("passed", "Nothing serious")
     spent = duration((book.time_ms - book.first_ms) * 1e6)
     tiles = "".join(
         f'<div class="tile{" bad" if name in BAD and book.totals[name] else ""}" title="{text(hint)}">'
