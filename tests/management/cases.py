@@ -375,4 +375,23 @@ CHANGES: list[Case] = [
     ("guest", "DELETE", "vhosts/made", None),
 ]
 
-CASES = MISTAKES + RIGHTS + CHANGES
+STATISTICS: list[Case] = [
+    ("guest", "POST", "login", b"username=guest&password=guest"),
+    ("guest", "POST", "login", b"username=guest&password=wrong"),
+    ("guest", "POST", "login", b"password=guest"),
+    ("guest", "POST", "login", {"username": "guest", "password": "guest"}),
+    ("guest", "POST", "login", None),
+    ("guest", "GET", "login", None),
+    ("guest", "GET", "queues/%2F/scene.full/unsynced", None),
+    ("guest", "GET", "queues/%2F/missing/unsynced", None),
+    ("guest", "GET", "queues/nowhere/missing/unsynced", None),
+    ("guest", "POST", "queues/%2F/scene.full/unsynced", {}),
+    ("manager", "DELETE", "reset", None),
+    ("manager", "DELETE", "reset/NODE", None),
+    ("guest", "DELETE", "reset/missing@nowhere", None),
+    ("guest", "GET", "reset", None),
+    ("guest", "DELETE", "reset/NODE", None),
+    ("guest", "DELETE", "reset", None),
+]
+
+CASES = MISTAKES + RIGHTS + CHANGES + STATISTICS

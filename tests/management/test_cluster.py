@@ -178,6 +178,22 @@ def test_logins_at_another_node_are_told_and_forgotten(
     assert clients[0].put("feature-flags/nothing/enable", {}).status == 400
 
 
+def test_statistics_of_another_node_start_anew(cluster: Cluster, clients: list[Client]) -> None:
+    def past(node: int) -> list[int]:
+        row = clients[0].get(f"nodes/{cluster.name(node)}?node_stats_age=30&node_stats_incr=5")
+        return [sample["sample"] for sample in row["mem_used_details"]["samples"]]
+
+    deadline = time.monotonic() + 30
+    while not (past(1)[2] and past(2)[2]):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert clients[0].delete(f"reset/{cluster.name(1)}").status == 204
+    assert not any(past(1)[2:]) and past(2)[2]
+    assert clients[0].delete("reset").status == 204
+    assert not any(past(2)[2:])
+    assert clients[0].delete("reset/nobody@nowhere").status == 404
+
+
 def test_a_queue_is_declared_on_the_node_that_is_named(cluster: Cluster, clients: list[Client]) -> None:
     body = {"durable": True, "node": cluster.name(2)}
     assert clients[0].put("queues/%2F/placed", body).status == 201

@@ -192,3 +192,13 @@ def test_a_node_stops_on_sigterm_while_clients_keep_their_connections() -> None:
         node._process.send_signal(signal.SIGTERM)
         assert node._process.wait(timeout=DEADLINE_S) == 0
         assert "has stopped" in node.output
+
+
+def test_a_login_by_form_is_tried_and_gives_no_cookie(client: Client) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    good = client.request("POST", "login", raw=b"username=guest&password=guest", headers=form)
+    assert (good.status, good.json) == (200, "ok") and "set-cookie" not in good.headers
+    assert client.put("users/untagged", {"password": "a b&c", "tags": ""}).status == 201
+    refused = client.request("POST", "login", raw=b"username=untagged&password=a+b%26c", headers=form)
+    assert (refused.status, refused.json["reason"]) == (401, "Not management user")
+    assert client.delete("users/untagged").status == 204

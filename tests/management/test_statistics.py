@@ -177,3 +177,25 @@ def test_bytes_are_counted_both_ways(busy: tuple[Client, MirrorMQ]) -> None:
     (row,) = busy[0].get("connections")
     assert row["recv_oct"] > row["recv_cnt"] > 0
     assert row["send_oct"] > row["send_cnt"] > 0 and row["send_pend"] == 0
+
+
+def _past(client: Client, path: str, kind: str, *where: str) -> list[int]:
+    """Samples of the last 20 seconds, the latest first."""
+    shown = _details(client.get(f"{path}?{kind}_age=20&{kind}_incr=5"), *where)
+    return [sample["sample"] for sample in shown["samples"]]
+
+
+def test_statistics_start_anew_and_counters_go_on(busy: tuple[Client, MirrorMQ]) -> None:
+    client = busy[0]
+    of_queue = ("queues/%2F/q", "msg_rates", "message_stats", "publish_details")
+    of_vhost = ("overview", "msg_rates", "message_stats", "publish_details")
+    deadline = time.monotonic() + 20
+    while not all(_past(client, *asked)[2] for asked in (of_queue, of_vhost)):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    published = client.get("queues/%2F/q")["message_stats"]["publish"]
+    assert client.delete("reset").status == 204
+    for asked in (of_queue, of_vhost):
+        latest, _, *older = _past(client, *asked)
+        assert latest == published and not any(older)
+    assert client.get("overview")["message_stats"]["publish"] == published > 0

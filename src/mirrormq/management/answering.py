@@ -14,7 +14,16 @@ from mirrormq.management.call import Call, declared
 from mirrormq.management.elsewhere import ROWS_PER_QUESTION
 from mirrormq.management.listing import SLICE_ROWS
 from mirrormq.management.live import Live
-from mirrormq.management.resources import channels, connections, consumers, exchanges, nodes, overview, queues
+from mirrormq.management.resources import (
+    channels,
+    connections,
+    consumers,
+    exchanges,
+    nodes,
+    overview,
+    queues,
+    reset,
+)
 from mirrormq.management.resources import vhosts as vhost_rows
 from mirrormq.management.seam import ManagedNode
 from mirrormq.management.statistics import Statistics
@@ -150,6 +159,11 @@ async def _vhosts(call: Call, question: Question) -> bytes:
     return encode({name: vhost_rows.counted_here(call, name) for name in question["vhosts"]})
 
 
+async def _start_anew(call: Call, question: Question) -> bytes:
+    await call.statistics.start_anew()
+    return b"[]"
+
+
 async def _timeline(call: Call, question: Question) -> bytes:
     return encode(call.node.timeline.events)
 
@@ -175,6 +189,7 @@ KINDS: dict[str, Callable[[Call, Question], Awaitable[bytes]]] = {
     "memory": _memory,
     "overview": _overview,
     "vhosts": _vhosts,
+    reset.KIND: _start_anew,
     "timeline": _timeline,
     "heard": _heard,
 }

@@ -110,7 +110,7 @@ class Application:
         query = dict(parse_qsl(request.url.query, keep_blank_values=True))
         call = Call(self._node, self._statistics, user, method, parts, query, dict(request.headers), b"")
         route.access(call)
-        call.ranges = ranges.read(query)
+        call.ranges, call.host = ranges.read(query), _host(request)
         call.content = await _content(request)
         try:
             answer = route.handlers[method](call)
@@ -135,11 +135,14 @@ class Application:
 
     async def _user(self, request: Request) -> User:
         name, password = access.credentials(request.headers.get("authorization"))
-        host = request.client.host if request.client is not None else ""
-        user = await self._node.authenticate(name, password, host)
+        user = await self._node.authenticate(name, password, _host(request))
         if user is None:
             raise access.login_failed()
         return user
+
+
+def _host(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
 
 
 async def _content(request: Request) -> bytes:

@@ -73,6 +73,8 @@ class Call:
     content: bytes
     ranges: Ranges = NONE
     """Which histories are wanted."""
+    host: str = ""
+    """Where it comes from."""
 
     @property
     def state(self) -> State:

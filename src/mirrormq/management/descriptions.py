@@ -16,6 +16,9 @@ GET auth/attempts/{name} How often clients of a node logged in, or tried to.
 DELETE auth/attempts/{name} Count that from nought again.
 GET auth/attempts/{name}/source The same by address, which is not tracked: an empty list.
 DELETE auth/attempts/{name}/source Nothing, as there is nothing to forget.
+POST login Say whether the form's name and password are good for a login.
+DELETE reset Statistics of all nodes start anew: rates and the past; counters go on.
+DELETE reset/{name} The same on one node.
 GET extensions Extensions of RabbitMQ's page.
 PUT feature-flags/{name}/enable Nothing, as all are enabled.
 GET feature-flags RabbitMQ's feature flags, for tools that look for them.
@@ -49,6 +52,7 @@ GET queues/{vhost}/{name} One queue, with its consumers and its ring.
 PUT queues/{vhost}/{name} Declare it.
 DELETE queues/{vhost}/{name} Delete it; with if-empty=true or if-unused=true only if it is.
 GET queues/{vhost}/{name}/bindings The bindings that end at it.
+GET queues/{vhost}/{name}/unsynced Refused, as in RabbitMQ: see the queue itself for mirrors that lag.
 DELETE queues/{vhost}/{name}/contents Drop its ready messages.
 POST queues/{vhost}/{name}/get Look at messages, and keep or drop them.
 POST queues/{vhost}/{name}/actions Bring its mirrors up to date, or stop doing so: sync, cancel_sync.
@@ -142,6 +146,7 @@ GET mirrormq/matching/{vhost} Which queues and exchanges a policy's pattern woul
 """
 
 _BODIES = """
+POST login username password
 PUT cluster-name name
 PUT exchanges/{vhost}/{name} type durable auto_delete internal arguments
 POST exchanges/{vhost}/{name}/publish properties routing_key payload payload_encoding

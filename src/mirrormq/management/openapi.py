@@ -13,9 +13,11 @@ from mirrormq.management.answers import encode
 from mirrormq.management.call import Call, Raw
 from mirrormq.management.descriptions import BODIES, HERE, SENTENCES
 from mirrormq.management.pages import HEADERS as PAGE_HEADERS
+from mirrormq.management.resources.session import FORM
 from mirrormq.management.routing import Handler, Route
 
 METHODS = ("GET", "PUT", "POST", "DELETE")
+TAKES_A_FORM = (("POST", "login"),)
 VARIABLE = re.compile(r"{(\w+)}")
 LIST_PARAMETERS = {
     "page": "The number of a page, from 1; without it the whole list is answered.",
@@ -136,7 +138,8 @@ def _operation(route: Route, method: str, handler: Handler) -> dict[str, Any]:
     if method in ("PUT", "POST"):
         names = BODIES.get((method, route.path), [])
         schema = {"type": "object", "properties": {name: {} for name in names}}
-        shown["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+        kind = FORM if (method, route.path) in TAKES_A_FORM else "application/json"
+        shown["requestBody"] = {"content": {kind: {"schema": schema}}}
     return shown
 
 

@@ -51,9 +51,7 @@ class Statistics:
         self._tracks: WeakKeyDictionary[Any, Track] = WeakKeyDictionary()
         self._vhosts: dict[str, Track] = {}
         self._machine = machine
-        self._node = Track(len(counted.MACHINE), GLOBAL)
-        self._churn = Track(len(counted.CHURN), GLOBAL)
-        self._disk = Track(len(counted.DISK), GLOBAL)
+        self._begin()
         self._crowded = False
         """More is remembered than there is room for."""
         self._had_queues: set[str] = set()
@@ -63,6 +61,20 @@ class Statistics:
         self._had_queues.update(vhost for vhost, _ in broker.metadata.state.queues)
         broker.metadata.listeners.append(self._follow)
         broker.metadata.observers.append(self._observe)
+
+    def _begin(self) -> None:
+        self._tracks.clear()
+        self._vhosts.clear()
+        self._node = Track(len(counted.MACHINE), GLOBAL)
+        self._churn = Track(len(counted.CHURN), GLOBAL)
+        self._disk = Track(len(counted.DISK), GLOBAL)
+
+    async def start_anew(self) -> None:
+        """Forget rates and the past. The counters are not ours and go on."""
+        self._begin()
+        if self.places is not None:
+            self.places = Places(self._broker)
+        await self.sample()
 
     def retire(self) -> None:
         """The broker is over."""

@@ -22,6 +22,7 @@ from mirrormq.management.resources import (
     permissions,
     policies,
     queues,
+    reset,
     session,
     timeline,
     topic_permissions,
@@ -31,8 +32,8 @@ from mirrormq.management.resources import (
 
 _MODULES = (
     auth_attempts, bindings, channels, connections, consumers, control, definitions, exchanges, health, jobs,
-    leases, limits, matching, nodes, overview, parameters, permissions, policies, queues, session, timeline,
-    topic_permissions, users, vhosts,
+    leases, limits, matching, nodes, overview, parameters, permissions, policies, queues, reset, session,
+    timeline, topic_permissions, users, vhosts,
 )  # fmt: skip
 
 ROUTES = [route for module in _MODULES for route in module.ROUTES]

@@ -12,7 +12,7 @@ from mirrormq.control.queue_facts import queue_facts
 from mirrormq.control.tables import plain_arguments
 from mirrormq.errors import AmqpError
 from mirrormq.management import access, places, shapes
-from mirrormq.management.answers import Refusal, Silent, bad_request, not_found
+from mirrormq.management.answers import BAD_REQUEST, Refusal, Silent, bad_request, not_found
 from mirrormq.management.call import CREATED, Call, Done, Listing, boolean, declared, integer, spoken, table
 from mirrormq.management.routing import Route
 from mirrormq.metadata import records
@@ -235,6 +235,11 @@ def bindings(call: Call) -> Listing:
     return Listing(items, shapes.binding)
 
 
+def unsynced(call: Call) -> Done:
+    """RabbitMQ's old page asked this; RabbitMQ refuses it without a word."""
+    raise Silent(BAD_REQUEST)
+
+
 async def act(call: Call) -> Done:
     """Of a queue without mirrors all are in step: there is nothing to do, and that is no mistake."""
     body = call.body("action")
@@ -308,6 +313,7 @@ ROUTES = [
     Route("queues/{vhost}", access.vhost, {"GET": list_queues}),
     Route("queues/{vhost}/{name}", access.vhost, {"GET": show, "PUT": declare, "DELETE": delete}),
     Route("queues/{vhost}/{name}/bindings", access.vhost, {"GET": bindings}),
+    Route("queues/{vhost}/{name}/unsynced", access.vhost, {"GET": unsynced}),
     Route("queues/{vhost}/{name}/contents", access.vhost, {"DELETE": purge}),
     Route("queues/{vhost}/{name}/get", access.vhost, {"POST": get}),
     Route("queues/{vhost}/{name}/actions", access.administrator, {"POST": act}),
