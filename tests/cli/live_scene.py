@@ -20,6 +20,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.brokers.admin import MirrorAdmin, RabbitAdmin
+from tests.brokers.ports import free_ports
 from tests.brokers.rabbitmq import RabbitMQ, script_directory
 
 HERE = Path(__file__).parent
@@ -35,10 +36,12 @@ PID = re.compile(r"(#PID)?<[\w.@-]+>")
 """In JSON rabbitmqctl shows pids of its own, which nobody else understands."""
 CLIENT = re.compile(r"127\.0\.0\.1:\d+ -> 127\.0\.0\.1:\d+")
 PEER = re.compile(r"(127\.0\.0\.1\t)\d+")
-TOOLS = re.compile(r"rabbitmq(ctl|-diagnostics|-queues|-upgrade)|mirrormqctl")
+TOOLS = re.compile(r"rabbitmq(ctl|-diagnostics|-queues|-upgrade|-plugins)|mirrormqctl")
 LOGGED_BY_THE_TOOL = re.compile(r"^\d\d:\d\d:\d\d\.\d+ \[")
 NOT_HERE = re.compile(r"\b((quorum|stream)_queue|internal_cluster_id)\b")
 """Feature flags of what MirrorMQ does not have, and a parameter that is another one in each cluster."""
+MORE_PLUGINS = ("rabbitmq_prometheus",)
+"""What is built in here beside what other recordings need."""
 SENT_AT_MS = 1_700_000_000
 
 
@@ -146,7 +149,9 @@ def _plain(text: str, broker: Any) -> str:
 
 
 def _recorded() -> str:
-    with RabbitMQ() as broker, scene(broker, RabbitAdmin(broker)):
+    settings = f"prometheus.tcp.port = {free_ports(1)[0]}"
+    started = RabbitMQ(configuration=settings, more_plugins=MORE_PLUGINS)
+    with started as broker, scene(broker, RabbitAdmin(broker)):
         return transcript(lambda program, words: _run(broker, program, words), broker)
 
 

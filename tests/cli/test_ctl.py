@@ -265,3 +265,13 @@ def test_help_names_every_verb_and_shows_an_example() -> None:
     assert all(f"   {name} " in out for name in ctl.VERBS)
     assert "Example: mirrormqctl set_policy" in run("help", "set_policy")[1]
     assert run("list_queues", "--help")[0] == 0
+
+
+def test_a_plugin_that_is_not_built_in_is_not_enabled(node: ControlledNode) -> None:
+    code, out, error = run("-q", "is_enabled", "rabbitmq_stomp", "rabbitmq_management")
+    assert (code, out) == (69, "")
+    assert error.startswith(
+        f"Error:\nPlugin rabbitmq_stomp is not enabled on node {NODE_NAME}. Enabled plugins"
+    )
+    assert json.loads(run("is_enabled", "rabbitmq_stomp", "--formatter", "json")[2])["result"] == "error"
+    assert run("list", "(")[0] == 65

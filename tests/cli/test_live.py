@@ -134,3 +134,10 @@ def test_the_watermark_set_here_blocks_publishers_and_frees_them(
         assert ctl("-q", "set_vm_memory_high_watermark", "0.9")[0] == 0
     channel.connection.process_data_events(5)
     assert blocked == ["blocked", "unblocked"]
+
+
+def test_what_is_built_in_is_described(node: Cluster) -> None:
+    code, out, _ = ctl("-q", "list", "--verbose", "^rabbitmq_random")
+    first, version, dependencies, _ = out.splitlines()
+    assert (code, first) == (0, "[E*] rabbitmq_random_exchange")
+    assert (version, dependencies) == ("     Version:     \t3.10.8", "     Dependencies:\t[]")

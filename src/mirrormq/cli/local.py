@@ -11,7 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mirrormq.cli import asking, cluster_verbs, diagnostics, erlang, formatting, health, mirroring, waiting
+from mirrormq.cli import (
+    asking,
+    cluster_verbs,
+    diagnostics,
+    erlang,
+    formatting,
+    health,
+    mirroring,
+    plugins,
+    waiting,
+)
 from mirrormq.cli.line import Line, UsageError
 from mirrormq.cli.report import report
 from mirrormq.cli.screens import status_screen
@@ -227,6 +237,7 @@ PROGRAMS: dict[str, Callable[[Verb, Line], int]] = {
     **health.PROGRAMS,
     **diagnostics.PROGRAMS,
     **mirroring.PROGRAMS,
+    **plugins.PROGRAMS,
     **waiting.PROGRAMS,
     "hash_password": hash_password,
     "report": report,

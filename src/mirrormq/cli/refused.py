@@ -8,6 +8,7 @@ from __future__ import annotations
 _ERLANG = "There is no Erlang in a MirrorMQ node"
 _QUORUM = "MirrorMQ has mirrored queues and no quorum queues or streams"
 _ENCRYPTED = "MirrorMQ's configuration has no encrypted values: keep secrets in files of the node's user"
+_BUILT_IN = "What RabbitMQ has as plugins is built in and cannot be switched off"
 _SOURCES = "Where logins come from is not tracked"
 
 REFUSED = {
@@ -32,6 +33,9 @@ REFUSED = {
     "list_hashes": f"{_ENCRYPTED}.",
     "enable_auth_attempt_source_tracking": f"{_SOURCES}: failed ones are in the log, with their address.",
     "disable_auth_attempt_source_tracking": f"{_SOURCES}: there is nothing to switch off.",
+    "disable": f"{_BUILT_IN}: 'mirrormqctl list' shows it.",
+    "set": f"{_BUILT_IN}: 'mirrormqctl list' shows it.",
+    "directories": "There are no plugins and no directories of them: 'mirrormqctl list' shows all.",
     "update_cluster_nodes": "A node hears of new members from those it knows, also after it was away.",
     "rename_cluster_node": (
         "A node's name is for life: let one with the new name join, then 'forget_cluster_node' the old one."

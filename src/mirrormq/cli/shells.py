@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 PROGRAMS = ("mirrormq", "mirrormqctl")
-ALIASES = ("rabbitmqctl", "rabbitmq-diagnostics", "rabbitmq-queues", "rabbitmq-upgrade")
+ALIASES = ("rabbitmqctl", "rabbitmq-diagnostics", "rabbitmq-queues", "rabbitmq-upgrade", "rabbitmq-plugins")
 """RabbitMQ's programs whose verbs mirrormqctl has."""
 
 ANY_WORDS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -74,7 +74,7 @@ def alias(
     directory: Annotated[Path | None, typer.Option(help="Where; beside mirrormqctl if not given.")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Take them away again.")] = False,
 ) -> None:
-    """Install mirrormqctl under the names rabbitmqctl, rabbitmq-diagnostics, -queues and -upgrade.
+    """Install mirrormqctl under the names rabbitmqctl, rabbitmq-diagnostics, -queues, -upgrade, -plugins.
 
     A program of that name that is not ours is never touched.
 

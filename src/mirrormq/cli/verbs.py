@@ -5,7 +5,7 @@ The usage lines, banners and column names are rabbitmqctl 3.10's, because script
 
 from __future__ import annotations
 
-from mirrormq.cli import diagnostic_verbs, health_verbs
+from mirrormq.cli import diagnostic_verbs, health_verbs, plugin_verbs
 from mirrormq.cli.verb import HEADERS, UNLIMITED, VHOST, Verb
 
 FLAGS_WITH_VALUE = {
@@ -49,6 +49,13 @@ FLAGS_WITHOUT_VALUE = {
     "-a": "all",
     "--all": "all",
     "--by-source": "by-source",
+    "-m": "minimal",
+    "--minimal": "minimal",
+    "-E": "enabled",
+    "--enabled": "enabled",
+    "--implicitly-enabled": "implicitly-enabled",
+    "-v": "verbose",
+    "--verbose": "verbose",
 }
 
 
@@ -318,7 +325,7 @@ ALL = (
     Verb("shutdown", "Nodes", "Stops the node and waits until its process is gone", "", (0, 0)),
 )  # fmt: skip
 
-VERBS = {verb.name: verb for verb in (*ALL, *health_verbs.ALL, *diagnostic_verbs.ALL)}
+VERBS = {verb.name: verb for verb in (*ALL, *health_verbs.ALL, *diagnostic_verbs.ALL, *plugin_verbs.ALL)}
 
 WITHOUT_TIMEOUT = (
     "list_channels", "list_vhost_limits", "list_user_limits", "check_certificate_expiration",
