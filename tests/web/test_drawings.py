@@ -167,6 +167,38 @@ def test_masters_and_mirrors_are_counted(easel: Easel) -> None:
     }
 
 
+DRAW_LANES = """async ([assets, events, nodes, nowMs]) => {
+  const { html, render } = await import(assets + 'lib/html.js');
+  const { Lanes } = await import(assets + 'components/lanes.js');
+  const place = document.createElement('div');
+  place.id = 'drawing';
+  document.body.append(place);
+  render(html`<${Lanes} events=${events} nodes=${nodes} nowMs=${nowMs} />`, place);
+}"""
+
+
+def test_a_short_outage_is_seen_beside_the_marks_that_lie_on_it(easel: Easel) -> None:
+    """Six seconds of eleven minutes, with marks at both ends of it."""
+    second, start = 1000, 1_700_000_000_000
+    events = [
+        {"at_ms": start, "kind": "node_down", "node": A},
+        {"at_ms": start + 1 * second, "kind": "promoted", "node": B, "queue": "q"},
+        {"at_ms": start + 6 * second, "kind": "node_up", "node": A},
+        {"at_ms": start + 7 * second, "kind": "synchronised", "node": A, "queue": "q"},
+        {"at_ms": start + 650 * second, "kind": "node_down", "node": B},
+    ]
+    easel.page.evaluate(DRAW_LANES, [easel.assets, events, RUNNING, start + 660 * second])
+    outages = easel.place.locator("rect.lanes-down")
+    expect(outages).to_have_count(2)
+    mark = easel.place.locator(".lanes-mark.synchronised circle").bounding_box()
+    short, last = outages.nth(0).bounding_box(), outages.nth(1).bounding_box()
+    lane = easel.place.locator("rect.lanes-up").nth(1).bounding_box()
+    assert mark and short and last and lane
+    assert short["width"] >= mark["width"] / 4
+    assert short["y"] < mark["y"] - 2 and short["y"] + short["height"] > mark["y"] + mark["height"] + 2
+    assert last["x"] + last["width"] <= lane["x"] + lane["width"] + 1
+
+
 def test_downtimes_are_between_deaths_and_returns(easel: Easel) -> None:
     events = [
         {"at_ms": 10, "kind": "node_down", "node": A},

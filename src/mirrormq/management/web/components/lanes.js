@@ -10,6 +10,8 @@ const WIDE = { left: 110, width: 800, ticks: [0, 0.25, 0.5, 0.75, 1] };
 const NARROW = { left: 84, width: 400, ticks: [0, 0.5, 1] }; // a phone: letters keep their size
 const LANE = 34;
 const TOP = 14;
+const MARK = 9; // a mark's radius
+const OUTAGE = { least: 6, height: 28 }; // however short: as wide as can be seen, and taller than the marks that lie on it
 const MARKS = { promoted: "★", synchronised: "✓", left_in_sync: "…", partition: "✕", healed: "○", node_down: "", node_up: "" };
 
 // Times at which a node was down, from its deaths and returns.
@@ -26,6 +28,12 @@ export function downtimes(events, node, startMs, endMs) {
   }
   if (since !== null) found.push([since, endMs]);
   return found.map(([from, to]) => [Math.max(from, startMs), Math.min(to, endMs)]).filter(([from, to]) => to > from);
+}
+
+// Where an outage is drawn: at least so wide, around its middle, and inside its lane.
+export function outage(from, to, left, right) {
+  const width = Math.max(OUTAGE.least, to - from);
+  return { x: Math.min(Math.max((from + to - width) / 2, left), right - width), width };
 }
 
 // The shortest span that has something to show.
@@ -60,9 +68,12 @@ function Drawing({ events, nodes, nowMs, spanMs }) {
       const y = TOP + index * LANE + LANE / 2;
       return html`<g key=${name}><text class="lanes-name" x="4" y=${y} dominant-baseline="central">${shortNode(name)}</text>
         <rect class="lanes-up" x=${left} y=${y - 7} width=${width - left - 10} height="14" rx="7" />
-        ${downtimes(ordered, name, startMs, endMs).map(([from, to]) => html`<rect key=${from} class="lanes-down" x=${x(from)} y=${y - 8} width=${Math.max(3, x(to) - x(from))} height="16" rx="3" />`)}
+        ${downtimes(ordered, name, startMs, endMs).map(([from, to]) => {
+          const place = outage(x(from), x(to), left, width - 10);
+          return html`<rect key=${from} class="lanes-down" x=${place.x} y=${y - OUTAGE.height / 2} width=${place.width} height=${OUTAGE.height} rx="3"><title>${`${t("node.stopped")}: ${dateTime(from)} – ${time(to)}`}</title></rect>`;
+        })}
         ${shown.filter((event) => event.node === name && MARKS[event.kind]).map((event, place) => html`<g key=${`${event.at_ms} ${place}`} class=${`lanes-mark ${event.kind}`}>
-          <circle cx=${x(event.at_ms)} cy=${y} r="9" /><text x=${x(event.at_ms)} y=${y} text-anchor="middle" dominant-baseline="central">${MARKS[event.kind]}</text></g>`)}</g>`;
+          <circle cx=${x(event.at_ms)} cy=${y} r=${MARK} /><text x=${x(event.at_ms)} y=${y} text-anchor="middle" dominant-baseline="central">${MARKS[event.kind]}</text></g>`)}</g>`;
     })}
   </svg></div>`;
 }
