@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pika
 import pytest
@@ -17,6 +19,9 @@ RAISE = {
     "low on disk": (["set_disk_free_limit", "900000GB"], ["set_disk_free_limit", "1MB"]),
 }
 """Reason → how to raise the alarm, how to clear it."""
+
+
+HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +47,24 @@ def until(
         assert time.monotonic() < deadline, "it did not come about"
         work()
         time.sleep(0.01)
+
+
+@contextmanager
+def beating(client: RawClient) -> Iterator[None]:
+    """The client sends heartbeats meanwhile, whatever else it waits for."""
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(0.3):
+            client.send(HEARTBEAT_FRAME)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def count(client: RawClient, queue: str) -> int:
@@ -140,7 +163,7 @@ def test_one_of_two_alarms_cleared_is_not_enough(node: MirrorMQ) -> None:
 
 def test_a_blocked_connection_keeps_its_heartbeat(node: MirrorMQ) -> None:
     """We go on sending heartbeats, and do not miss the client's, which wait unread behind its publishes."""
-    with ready_client(node.amqp_port, heartbeat_s=1) as client:
+    with ready_client(node.amqp_port, heartbeat_s=1) as client, beating(client):
         client.send(publish_bytes("nowhere", b"x"))
         node.control(*RAISE["low on memory"][0])
         client.send(publish_bytes("nowhere", b"x"))
