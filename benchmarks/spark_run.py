@@ -36,7 +36,7 @@ PIKA_CONFIRMS = 20_000
 """pika does a part of the work, and its rate is what counts: the whole would take minutes. The part is large
 enough that starting a query, half a second or so, is little beside it."""
 
-ROUNDS = 3
+ROUNDS = 5
 COST_ROUNDS = 5
 """These are short."""
 
