@@ -141,10 +141,8 @@ class Member:
 
     @property
     def awaited(self) -> list[str]:
-        """Nodes that ran when this one last heard, and without which it does not begin. Who turns out to have
-        gone another way has been met: nothing can be learned from it but that."""
-        forks = self.consensus.forks
-        return [] if self._introduced else [name for name in self._running_before if name not in forks]
+        """Nodes that ran when this one last heard, and without which it does not begin."""
+        return [] if self._introduced else self._running_before
 
     def _running_at_the_end(self) -> list[str]:
         """Who else ran, by the end of the log: how much of it is committed a crash makes a node forget."""
@@ -372,8 +370,6 @@ class Member:
             self._log_bytes, self._snapshot_bytes = 0, len(blob)
 
     def _notice_leader(self) -> None:
-        if not self._introduced and self.consensus.forks and not self.awaited:
-            self._presence_changed()
         if self.consensus.leader == self._leader:
             return
         self._leader = self.consensus.leader

@@ -115,8 +115,7 @@ class Serving:
 
     def _may_go_on(self) -> bool:
         member = self._member
-        seen = member.linked - member.consensus.forks.keys()
-        return self.handling.may_go_on(member.name, member.consensus.members.voters, seen)
+        return self.handling.may_go_on(member.name, member.consensus.members.voters, member.linked)
 
     def _verdict(self) -> str:
         """Why a life must end; empty if it need not."""

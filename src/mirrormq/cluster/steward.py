@@ -208,7 +208,7 @@ class Steward:
         if member.leading:
             running = [node.name for node in member.metadata.state.nodes.values() if node.running]
             victims = self._sightings.victims(running, self._now_ms)
-        here = member.linked - victims - member.consensus.forks.keys()
+        here = member.linked - victims
         self.coordinator.reach(here | self._rumoured() | self._meeting.expected)
         self._mark()
         self.look()
