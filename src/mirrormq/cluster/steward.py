@@ -116,6 +116,8 @@ class Steward:
         """Those that the member has not been told of yet."""
         self._forked_since_ms: int | None = None
         member.metadata.listeners.append(self.coordinator.follow)
+        self._hindrance = "it looks for the others"
+        """Why the application must not start, as of the last tick: in between half of it is known."""
         self.serving.held_back = self._held_back
         self.serving.idle = self._idle
 
@@ -182,6 +184,7 @@ class Steward:
 
     def want(self, wanted: bool) -> None:
         """The operator starts or stops the application."""
+        self._hindrance = self._look_around()
         self.serving.want(wanted, self._now_ms)
 
     def work(self) -> bool:
@@ -305,6 +308,7 @@ class Steward:
         """Forks: a node that does not serve joins those who do; the arbiter tells the others who has won."""
         if self._surrender.under_way:
             return
+        self._hindrance = self._look_around()
         member = self.member
         if not self.serving.running and (winner := healing.whom_to_join(self._to_join())):
             self._surrender.begin(winner)
@@ -330,9 +334,11 @@ class Steward:
         return healing.those_to_join(member.linked, forked, self.presences) if forked else []
 
     def _held_back(self) -> str:
-        """Why the application must not start."""
         if self._surrender.under_way:
             return f"it takes over the metadata of {self._surrender.winner}"
+        return self._hindrance
+
+    def _look_around(self) -> str:
         if others := self._to_join():
             return f"it is to join {', '.join(presence.node for presence in others)}"
         return self._meeting.awaits(self._strict)
