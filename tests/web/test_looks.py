@@ -116,7 +116,7 @@ def test_the_keyboard_goes_everywhere(page: Page) -> None:
             break
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Queues")
-    assert page.evaluate("document.activeElement.id") == "main", "the new page is where reading goes on"
+    expect(page.locator("#main"), "the new page is where reading goes on").to_be_focused()
     assert (
         page.evaluate("document.querySelector('nav.places [aria-current=page]').innerText.trim()") == "Queues"
     )
