@@ -10,6 +10,7 @@ from mirrormq.cluster.healing import (
     Presence,
     YouLost,
     is_arbiter,
+    nobody_goes_on,
     obeys,
     sides,
     those_to_join,
@@ -149,9 +150,16 @@ def test_a_victim_comes_back_when_it_sees_everybody_who_serves() -> None:
 # -- healing ---------------------------------------------------------------------------------------
 
 
-def presence(node: str, leader: str, clients: int = 0, forked: str = "", serving: bool = True) -> Presence:
+def presence(
+    node: str,
+    leader: str,
+    clients: int = 0,
+    forked: str = "",
+    serving: bool = True,
+    history: tuple[int, int] = (1, 1),
+) -> Presence:
     others = tuple(name for name in "abc" if name != node)
-    return Presence(node, 1, serving, clients, leader, others, tuple(forked))
+    return Presence(node, 1, serving, clients, leader, others, tuple(forked), history=history)
 
 
 def by_name(*found: Presence) -> dict[str, Presence]:
@@ -165,6 +173,29 @@ def test_the_side_with_more_clients_wins_then_the_one_with_more_nodes_then_the_f
     assert winner(equal).nodes == ("b", "c")
     alike = sides([presence("b", "b", 1), presence("a", "a", 1)])
     assert winner(alike).leader == "a"
+
+
+def test_of_sides_alike_the_one_that_went_on_for_longer_wins() -> None:
+    later = sides([presence("a", "a", 1, history=(2, 90)), presence("b", "b", 1, history=(3, 7))])
+    assert winner(later).leader == "b", "its leader was elected later"
+    longer = sides([presence("a", "a", 1, history=(3, 6)), presence("b", "b", 1, history=(3, 7))])
+    assert winner(longer).leader == "b"
+
+
+def test_who_has_won_stays_so_while_it_serves() -> None:
+    found = sides([presence("a", "a", 2), presence("b", "b", 3)])
+    assert winner(found, before="a").leader == "a", "a client more would turn it round"
+    assert winner(found, before="c").leader == "b"
+    stopped = sides([presence("a", "a", serving=False), presence("b", "b", 3)])
+    assert winner(stopped, before="a").leader == "b"
+
+
+def test_nobody_goes_on_if_all_are_there_and_none_serves_or_is_led() -> None:
+    waiting = by_name(presence("a", "", serving=False), presence("b", "", serving=False))
+    assert nobody_goes_on("ab", waiting)
+    assert not nobody_goes_on("abc", waiting), "the third may serve somewhere"
+    assert not nobody_goes_on("ab", waiting | by_name(presence("b", "b", serving=False))), "it soon serves"
+    assert not nobody_goes_on("ab", waiting | by_name(presence("b", "")))
 
 
 def test_a_side_that_serves_nobody_loses() -> None:

@@ -5,7 +5,7 @@ follow the other without giving something up. That is an operator's decision, or
 arbiter's: the node with the smallest name among all that are linked now. Everybody tells everybody its
 `Presence`; the arbiter adds up the sides and compares
 
-    clients, then nodes, then names (the smallest name wins)
+    clients, then nodes, then histories (the later one wins), then names (the smallest name wins)
 
 and tells each node of a losing side who has won. Clients come first because they are what would be lost:
 a loser closes all of its own. A side that serves nobody, such as a node that was restarted meanwhile, loses.
@@ -23,7 +23,9 @@ it is forked from the winner: what is said twice, or late, does nothing.
 
 A node that starts is in no side yet. If whoever shares its history is not serving while somebody who does
 not share it is, it joins those, whatever the mode: that is how an operator heals a partition by hand,
-by restarting the side that is to give up.
+by restarting the side that is to give up. If nobody serves and nobody can, because every node has come back
+and each waits for others that went another way, the arbiter decides in any mode: there is nobody to disturb,
+and the side whose history is the later one goes on.
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ class Presence(msgspec.Struct, frozen=True, array_like=True, tag="presence"):
     """What it is short of: publishers rest everywhere."""
     usage: tuple[tuple[str, str, int], ...] = ()
     """What of its clients counts towards limits that hold for all nodes together."""
+    history: tuple[int, int] = (0, 0)
+    """How late its metadata is: the last leader's term, the last change."""
 
 
 class YouLost(msgspec.Struct, frozen=True, array_like=True, tag="lost"):
@@ -69,11 +73,12 @@ class Side(NamedTuple):
     nodes: tuple[str, ...]
     serving: int
     clients: int
+    history: tuple[int, int]
 
     @property
-    def worth(self) -> tuple[bool, int, int]:
+    def worth(self) -> tuple[bool, int, int, tuple[int, int]]:
         """What sides are compared by, before their names."""
-        return self.serving > 0, self.clients, len(self.nodes)
+        return self.serving > 0, self.clients, len(self.nodes), self.history
 
 
 def sides(presences: Iterable[Presence]) -> list[Side]:
@@ -89,13 +94,18 @@ def sides(presences: Iterable[Presence]) -> list[Side]:
             tuple(sorted(presence.node for presence in followers)),
             sum(presence.serving for presence in followers),
             sum(presence.clients for presence in followers if presence.serving),
+            max(presence.history for presence in followers),
         )
         for leader, followers in sorted(by_leader.items())
     ]
 
 
-def winner(candidates: Collection[Side]) -> Side:
-    """The side that goes on."""
+def winner(candidates: Collection[Side], before: str = "") -> Side:
+    """The side that goes on: of the leader that was said to have won `before`, while it serves, or two sides
+    with as many clients would be told in turn that they have lost."""
+    for side in candidates:
+        if side.leader == before and side.serving:
+            return side
     best = max(side.worth for side in candidates)
     return min((side for side in candidates if side.worth == best), key=lambda side: side.nodes)
 
@@ -106,10 +116,11 @@ def is_arbiter(me: str, linked: Collection[str]) -> bool:
 
 
 def verdicts(
-    me: str, linked: Collection[str], presences: Mapping[str, Presence]
+    me: str, linked: Collection[str], presences: Mapping[str, Presence], before: str = ""
 ) -> list[tuple[str, YouLost]]:
     """What the arbiter has to tell, and to whom; nothing if this node is not the arbiter, if it has not
-    heard from everybody, or if all is one story. `presences` has this node's own, too."""
+    heard from everybody, or if all is one story. `presences` has this node's own, too; `before` is who was
+    said to have won when it was last asked."""
     everybody = {me, *linked}
     if not is_arbiter(me, linked) or not presences.keys() >= everybody:
         return []
@@ -120,7 +131,7 @@ def verdicts(
     groups = sides(found)
     if len(groups) < 2:
         return []
-    best = winner(groups)
+    best = winner(groups, before)
     return [
         (name, YouLost(best.leader))
         for side in groups
@@ -128,6 +139,13 @@ def verdicts(
         for name in side.nodes
         if any((name, other) in forked or (other, name) in forked for other in best.nodes)
     ]
+
+
+def nobody_goes_on(members: Collection[str], presences: Mapping[str, Presence]) -> bool:
+    """Are all members there, and does none of them serve, or have a leader with whom it soon would?"""
+    return all(
+        name in presences and not presences[name].serving and not presences[name].leader for name in members
+    )
 
 
 def obeys(me: str, linked: Collection[str], forked: Collection[str], sender: str, word: YouLost) -> bool:

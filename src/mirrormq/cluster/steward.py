@@ -115,6 +115,8 @@ class Steward:
         self._lingering: dict[str, int] = {}
         """Those that the member has not been told of yet."""
         self._forked_since_ms: int | None = None
+        self._winner = ""
+        """Who wins, as this node said while it was the arbiter of that fork."""
         member.metadata.listeners.append(self.coordinator.follow)
         self._hindrance = "it looks for the others"
         """Why the application must not start, as of the last tick: in between half of it is known."""
@@ -164,7 +166,8 @@ class Steward:
                 if healing.obeys(self.member.name, self.member.linked, forked, peer, message):
                     self._surrender.begin(message.winner)
             case WantState():
-                self._send(peer, self._exports.part(peer, message), urgent=False)
+                if self._surrender.lets_follow(peer):
+                    self._send(peer, self._exports.part(peer, message), urgent=False)
             case StatePart():
                 self._surrender.received(peer, message)
             case _:
@@ -211,8 +214,7 @@ class Steward:
         if member.leading:
             running = [node.name for node in member.metadata.state.nodes.values() if node.running]
             victims = self._sightings.victims(running, self._now_ms)
-        here = member.linked - victims
-        self.coordinator.reach(here | self._rumoured() | self._meeting.expected)
+        self.coordinator.reach(member.linked - victims | self._rumoured() | self._meeting.expected)
         self._mark()
         self.look()
 
@@ -274,6 +276,7 @@ class Steward:
             tuple(sorted(member.consensus.forks)),
             self.own_alarms if serving.running else (),
             self.own_usage if serving.running else (),
+            member.consensus.lateness,
         )
 
     def tell_presence(self) -> None:
@@ -281,7 +284,7 @@ class Steward:
         now = self.presence
         told = self._told
         if told is not None and self._now_ms - self._told_ms < PRESENCE_MS:
-            same = msgspec.structs.replace(now, clients=told.clients) == told
+            same = msgspec.structs.replace(now, clients=told.clients, history=told.history) == told
             if same:
                 return
         self._told, self._told_ms = now, self._now_ms
@@ -306,7 +309,7 @@ class Steward:
 
     def _heal(self) -> None:
         """Forks: a node that does not serve joins those who do; the arbiter tells the others who has won."""
-        if self._surrender.under_way:
+        if self._surrender.goes_on(self._now_ms):
             return
         self._hindrance = self._look_around()
         member = self.member
@@ -314,14 +317,16 @@ class Steward:
             self._surrender.begin(winner)
             return
         if not member.consensus.forks and not any(presence.forked for presence in self.presences.values()):
-            self._forked_since_ms = None
+            self._forked_since_ms, self._winner = None, ""
             return
         known = {**self.presences, member.name: self.presence}
         if self._forked_since_ms is None:
             self._forked_since_ms = self._now_ms
         lasting = self._now_ms - self._forked_since_ms >= HEAL_AFTER_MS
-        if lasting and self.handling.heals(member.consensus.members.voters):
-            for name, word in healing.verdicts(member.name, member.linked, known):
+        voters = member.consensus.members.voters
+        if lasting and (self.handling.heals(voters) or healing.nobody_goes_on(voters, known)):
+            for name, word in healing.verdicts(member.name, member.linked, known, self._winner):
+                self._winner = word.winner
                 if name == member.name:
                     self._surrender.begin(word.winner)
                 else:

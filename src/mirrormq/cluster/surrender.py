@@ -7,6 +7,9 @@
 The state is a snapshot of the winner's consensus. It may be a little old when it is used: what has
 happened since comes the ordinary way. If the link breaks, or the winner changes its mind, the node is
 still whole, and begins again when it is told so again.
+
+Two who ask each other would only swap their histories, so the greater name goes on and the other one lets it.
+A node that gives its own history up has none to give to others; who asks it is patient, then asks again.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from mirrormq.metadata.state import State
 
 PART_BYTES = 256 * 1024
 """As much as the consensus sends in one message."""
+
+PATIENCE_MS = 5000
+"""How long the winner may be silent before the attempt is over."""
 
 STATE_BYTES_MAX = 1 << 30
 """A larger state is not asked for: it would not be one of ours."""
@@ -61,6 +67,7 @@ class Exports:
         if want.export != number or not number:
             self._count += 1
             number, offset = self._count, 0
+            self._member.work()  # what was agreed on, or taken over, is in the state only then
             exported = self._member.consensus.export(self._member.metadata.state.snapshot())
             data = msgspec.msgpack.encode(exported)
             self._taken[peer] = number, data
@@ -94,17 +101,38 @@ class Surrender:
         self._export = 0
         self._parts: list[bytes] = []
         self._giving_up = False
+        self._heard_ms: int | None = None
 
     @property
     def under_way(self) -> bool:
         """Is it going on?"""
         return bool(self.winner)
 
+    def goes_on(self, now_ms: int) -> bool:
+        """Is it still going on, as time passes?"""
+        if not self.under_way or self._giving_up:
+            return self.under_way
+        if self._heard_ms is None:
+            self._heard_ms = now_ms
+        if self.winner not in self._member.consensus.forks or now_ms - self._heard_ms >= PATIENCE_MS:
+            self._end()
+        return self.under_way
+
+    def lets_follow(self, peer: str) -> bool:
+        """May a node that asks have this one's state?"""
+        if self._giving_up:
+            return False
+        if peer == self.winner:
+            if self._member.name > peer:
+                return False
+            self._end()
+        return True
+
     def begin(self, winner: str) -> None:
         """This node's side has lost."""
         if self.under_way:
             return
-        self.winner, self._export, self._parts = winner, 0, []
+        self.winner, self._export, self._parts, self._heard_ms = winner, 0, [], None
         self._send(winner, WantState(0, 0))
 
     def down(self, peer: str) -> None:
@@ -116,6 +144,7 @@ class Surrender:
         """A part of the winner's state."""
         if peer != self.winner or self._giving_up or part.total > STATE_BYTES_MAX:
             return
+        self._heard_ms = None
         if part.export != self._export:
             self._export, self._parts = part.export, []
         have = sum(map(len, self._parts))

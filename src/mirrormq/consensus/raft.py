@@ -173,6 +173,12 @@ class Consensus:
         """Whether the log's last leader had a majority of all voters; if not, a fork is possible."""
         return not self.state.log.runs or self.state.run.whole
 
+    @property
+    def lateness(self) -> tuple[int, int]:
+        """By what the histories of two forks are ordered: the term of the last leader, the last change."""
+        log = self.state.log
+        return (log.runs[-1].term if log.runs else 0, log.worth)
+
     def tick(self) -> None:
         """A tick has passed."""
         if self.state.leading:
