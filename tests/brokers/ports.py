@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import random
 import socket
 
-from mirrormq.testing.cluster import PORTS
+from mirrormq.testing import ports
 
 
 def free_port() -> int:
-    """A loopback TCP port nobody listens on right now."""
-    return free_ports(1)[0]
+    """A loopback TCP port that nobody uses, and no other test is given."""
+    return ports.free_ports(1)
 
 
 def free_ports(count: int) -> list[int]:
-    """Several different free ports: all are held open until the last one is known."""
-    probes: dict[int, socket.socket] = {}
-    try:
-        while len(probes) < count:
-            port, probe = random.choice(PORTS), socket.socket()
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                probe.close()
-            else:
-                probes[port] = probe
-        return list(probes)
-    finally:
-        for probe in probes.values():
-            probe.close()
+    """Several of them."""
+    first = ports.free_ports(count)
+    return list(range(first, first + count))
 
 
 def accepts(port: int) -> bool:

@@ -17,7 +17,7 @@ import pytest
 from mirrormq.cli.processes import LocalCluster
 from mirrormq.config.settings import Address
 from mirrormq.testing import Cluster
-from mirrormq.testing.cluster import free_ports
+from mirrormq.testing.ports import free_ports
 
 DEADLINE_S = 30.0
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,11 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from mirrormq.cli.processes import LocalCluster
-
-PORTS = range(16_000, 25_000)
-"""Below those that systems give to outgoing connections, which come and go; and not the ports of brokers."""
-
-PORT_TRIES = 100
+from mirrormq.testing.ports import free_ports
 
 
 class Cluster:
@@ -122,21 +116,3 @@ class Cluster:
     def start(self, index: int) -> None:
         """Start a killed node again, and wait until it serves clients."""
         self.local.start(self.name(index))
-
-
-def free_ports(count: int) -> int:
-    """The first of `count` neighbouring ports that nobody listens on."""
-    for _ in range(PORT_TRIES):
-        first = random.choice(PORTS)
-        if all(_is_free(first + n) for n in range(count)):
-            return first
-    raise RuntimeError(f"found no {count} neighbouring free ports")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
