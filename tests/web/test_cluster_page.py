@@ -17,6 +17,8 @@ from tests.web.watching import watched_page
 MESSAGES = 4_000
 SYNC_BYTES_PER_S = 1_000_000
 """Slow enough to be watched and stopped, and over in a few seconds."""
+RESTING_MS = 2_500
+"""Longer than the stream is silent: it speaks every second."""
 CONF = f"mirroring_sync_max_throughput = {SYNC_BYTES_PER_S}\n"
 
 
@@ -32,13 +34,11 @@ def go(page: Page, where: str) -> None:
     page.evaluate("where => { location.hash = where }", f"#/{where}")
 
 
-def ring_of(page: Page, cluster: Cluster) -> dict[int, str]:
-    """How each member of the ring on the page stands."""
-    found: dict[str, str] = page.evaluate(
-        "Object.fromEntries([...document.querySelectorAll('.ring-list li')].map(each =>"
-        " [each.querySelector('.ring-list-name').textContent, each.className]))"
-    )
-    return {index: found[name] for index in range(NODES) if (name := cluster.name(index)) in found}
+def rests(page: Page, asked: list[str]) -> bool:
+    """Whether the page asks for nothing for a while: it knows all that came of a declaration."""
+    asked.clear()
+    page.wait_for_timeout(RESTING_MS)
+    return not asked
 
 
 def test_a_queue_is_declared_and_its_messages_are_live(
@@ -56,6 +56,7 @@ def test_a_queue_is_declared_and_its_messages_are_live(
     expect(far).to_contain_text("mirror3")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
+    until(lambda: rests(page, asked))
     with pika.BlockingConnection(pika.URLParameters(cluster.uri(1))) as connection:
         for _ in range(7):
             connection.channel().basic_publish("", "far", b"x")
@@ -88,7 +89,7 @@ def test_the_ring_is_filled_stopped_and_filled_by_its_buttons(
     manual = {"ha-mode": "all", "ha-sync-mode": "manual"}
     assert clients[1].put("policies/%2F/all", {"pattern": "^orders$", "definition": manual}).status == 201
     expect(page.locator(".ring-list li.behind, .ring-list li.joining")).to_have_count(2)
-    assert page.get_by_role("button", name="Stop synchronising").is_disabled()
+    expect(page.get_by_role("button", name="Stop synchronising")).to_be_disabled()
     page.get_by_role("button", name="Synchronise", exact=True).click()
     expect(page.locator(".ring-list li.syncing").first).to_be_visible()
     expect(page.get_by_role("progressbar").first).to_be_visible()
@@ -96,8 +97,8 @@ def test_the_ring_is_filled_stopped_and_filled_by_its_buttons(
     expect(page.locator(".ring-list li.behind, .ring-list li.joining")).to_have_count(2)
     page.get_by_role("button", name="Synchronise", exact=True).click()
     expect(page.locator(".ring-list li.synchronised")).to_have_count(2)
-    assert ring_of(page, cluster) == {0: "master", 1: "synchronised", 2: "synchronised"}
-    assert page.get_by_role("button", name="Synchronise", exact=True).is_disabled()
+    expect(page.locator(".ring-list li.master")).to_contain_text(cluster.name(0))
+    expect(page.get_by_role("button", name="Synchronise", exact=True)).to_be_disabled()
 
 
 def test_the_master_is_moved_and_moved_back(page: Page, cluster: Cluster, clients: list[Client]) -> None:
@@ -105,7 +106,7 @@ def test_the_master_is_moved_and_moved_back(page: Page, cluster: Cluster, client
     form.get_by_label("New master").select_option(cluster.name(2))
     form.get_by_role("button").click()
     expect(page.locator(".ring-list li.master")).to_contain_text(cluster.name(2))
-    assert clients[0].get("queues/%2F/orders")["node"] == cluster.name(2)
+    until(lambda: clients[0].get("queues/%2F/orders")["node"] == cluster.name(2))
 
 
 def test_masters_are_spread_from_the_cluster_page(
@@ -137,7 +138,7 @@ def test_a_killed_master_leaves_the_ring_and_it_closes(
     expect(page.locator(".ring-list li.synchronised")).to_have_count(1)
     expect(page.locator(".ring-arc.whole")).to_have_count(2)
     assert clients[0].get("queues/%2F/orders")["mirrormq"]["epoch"] > epoch
-    assert clients[0].get("queues/%2F/orders")["messages"] == MESSAGES + 1
+    until(lambda: clients[0].get("queues/%2F/orders")["messages"] == MESSAGES + 1)
     cluster.start(2)
     expect(page.locator(".ring-member")).to_have_count(NODES)
 
@@ -149,4 +150,4 @@ def test_it_is_emptied_and_deleted(page: Page, clients: list[Client]) -> None:
     page.get_by_role("button", name="Delete", exact=True).first.click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Queues")
-    assert clients[1].request("GET", "queues/%2F/orders").status == 404
+    until(lambda: clients[1].request("GET", "queues/%2F/orders").status == 404)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -77,8 +78,9 @@ def test_a_whole_ring_has_its_master_on_top_and_data_goes_round(easel: Easel) ->
     places = [member.bounding_box() for member in easel.place.locator(".ring-disc").all()]
     assert places[0] and places[1] and places[2]
     assert places[0]["y"] < places[1]["y"] and places[1]["x"] > places[2]["x"], "clockwise from the top"
-    heard = easel.place.get_by_role("img").get_attribute("aria-label")
-    assert heard == f"A ring of 3 members. {A}: master; {B}: synchronised; {C}: synchronised"
+    expect(easel.place.get_by_role("img")).to_have_attribute(
+        "aria-label", f"A ring of 3 members. {A}: master; {B}: synchronised; {C}: synchronised"
+    )
 
 
 def test_a_mirror_that_catches_up_shows_how_far_it_is(easel: Easel) -> None:
@@ -97,6 +99,14 @@ def test_a_mirror_that_catches_up_shows_how_far_it_is(easel: Easel) -> None:
     expect(easel.place.locator(".ring-list")).to_contain_text("450 of 1,000 messages")
     expect(easel.place.locator(".ring-list")).to_contain_text("1,234 operations behind")
     expect(easel.place.locator(".ring-arc.filling")).to_have_count(2)
+
+
+def test_one_operation_is_not_several(easel: Easel) -> None:
+    near = {**WHOLE, "in_sync": [A], "lag": {B: 1, C: 2}, "lacks": {B: 1, C: 2}}
+    easel.ring({"node": A, "mirrormq": near}, RUNNING)
+    members = easel.place.locator(".ring-list li")
+    expect(members.nth(1).locator("small")).to_have_text(["lacks 1 message", "1 operation behind"])
+    expect(members.nth(2).locator("small")).to_have_text(["lacks 2 messages", "2 operations behind"])
 
 
 def test_the_ring_closes_over_a_dead_member(easel: Easel) -> None:
@@ -146,10 +156,39 @@ def test_rings_of_rabbitmqs_fields_and_of_none_are_right_too(
     assert easel.states() == states
 
 
+LETTERS_PX_MIN = 10
+LETTERS = """() => [...document.querySelectorAll('#drawing svg text')].map(each => {
+  const svg = each.ownerSVGElement.getBoundingClientRect();
+  const box = each.getBoundingClientRect();
+  const scale = svg.width / each.ownerSVGElement.viewBox.baseVal.width;
+  const inside = box.left >= svg.left - 1 && box.right <= svg.right + 1 && box.bottom <= svg.bottom + 1;
+  return [each.textContent, parseFloat(getComputedStyle(each).fontSize) * scale, inside];
+})"""
+
+
+def assert_readable(page: Page) -> None:
+    """What is written in the drawings is large enough, and whole."""
+    letters = page.evaluate(LETTERS)
+    assert letters
+    assert not [found for found in letters if found[1] < LETTERS_PX_MIN or not found[2]]
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 4, 5, 6])
+def test_a_ring_can_be_read_on_a_phone(open_page: Opener, members: int) -> None:
+    watched = open_page(width=390, reduced_motion="reduce")
+    names = [f"rabbitmq-server-{number}@shop" for number in range(members)]
+    ring = {**WHOLE, "members": names, "in_sync": names}
+    Easel(watched.page, watched.assets()).ring({"node": names[0], "mirrormq": ring})
+    expect(watched.page.locator("#drawing .ring-member")).to_have_count(members)
+    assert_readable(watched.page)
+
+
 def test_a_node_may_be_called_anything(easel: Easel) -> None:
     easel.ring({"node": "<script>alert(1)</script>@h", "slave_nodes": ['"><img src=x>@h']})
-    assert set(easel.states()) == {"<script>alert(1)</script>", '"><img src=x>'}
-    assert easel.page.locator("#drawing img, #drawing script").count() == 0
+    names = ["<script>alert(1)</script>@h", '"><img src=x>@h']
+    expect(easel.place.locator(".ring-list-name")).to_have_text(names)
+    assert set(easel.states()) == {"…alert(1)</script>", '"><img src=x>'}, "the end of a long name"
+    expect(easel.page.locator("#drawing img, #drawing script")).to_have_count(0)
 
 
 def test_links_are_whole_cut_or_gone(easel: Easel) -> None:
@@ -197,6 +236,18 @@ def test_a_short_outage_is_seen_beside_the_marks_that_lie_on_it(easel: Easel) ->
     assert short["width"] >= mark["width"] / 4
     assert short["y"] < mark["y"] - 2 and short["y"] + short["height"] > mark["y"] + mark["height"] + 2
     assert last["x"] + last["width"] <= lane["x"] + lane["width"] + 1
+
+
+@pytest.mark.parametrize("hours", [1, 100])
+def test_lanes_can_be_read_on_a_phone(open_page: Opener, hours: int) -> None:
+    watched = open_page(width=390, reduced_motion="reduce")
+    begin = 1_700_000_000_000
+    events = [{"at_ms": begin, "kind": "node_down", "node": A}]
+    watched.page.evaluate(DRAW_LANES, [watched.assets(), events, RUNNING, begin + hours * 3_600_000])
+    expect(watched.page.locator("#drawing .lanes-time")).to_have_count(3)
+    assert_readable(watched.page)
+    boxes = [each.bounding_box() for each in watched.page.locator("#drawing .lanes-time").all()]
+    assert all(one and two and one["x"] + one["width"] < two["x"] for one, two in pairwise(boxes))
 
 
 def test_downtimes_are_between_deaths_and_returns(easel: Easel) -> None:

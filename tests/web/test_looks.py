@@ -25,7 +25,7 @@ ADDRESSES = (
 def test_languages_are_switched_and_remembered(page: Page) -> None:
     page.get_by_role("button", name="中文").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("概览")
-    assert page.evaluate("document.documentElement.lang") == "zh-CN"
+    expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
     page.reload()
     expect(page.get_by_role("link", name="队列").first).to_be_visible()
     page.get_by_role("button", name="EN").click()
@@ -54,7 +54,7 @@ def test_themes_follow_the_system_until_one_is_chosen(open_page: Opener) -> None
     watched.page.get_by_role("button", name=re.compile("^Theme: light")).click()
     await_ground(watched.page, "dark")
     watched.page.reload()
-    assert watched.page.evaluate("document.documentElement.dataset.theme") == "dark", "it is remembered"
+    expect(watched.page.locator("html"), "it is remembered").to_have_attribute("data-theme", "dark")
 
 
 @pytest.mark.parametrize("width", [320, 390, 800])
@@ -79,7 +79,7 @@ def test_no_page_is_wider_than_its_screen(
     for where in ADDRESSES:
         watched.go(where)
         watched.page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
-        watched.page.wait_for_timeout(150)
+        watched.settle()
         inside, outside = watched.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert inside <= outside, (where, inside, outside)
     asker.channel.queue_delete("leased")
@@ -95,7 +95,7 @@ def test_a_phone_has_a_menu(open_page: Opener) -> None:
     watched.page.locator("nav.places").get_by_role("link", name="Queues").tap()
     expect(watched.page.get_by_role("heading", level=1)).to_have_text("Queues")
     expect(watched.page.locator("nav.places")).to_be_hidden()
-    assert link.count() == 0 or not link.is_visible()
+    expect(link).to_be_hidden()
 
 
 def focused(page: Page) -> str:
@@ -105,21 +105,20 @@ def focused(page: Page) -> str:
 
 def test_the_keyboard_goes_everywhere(page: Page) -> None:
     page.keyboard.press("Tab")
-    assert focused(page) == "Skip to the content"
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "main"
+    expect(page.locator("#main")).to_be_focused()
     page.reload()
     expect(page.locator("nav.places")).to_be_attached()
     for _ in range(30):
         page.keyboard.press("Tab")
         if focused(page) == "Queues":
             break
+    expect(page.locator("nav.places").get_by_role("link", name="Queues")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Queues")
     expect(page.locator("#main"), "the new page is where reading goes on").to_be_focused()
-    assert (
-        page.evaluate("document.querySelector('nav.places [aria-current=page]').innerText.trim()") == "Queues"
-    )
+    expect(page.locator("nav.places [aria-current=page]")).to_have_text("Queues")
 
 
 def test_a_dialog_keeps_the_focus_and_escape_means_no(page: Page, client: Client) -> None:
@@ -146,7 +145,7 @@ def test_every_input_has_a_name_and_every_page_one_heading(open_page: Opener, cl
     for where in ADDRESSES:
         watched.go(where)
         watched.page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
-        assert watched.page.locator("h1").count() == 1, where
+        expect(watched.page.locator("h1"), where).to_have_count(1)
         nameless = watched.page.evaluate(
             "[...document.querySelectorAll('input, select, textarea')].filter(each =>"
             " !each.labels.length && !each.getAttribute('aria-label')).map(each => each.outerHTML)"

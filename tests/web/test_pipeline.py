@@ -138,7 +138,7 @@ def test_what_a_job_says_is_text(open_page: Opener, asker: Asker, client: Client
     expect(page.get_by_role("columnheader", name=RUDE)).to_be_visible()
     expect(page.get_by_role("alert")).to_contain_text(RUDE)
     assert watched.alerts == []
-    assert page.evaluate("document.querySelectorAll('main script').length") == 0
+    expect(page.locator("main script")).to_have_count(0)
     assert client.delete(f"mirrormq/jobs/%2F/{part(RUDE)}").status == 204
     asker.channel.queue_delete(RUDE)
 

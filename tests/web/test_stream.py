@@ -19,7 +19,7 @@ from mirrormq.management.live_rows import ROWS_MAX
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.conftest import managed
 from tests.management.http import Client
-from tests.management.test_server import QUEUES, STALL_MS_MAX, round_trip_ms
+from tests.management.test_server import QUEUES, assert_no_stall, longest_ms
 from tests.ranges.asking import Asker
 
 DEADLINE_S = 30.0
@@ -82,7 +82,7 @@ def test_history_comes_first_then_a_frame_a_second(node: MirrorMQ) -> None:
         assert name == "history" and lines and len(lines[0]) == 8
         frames = stream.frames()
         times = [next(frames)["at_ms"] for _ in range(4)]
-        assert 500 < (times[-1] - times[0]) / 3 < 2500, "the machine may be busy"
+        assert 500 < (times[-1] - times[0]) / 3 < 5000, "the machine may be busy"
 
 
 def test_a_frame_tells_totals_nodes_and_queues_that_changed(
@@ -213,17 +213,12 @@ def test_watching_ten_thousand_queues_does_not_hold_up_deliveries() -> None:
             next(stream.frames())
             for number in range(QUEUES):
                 channel.basic_publish("", f"q{number}", b"x")
-            worst = []
-            for _ in range(5):  # the machine may be busy with others; a stall of ours comes every second
-                until = time.monotonic() + 1.5
-                waits = [0.0]
-                while time.monotonic() < until:
-                    waits.append(round_trip_ms(channel))
-                worst.append(max(waits))
+            # The machine may be busy with others; a stall of ours comes every second.
+            worst = [longest_ms(channel) for _ in range(5)]
             told = [frame for frame, _ in zip(stream.frames(), range(5), strict=False)]
             assert (
                 any(frame["more"] for frame in told)
                 and max(len(frame["queues"]) for frame in told) == ROWS_MAX
             )
-            assert min(worst) < STALL_MS_MAX, worst
+        assert_no_stall(worst, channel, "watching")
         connection.close()

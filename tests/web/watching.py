@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
 EXPECTED_REFUSALS = ("status of 400", "status of 401", "status of 404", "net::ERR_")
 """The console mentions every answer that is an error; the page shows those itself."""
 
 WAIT_MS = 15_000
 """For anything to appear: the machine may be busy."""
+
+STREAM = "/api/mirrormq/live"
+"""The one request that never ends."""
+
+# A page is drawn at once; what its parts do afterwards (ask the node, move the focus) runs behind the next
+# picture, and may draw again.
+DRAWN = """async () => {
+  for (let picture = 0; picture < 2; picture += 1) {
+    await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  }
+}"""
+GO = """where => new Promise((done) => {
+  if (location.hash === where) return done();
+  addEventListener('hashchange', () => done(), { once: true });
+  location.hash = where;
+})"""
 
 
 class Watched:
@@ -22,6 +39,10 @@ class Watched:
         self.address = address
         self.complaints: list[str] = []
         self.alerts: list[str] = []
+        self._asked: set[Request] = set()
+        page.on("request", lambda request: self._asked.add(request))
+        page.on("requestfinished", lambda request: self._asked.discard(request))
+        page.on("requestfailed", lambda request: self._asked.discard(request))
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("dialog", lambda dialog: (self.alerts.append(dialog.message), dialog.dismiss()))
@@ -39,9 +60,19 @@ class Watched:
         expect(self.page.locator("nav.places")).to_be_attached()
 
     def go(self, where: str) -> None:
-        """To an address behind the hash."""
-        self.page.evaluate("where => { location.hash = where }", f"#/{where}")
-        self.page.wait_for_function("document.querySelector('main h1')")
+        """To an address behind the hash, until the new page shows what it has asked for."""
+        self.page.evaluate(GO, f"#/{where}")
+        self.settle()
+        expect(self.page.locator("main h1")).to_have_count(1)
+
+    def settle(self) -> None:
+        """Until the page is drawn and waits for no answer."""
+        deadline = time.monotonic() + WAIT_MS / 1000
+        self.page.evaluate(DRAWN)
+        while any(not request.url.endswith(STREAM) for request in self._asked):
+            assert time.monotonic() < deadline, [request.url for request in self._asked]
+            self.page.evaluate(DRAWN)
+        self.page.evaluate(DRAWN)
 
     def assets(self) -> str:
         """Where the page's files are."""

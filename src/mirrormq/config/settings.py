@@ -217,7 +217,8 @@ class Settings:
     """0: no limit."""
     collect_statistics_interval_ms: int = 5000
     rates_mode: str = "basic"
-    """With `detailed` the HTTP API also tells what passed between each channel, exchange and queue."""
+    """With `detailed` the HTTP API also tells what passed between each channel, exchange and queue; with
+    `none` it tells nothing of what messages did, only how many there are."""
 
     log: LogOptions = LogOptions()
     warnings: tuple[str, ...] = ()

@@ -55,7 +55,7 @@ WATCHER = User("", tags=[access.MONITORING])
 CHARTED = ("publish", "deliver_get", "ack", "redeliver")
 """The rates of a line of history."""
 HEAD = b'{"at_ms":%d,"definitions":%d,"pipeline":%d,'
-TOTALS = ("message_stats", "queue_totals", "object_totals")
+TOTALS = ("message_stats", "queue_totals", "object_totals", "rates_mode")
 
 
 class Frame(NamedTuple):

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from mirrormq.management import counted
+from mirrormq.management.counted import Kind
 from mirrormq.management.history import ENTRIES_MAX, GLOBAL, Numbers, Range, Track, total
 from mirrormq.management.places import Places
 from mirrormq.management.ranges import NONE, Ranges
-from mirrormq.management.showing import data, lengths, message_stats, with_details
+from mirrormq.management.showing import Tracked, data, lengths, message_stats, with_details
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.store import INTERNAL_USER, Written
@@ -39,10 +40,15 @@ class Statistics:
     """Samples of one broker's objects."""
 
     def __init__(
-        self, broker: Broker, interval_s: float, machine: Callable[[], Numbers], *, detailed: bool = False
+        self,
+        broker: Broker,
+        interval_s: float,
+        machine: Callable[[], Numbers],
+        rates_mode: str,
     ) -> None:
         self._broker = broker
-        self.places = Places(broker) if detailed else None
+        self._rates_mode = rates_mode
+        self.places = Places(broker) if rates_mode == "detailed" else None
         """What passed between channels, exchanges and queues, if that is wanted."""
         self.interval_s = interval_s
         self.sampled_at_s = 0.0
@@ -156,6 +162,12 @@ class Statistics:
 
     # -- showing --------------------------------------------------------------------------------
 
+    def _messages(
+        self, kind: Kind, numbers: Numbers, track: Tracked | None, wanted: Range | None
+    ) -> dict[str, Any]:
+        """What messages did, unless the settings hide that."""
+        return {} if self._rates_mode == "none" else message_stats(kind, numbers, track, wanted)
+
     def last(self, queue: Queue) -> Track | None:
         """A queue's last sample."""
         return self._tracks.get(queue)
@@ -163,13 +175,13 @@ class Statistics:
     def queue(self, queue: Queue, ranges: Ranges = NONE) -> dict[str, Any]:
         """`message_stats`, if anything has happened, and the lengths with their rates."""
         track, numbers = self._tracks.get(queue), counted.of_queue(queue)
-        shown = message_stats(counted.QUEUE, numbers, track, ranges.msg_rates)
+        shown = self._messages(counted.QUEUE, numbers, track, ranges.msg_rates)
         return shown | lengths(counted.QUEUE, numbers, track, ranges.lengths)
 
     def channel(self, channel: Channel, ranges: Ranges = NONE) -> dict[str, Any]:
         """A channel's `message_stats`, if it has any."""
         numbers = counted.of_channel(channel.counters)
-        return message_stats(counted.CHANNEL, numbers, self._tracks.get(channel), ranges.msg_rates)
+        return self._messages(counted.CHANNEL, numbers, self._tracks.get(channel), ranges.msg_rates)
 
     def exchange(self, vhost: str, name: str, ranges: Ranges = NONE) -> dict[str, Any]:
         """An exchange's `message_stats`, if it has any."""
@@ -178,7 +190,7 @@ class Statistics:
         if exchange is None:
             return {}
         numbers = counted.of_exchange(exchange)
-        return message_stats(counted.EXCHANGE, numbers, self._tracks.get(exchange), ranges.msg_rates)
+        return self._messages(counted.EXCHANGE, numbers, self._tracks.get(exchange), ranges.msg_rates)
 
     def connection(self, connection: Connection, ranges: Ranges = NONE) -> dict[str, Any]:
         """How much went over a connection."""
@@ -191,7 +203,7 @@ class Statistics:
         """What happened in some vhosts, as last sampled."""
         names = list(names)
         track = _Sum([self._vhosts[name] for name in names if name in self._vhosts], counted.VHOST.width)
-        shown = message_stats(counted.VHOST, track.numbers, track, ranges.msg_rates)
+        shown = self._messages(counted.VHOST, track.numbers, track, ranges.msg_rates)
         if self._had_queues.intersection(names):
             shown |= lengths(counted.VHOST, track.numbers, track, ranges.lengths)
         return shown | data(counted.VHOST, track.numbers, track, ranges.data_rates)

@@ -122,7 +122,7 @@ class ManagementServer:
             node.broker,
             interval_s,
             lambda: machine.numbers(managed),
-            detailed=node.settings.rates_mode == "detailed",
+            node.settings.rates_mode,
         )
         self.application = Application(managed, self.statistics)
         self._timeline = TimelineKeeper(node)

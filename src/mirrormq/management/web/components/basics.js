@@ -1,5 +1,5 @@
 // Small parts that every page is made of.
-import { bytes, percent } from "../lib/format.js";
+import { bytes, NOTHING, percent } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { known, t } from "../lib/i18n.js";
 
@@ -11,7 +11,7 @@ export function Panel({ title, actions, children, wide, id }) {
 }
 
 export function Stat({ label, value, unit, tone, href }) {
-  const shown = html`${value}${unit && html`<small>${unit}</small>`}`;
+  const shown = html`${value}${unit && value !== NOTHING && html`<small>${unit}</small>`}`;
   return html`<div class="stat"><dt>${tone && html`<span class=${`swatch ${tone}`} aria-hidden="true"></span>`}${label}</dt>
     <dd>${href ? html`<a class="stat-link" href=${href} aria-label=${`${label}: ${value}`}>${shown}</a>` : shown}</dd></div>`;
 }

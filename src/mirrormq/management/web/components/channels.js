@@ -1,12 +1,11 @@
 // Channels as rows, in the list of all and beside their connection.
-import { count, NOTHING, rate } from "../lib/format.js";
+import { count, NOTHING } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
+import { rateOf } from "../lib/rates.js";
 import { to } from "../lib/router.js";
 import { Badge } from "./basics.js";
 import { Table } from "./table.js";
-
-const stat = (row, name) => row.message_stats?.[`${name}_details`]?.rate ?? 0;
 
 function modes(row) {
   const found = [row.confirm && "confirm", row.transactional && "tx"].filter(Boolean);
@@ -22,8 +21,10 @@ export const channelColumns = () => [
   { id: "prefetch", minor: true, label: t("channel.prefetch"), sort: "prefetch_count", numeric: true, cell: (row) => count(row.prefetch_count) },
   { id: "unacked", label: t("number.messages_unacknowledged"), sort: "messages_unacknowledged", numeric: true, cell: (row) => count(row.messages_unacknowledged) },
   { id: "unconfirmed", minor: true, label: t("channel.unconfirmed"), sort: "messages_unconfirmed", numeric: true, cell: (row) => count(row.messages_unconfirmed) },
-  { id: "publish", label: t("number.publish"), sort: "message_stats.publish_details.rate", numeric: true, cell: (row) => rate(stat(row, "publish")) },
-  { id: "deliver", label: t("number.deliver_get"), sort: "message_stats.deliver_get_details.rate", numeric: true, cell: (row) => rate(stat(row, "deliver_get")) },
+  { id: "publish", label: t("number.publish"), sort: "message_stats.publish_details.rate", numeric: true, cell: (row) => rateOf(row, "publish") },
+  { id: "confirm", minor: true, label: t("channel.confirm"), sort: "message_stats.confirm_details.rate", numeric: true, cell: (row) => rateOf(row, "confirm") },
+  { id: "deliver", label: t("number.deliver_get"), sort: "message_stats.deliver_get_details.rate", numeric: true, cell: (row) => rateOf(row, "deliver_get") },
+  { id: "ack", minor: true, label: t("number.ack"), sort: "message_stats.ack_details.rate", numeric: true, cell: (row) => rateOf(row, "ack") },
 ];
 
 export function ChannelTable({ rows }) {

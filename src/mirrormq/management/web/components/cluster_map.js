@@ -1,12 +1,13 @@
 // The nodes and the links between them: whole, cut by a partition, or gone with a node that stopped.
-import { count, shortNode } from "../lib/format.js";
+import { count, fitted, shortNode } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
-import { arc, point, useAngles } from "./circle.js";
+import { arc, point, useAngles, useNarrow } from "./circle.js";
 
 const CENTRE = { x: 200, y: 165 };
 const RADIUS = 108;
 const SIZE = 30;
+const LETTERS = { wide: 22, narrow: 14 }; // of a name below its disc
 
 export function linkState(one, other) {
   if (one.running === false || other.running === false) return "gone";
@@ -30,7 +31,10 @@ export function ClusterMap({ nodes, masters }) {
   const alone = nodes.length === 1;
   const at = (node) => (alone ? CENTRE : point(CENTRE, RADIUS, angles[node.name]));
   const links = linksOf(nodes);
-  return html`<svg class=${`map${alone ? " alone" : ""}`} viewBox=${alone ? "120 110 160 120" : "0 0 400 346"} role="img" aria-label=${described(nodes, links)}>
+  const narrow = useNarrow();
+  const lowest = Math.max(...nodes.map((_, index) => point(CENTRE, RADIUS, (index / nodes.length) * 2 * Math.PI).y));
+  const view = alone ? "120 110 160 120" : `0 0 400 ${Math.ceil(lowest + SIZE + 34)}`;
+  return html`<svg class=${`map${alone ? " alone" : ""}${narrow ? " brief" : ""}`} viewBox=${view} role="img" aria-label=${described(nodes, links)}>
     ${links.map(({ one, other, state }) => {
       const from = at(one);
       const end = at(other);
@@ -45,9 +49,9 @@ export function ClusterMap({ nodes, masters }) {
       return html`<g key=${node.name} class=${`map-node ${stopped ? "stopped" : node.mem_alarm || node.disk_free_alarm ? "alarm" : "running"}`}>
         <circle class="map-disc" cx=${place.x} cy=${place.y} r=${SIZE} />
         ${!stopped && memory > 0 && html`<path class="map-memory" d=${arc(place, SIZE, 0, Math.max(0.02, memory * 2 * Math.PI - 0.001))} />`}
-        <text class="map-count" x=${place.x} y=${place.y - 3} text-anchor="middle" dominant-baseline="central">${stopped ? "✕" : count(masters[node.name]?.masters ?? 0)}</text>
-        ${!stopped && html`<text class="map-unit" x=${place.x} y=${place.y + 13} text-anchor="middle">${t("map.masters")}</text>`}
-        <text class="map-name" x=${place.x} y=${upper ? place.y - SIZE - 8 : place.y + SIZE + 17} text-anchor="middle">${shortNode(node.name)}</text>
+        <text class="map-count" x=${place.x} y=${place.y - (narrow ? 7 : 3)} text-anchor="middle" dominant-baseline="central">${stopped ? "✕" : count(masters[node.name]?.masters ?? 0)}</text>
+        ${!stopped && html`<text class="map-unit" x=${place.x} y=${place.y + (narrow ? 15 : 13)} text-anchor="middle">${t("map.masters")}</text>`}
+        <text class="map-name" x=${place.x} y=${upper ? place.y - SIZE - 8 : place.y + SIZE + 17} text-anchor="middle">${fitted(shortNode(node.name), narrow ? LETTERS.narrow : LETTERS.wide)}</text>
       </g>`;
     })}
   </svg>`;

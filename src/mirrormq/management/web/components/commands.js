@@ -21,6 +21,9 @@ const JOBS = [
   ["audit", (uri) => `mirrormq pipeline audit --live --uri ${uri} --for 10m`],
 ];
 
+// A long line is broken between words: half an option is none.
+const Words = ({ text }) => text.split(" ").map((word, index) => html`${index > 0 && " "}<span key=${index} class="word">${word}</span>`);
+
 function Command({ name, text }) {
   const code = useRef(null);
   const copy = async () => {
@@ -33,7 +36,7 @@ function Command({ name, text }) {
     }
   };
   return html`<div class="command"><h3>${name}</h3><p class="soft">${t(`pipeline.${name}`)}</p>
-    <div class="command-line"><pre tabindex="0"><code ref=${code}>${text}</code></pre>
+    <div class="command-line"><pre tabindex="0"><code ref=${code}><${Words} text=${text} /></code></pre>
       <button type="button" class="button" aria-label=${t("command.copyOf", { name })} onClick=${copy}>${t("command.copy")}</button></div></div>`;
 }
 

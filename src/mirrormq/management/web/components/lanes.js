@@ -1,13 +1,13 @@
 // The failover timeline as lanes: one per node, full while it ran, with marks where something happened to a queue.
-import { dateTime, shortNode, time } from "../lib/format.js";
+import { dateTime, dayTime, fitted, shortNode, time } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { useNarrow } from "./circle.js";
 
 const HOUR_MS = 3600000;
 const SPANS = { hour: HOUR_MS, day: 24 * HOUR_MS, all: Infinity };
-const WIDE = { left: 110, width: 800, ticks: [0, 0.25, 0.5, 0.75, 1] };
-const NARROW = { left: 84, width: 400, ticks: [0, 0.5, 1] }; // a phone: letters keep their size
+const WIDE = { left: 110, width: 800, letters: 13, ticks: [0, 0.25, 0.5, 0.75, 1] };
+const NARROW = { left: 84, width: 400, letters: 8, ticks: [0, 0.5, 1] }; // a phone: letters keep their size
 const LANE = 34;
 const TOP = 14;
 const MARK = 9; // a mark's radius
@@ -51,7 +51,8 @@ export function Lanes({ events, nodes, nowMs }) {
 }
 
 function Drawing({ events, nodes, nowMs, spanMs }) {
-  const { left, width, ticks: parts } = useNarrow() ? NARROW : WIDE;
+  const narrow = useNarrow();
+  const { left, width, letters, ticks: parts } = narrow ? NARROW : WIDE;
   const ordered = [...events].sort((one, other) => one.at_ms - other.at_ms);
   const names = [...new Set([...nodes.map((node) => node.name), ...ordered.map((event) => event.node).filter(Boolean)])].sort();
   const endMs = Math.max(nowMs, ordered.at(-1).at_ms + 1000);
@@ -61,12 +62,12 @@ function Drawing({ events, nodes, nowMs, spanMs }) {
   const x = (ms) => left + ((ms - startMs) / (endMs - startMs)) * (width - left - 10);
   const height = TOP + names.length * LANE + 26;
   const ticks = parts.map((part) => startMs + (endMs - startMs) * part);
-  return html`<div class="lanes-box"><svg class="lanes" viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${t("timeline.lanes", { n: names.length, from: dateTime(startMs), to: dateTime(endMs) })}>
+  return html`<div class="lanes-box"><svg class=${`lanes${narrow ? " brief" : ""}`} viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${t("timeline.lanes", { n: names.length, from: dateTime(startMs), to: dateTime(endMs) })}>
     ${ticks.map((ms, index) => html`<g key=${index}><line class="lanes-tick" x1=${x(ms)} x2=${x(ms)} y1=${TOP - 6} y2=${height - 22} />
-      <text class="lanes-time" x=${x(ms)} y=${height - 6} text-anchor=${index === 0 ? "start" : index === ticks.length - 1 ? "end" : "middle"}>${(endMs - startMs > 24 * HOUR_MS ? dateTime : time)(ms)}</text></g>`)}
+      <text class="lanes-time" x=${x(ms)} y=${height - 6} text-anchor=${index === 0 ? "start" : index === ticks.length - 1 ? "end" : "middle"}>${(endMs - startMs > 24 * HOUR_MS ? dayTime : time)(ms)}</text></g>`)}
     ${names.map((name, index) => {
       const y = TOP + index * LANE + LANE / 2;
-      return html`<g key=${name}><text class="lanes-name" x="4" y=${y} dominant-baseline="central">${shortNode(name)}</text>
+      return html`<g key=${name}><text class="lanes-name" x="4" y=${y} dominant-baseline="central">${fitted(shortNode(name), letters)}</text>
         <rect class="lanes-up" x=${left} y=${y - 7} width=${width - left - 10} height="14" rx="7" />
         ${downtimes(ordered, name, startMs, endMs).map(([from, to]) => {
           const place = outage(x(from), x(to), left, width - 10);

@@ -1,7 +1,7 @@
 // A queue's ring, drawn as a ring: the master on top, data flowing clockwise from neighbour to neighbour and back.
 //
 // The drawing is one image for a screen reader; the list beside it says the same in words.
-import { count, percent, shortNode } from "../lib/format.js";
+import { count, fitted, percent, shortNode } from "../lib/format.js";
 import { Fragment, html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { Badge, Progress } from "./basics.js";
@@ -11,6 +11,7 @@ const CENTRE = { x: 200, y: 172 };
 const RADIUS = 112;
 const MARKS = { master: "★", synchronised: "✓", syncing: "↻", joining: "+", behind: "…", down: "✕" };
 const TONES = { master: "accent", synchronised: "good", syncing: "warn", joining: "warn", behind: "warn", down: "bad" };
+const LETTERS = { wide: 18, brief: 10 }; // of a name beside its disc
 const FLOWS = new Set(["master", "synchronised"]);
 
 export function standing(member) {
@@ -58,6 +59,12 @@ function label(angle, size, brief) {
   return { x: at.x, y: at.y + (brief ? 5 : 0), anchor: side > 0 ? "start" : "end" };
 }
 
+// Where the drawing ends: below the circle, or below the label of the lowest member.
+function bottom(members, size) {
+  const labels = Array.from({ length: members }, (_, index) => label((index / members) * 2 * Math.PI, size, false).y + 24);
+  return Math.ceil(Math.max(CENTRE.y + RADIUS + 12, ...labels));
+}
+
 function Member({ member, angle, size, brief }) {
   const at = point(CENTRE, RADIUS, angle);
   const part = member.total ? Math.min(1, member.done / member.total) : 0;
@@ -67,7 +74,7 @@ function Member({ member, angle, size, brief }) {
     ${member.state === "syncing" && html`<${Fragment}><circle class="ring-progress-ground" cx=${at.x} cy=${at.y} r=${size + 6} />
       <path class="ring-progress" d=${arc(at, size + 6, 0, Math.max(0.01, part * 2 * Math.PI - 0.001))} /><//>`}
     <text class="ring-mark" x=${at.x} y=${at.y} text-anchor="middle" dominant-baseline="central">${MARKS[member.state]}</text>
-    <text class="ring-name" x=${text.x} y=${text.y} text-anchor=${text.anchor}>${shortNode(member.name)}</text>
+    <text class="ring-name" x=${text.x} y=${text.y} text-anchor=${text.anchor}>${fitted(shortNode(member.name), brief ? LETTERS.brief : LETTERS.wide)}</text>
     ${!brief && html`<text class="ring-state" x=${text.x} y=${text.y + 16} text-anchor=${text.anchor}>${standing(member)}</text>`}
   </g>`;
 }
@@ -79,9 +86,10 @@ export function RingDrawing({ ring, flowing }) {
   const alone = names.length === 1;
   const brief = narrow || names.length > 6;
   const size = names.length > 6 ? 14 : 22;
-  const view = alone ? "60 0 280 300" : brief ? "-35 0 470 352" : "-85 0 570 352";
+  const height = bottom(names.length, size);
+  const view = alone ? "60 0 280 300" : brief ? `-60 0 520 ${height}` : `-85 0 570 ${height}`;
   const arrow = (name) => html`<marker id=${`arrow-${name}`} class=${`ring-arrow ${name}`} viewBox="0 0 10 10" refX="5" refY="5" markerWidth="4.5" markerHeight="4.5" orient="auto-start-reverse"><path d="M0 0 L10 5 L0 10 z" /></marker>`;
-  return html`<svg class=${`ring${alone ? " alone" : ""}`} viewBox=${view} role="img" aria-label=${described(ring)}>
+  return html`<svg class=${`ring${alone ? " alone" : ""}${brief ? " brief" : ""}`} viewBox=${view} role="img" aria-label=${described(ring)}>
     <defs>${arrow("whole")}${arrow("filling")}${arrow("broken")}</defs>
     <circle class="ring-ground" cx=${CENTRE.x} cy=${CENTRE.y} r=${RADIUS} />
     <${Flow} ring=${ring} angles=${angles} size=${size} flowing=${flowing} />

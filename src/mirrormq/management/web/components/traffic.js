@@ -1,6 +1,7 @@
 // The two charts that the overview and a queue share: rates, and messages that wait.
 import { html, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
+import { ratesShown } from "../lib/rates.js";
 import { Chart, SpanChoice } from "./chart.js";
 import { Panel } from "./basics.js";
 
@@ -12,8 +13,9 @@ export function Traffic({ series, tick }) {
   const lines = (names) => names.map(([name, tone, dash]) => ({ name, tone, dash, label: t(`number.${name}`), values: series.values[name] }));
   return html`<${Panel} id="traffic" title=${t("traffic.title")} wide actions=${html`<${SpanChoice} spanS=${spanS} onChange=${setSpanS} />`}>
     <div class="charts">
-      <${Chart} title=${t("traffic.rates")} unit=${t("unit.perSecond")} times=${series.times} series=${lines(RATES)} tick=${tick} spanS=${spanS} />
+      ${ratesShown() && html`<${Chart} title=${t("traffic.rates")} unit=${t("unit.perSecond")} times=${series.times} series=${lines(RATES)} tick=${tick} spanS=${spanS} />`}
       <${Chart} title=${t("traffic.lengths")} unit=${t("unit.messages")} times=${series.times} series=${lines(LENGTHS)} tick=${tick} spanS=${spanS} />
     </div>
+    ${!ratesShown() && html`<p class="soft">${t("traffic.hidden")}</p>`}
   <//>`;
 }

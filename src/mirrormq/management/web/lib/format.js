@@ -45,6 +45,8 @@ export function bytes(value) {
   return `${formatter("NumberFormat", { maximumFractionDigits: digits }).format(value)} ${SIZES[index]}`;
 }
 
+export const byteRate = (value) => (Number.isFinite(value) ? t("unit.rate", { n: bytes(value) }) : NOTHING);
+
 const both = (unit, n, rest) => (rest ? t(`unit.${unit}`, { n: count(n), rest }) : t(`unit.only.${unit}`, { n: count(n) }));
 
 export function duration(milliseconds) {
@@ -68,7 +70,11 @@ export function ago(ms, nowMs) {
 
 export const time = (ms) => formatter("DateTimeFormat", { timeStyle: "medium" }).format(new Date(ms));
 export const dateTime = (ms) => formatter("DateTimeFormat", { dateStyle: "medium", timeStyle: "medium" }).format(new Date(ms));
+export const dayTime = (ms) => formatter("DateTimeFormat", { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }).format(new Date(ms));
 export const day = (ms) => formatter("DateTimeFormat", { dateStyle: "full" }).format(new Date(ms));
 
 // The part of a node's name that differs from its neighbours'.
 export const shortNode = (name) => String(name).split("@")[0];
+
+// The end of a name that is too long for its place: neighbours' names differ there.
+export const fitted = (name, letters) => (name.length > letters ? `…${name.slice(1 - letters)}` : name);

@@ -10,8 +10,10 @@ const english = (navigator.languages || []).find((each) => /^en\b/i.test(each)) 
 
 export const locale = () => (preferences.value.language === "zh" ? "zh-CN" : english);
 
+// A text about `n` things may have another for one of them, under its key and ".one".
 export function t(key, values = {}) {
-  const text = DICTIONARIES[preferences.value.language][key] ?? en[key] ?? key;
+  const texts = DICTIONARIES[preferences.value.language];
+  const text = (String(values.n) === "1" ? texts[`${key}.one`] : undefined) ?? texts[key] ?? en[key] ?? key;
   return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 

@@ -7,10 +7,12 @@ import { Listing, useListing } from "../components/listing.js";
 import { act } from "../components/notices.js";
 import { path, request } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
-import { count, dateTime, shortNode } from "../lib/format.js";
+import { byteRate, bytes, count, dateTime, shortNode } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { go, to } from "../lib/router.js";
+
+const sofar = (row, name) => t("unit.sofar", { rate: byteRate(row[`${name}_details`]?.rate), n: bytes(row[name]) });
 
 export function Connections() {
   const overview = useFetch("overview");
@@ -25,6 +27,8 @@ export function Connections() {
       { id: "state", label: t("common.state"), sort: "state", cell: (row) => html`<${State} value=${row.state} />` },
       { id: "tls", minor: true, label: "TLS", sort: "ssl", cell: (row) => (row.ssl ? t("common.yes") : t("common.no")) },
       { id: "channels", label: t("place.channels"), sort: "channels", numeric: true, cell: (row) => count(row.channels) },
+      { id: "received", label: t("connection.received"), sort: "recv_oct_details.rate", numeric: true, cell: (row) => byteRate(row.recv_oct_details?.rate) },
+      { id: "sent", label: t("connection.sent"), sort: "send_oct_details.rate", numeric: true, cell: (row) => byteRate(row.send_oct_details?.rate) },
       { id: "since", label: t("connection.since"), sort: "connected_at", cell: (row) => dateTime(row.connected_at) },
     ]} />`;
 }
@@ -45,6 +49,7 @@ export function Connection({ name }) {
           [t("common.state"), html`<${State} value=${data.state} />`],
           [t("common.user"), data.user], [t("common.vhost"), data.vhost], [t("common.node"), data.node],
           [t("connection.since"), dateTime(data.connected_at)],
+          [t("connection.received"), sofar(data, "recv_oct")], [t("connection.sent"), sofar(data, "send_oct")],
           [t("connection.mechanism"), data.auth_mechanism],
           [t("connection.heartbeat"), t("unit.s", { n: data.timeout })],
           [t("connection.frameMax"), count(data.frame_max)], ["TLS", data.ssl ? t("common.yes") : t("common.no")],

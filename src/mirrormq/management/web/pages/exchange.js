@@ -6,15 +6,16 @@ import { act } from "../components/notices.js";
 import { PublishForm } from "../components/publish.js";
 import { path, remove } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
-import { count, rate } from "../lib/format.js";
+import { count, NOTHING } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
+import { rateOf, ratesShown } from "../lib/rates.js";
 import { go, to } from "../lib/router.js";
 import { Features } from "./exchanges.js";
 
 const ASK_EVERY_S = 5;
 
-const sofar = (stats, name) => t("exchange.sofar", { rate: rate(stats?.[`${name}_details`]?.rate ?? 0), n: count(stats?.[name] ?? 0) });
+const sofar = (row, name) => (ratesShown() ? t("unit.sofar", { rate: rateOf(row, name), n: count(row.message_stats?.[name] ?? 0) }) : NOTHING);
 
 export function Exchange({ vhost, name }) {
   const where = path("exchanges", vhost, name);
@@ -33,7 +34,7 @@ export function Exchange({ vhost, name }) {
         <${Facts} rows=${[
           [t("common.type"), html`<${Badge} tone="accent">${data.type}<//>`], [t("common.features"), html`<${Features} row=${data} />`],
           [t("common.policy"), data.policy || t("common.none")], [t("common.arguments"), html`<${Arguments} value=${data.arguments} />`],
-          [t("exchange.in"), sofar(data.message_stats, "publish_in")], [t("exchange.out"), sofar(data.message_stats, "publish_out")],
+          [t("exchange.in"), sofar(data, "publish_in")], [t("exchange.out"), sofar(data, "publish_out")],
         ]} />
       <//>
       <${Panel} id="publish" title=${t("publish.title")}>${data.internal ? html`<p class="nothing">${t("exchange.isInternal")}</p>` : html`<${PublishForm} vhost=${vhost} exchange=${name} />`}<//>

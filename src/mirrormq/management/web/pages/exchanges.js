@@ -6,9 +6,9 @@ import { act, say } from "../components/notices.js";
 import { VhostField } from "../components/vhosts.js";
 import { path, put } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
-import { rate } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
+import { rateOf } from "../lib/rates.js";
 import { to } from "../lib/router.js";
 
 export function Features({ row }) {
@@ -51,8 +51,8 @@ export function Exchanges() {
       { id: "type", label: t("common.type"), sort: "type", cell: (row) => html`<${Badge} tone="accent">${row.type}<//>` },
       { id: "features", label: t("common.features"), cell: (row) => html`<${Features} row=${row} />` },
       { id: "policy", label: t("common.policy"), sort: "policy", cell: (row) => row.policy || "" },
-      { id: "in", label: t("exchange.in"), numeric: true, sort: "message_stats.publish_in_details.rate", cell: (row) => rate(row.message_stats?.publish_in_details?.rate) },
-      { id: "out", label: t("exchange.out"), numeric: true, sort: "message_stats.publish_out_details.rate", cell: (row) => rate(row.message_stats?.publish_out_details?.rate) },
+      { id: "in", label: t("exchange.in"), numeric: true, sort: "message_stats.publish_in_details.rate", cell: (row) => rateOf(row, "publish_in") },
+      { id: "out", label: t("exchange.out"), numeric: true, sort: "message_stats.publish_out_details.rate", cell: (row) => rateOf(row, "publish_out") },
     ]} />
     <${Declare} onDone=${listing.reload} />`;
 }

@@ -9,6 +9,7 @@ import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { live } from "../lib/live.js";
 import { numbersOf } from "../lib/series.js";
+import { ratesShown, shortRate } from "../lib/rates.js";
 import { to } from "../lib/router.js";
 import { isMonitor } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
@@ -52,16 +53,16 @@ export function Overview({ user }) {
     <${Stats}>
       <${Stat} label=${t("number.messages_ready")} value=${short(numbers.messages_ready)} tone="ready" />
       <${Stat} label=${t("number.messages_unacknowledged")} value=${short(numbers.messages_unacknowledged)} tone="unacked" />
-      <${Stat} label=${t("number.publish")} value=${short(numbers.publish)} unit=${t("unit.perSecondShort")} tone="publish" />
-      <${Stat} label=${t("number.deliver_get")} value=${short(numbers.deliver_get)} unit=${t("unit.perSecondShort")} tone="deliver" />
-      <${Stat} label=${t("number.ack")} value=${short(numbers.ack)} unit=${t("unit.perSecondShort")} tone="ack" />
+      <${Stat} label=${t("number.publish")} value=${shortRate(numbers.publish)} unit=${t("unit.perSecondShort")} tone="publish" />
+      <${Stat} label=${t("number.deliver_get")} value=${shortRate(numbers.deliver_get)} unit=${t("unit.perSecondShort")} tone="deliver" />
+      <${Stat} label=${t("number.ack")} value=${shortRate(numbers.ack)} unit=${t("unit.perSecondShort")} tone="ack" />
     <//>
     <${Stats}>${["connections", "channels", "exchanges", "queues"].map((name) => html`<${Stat} key=${name} label=${t(`place.${name}`)} value=${count(objects[name] ?? 0)} href=${to(name)} />`)}
       <${Stat} label=${t("overview.consumers")} value=${count(objects.consumers ?? 0)} /><//>
     <div class="panels">
       <${Traffic} series=${history} tick=${tick} />
       ${isMonitor(user) && html`<${Panel} id="nodes" title=${t("overview.nodes")} wide>${nodes.length ? html`<${NodeTable} nodes=${nodes} />` : html`<${Empty} title=${t("common.nothing")} />`}<//>`}
-      <${Busiest} queues=${queues} tick=${tick} />
+      ${ratesShown() && html`<${Busiest} queues=${queues} tick=${tick} />`}
       ${data && isMonitor(user) && html`<${Listeners} overview=${data} />`}
     </div>`;
 }

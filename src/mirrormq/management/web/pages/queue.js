@@ -15,6 +15,7 @@ import { bytes, count, short } from "../lib/format.js";
 import { html, useRef } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { keyOf, live } from "../lib/live.js";
+import { shortRate } from "../lib/rates.js";
 import { go, to } from "../lib/router.js";
 import { numbersOf, Series } from "../lib/series.js";
 import { useStore } from "../lib/store.js";
@@ -82,8 +83,8 @@ export function Queue({ vhost, name, user }) {
     ${data && html`<${Stats}>
       <${Stat} label=${t("number.messages_ready")} value=${short(numbers.messages_ready)} tone="ready" />
       <${Stat} label=${t("number.messages_unacknowledged")} value=${short(numbers.messages_unacknowledged)} tone="unacked" />
-      <${Stat} label=${t("number.publish")} value=${short(numbers.publish)} unit=${t("unit.perSecondShort")} tone="publish" />
-      <${Stat} label=${t("number.deliver_get")} value=${short(numbers.deliver_get)} unit=${t("unit.perSecondShort")} tone="deliver" />
+      <${Stat} label=${t("number.publish")} value=${shortRate(numbers.publish)} unit=${t("unit.perSecondShort")} tone="publish" />
+      <${Stat} label=${t("number.deliver_get")} value=${shortRate(numbers.deliver_get)} unit=${t("unit.perSecondShort")} tone="deliver" />
       <${Stat} label=${t("overview.consumers")} value=${count(data.consumers ?? 0)} />
     <//>
     <div class="panels">

@@ -5,10 +5,11 @@ import { Listing, useListing } from "../components/listing.js";
 import { act, say } from "../components/notices.js";
 import { VhostField } from "../components/vhosts.js";
 import { path, put } from "../lib/api.js";
-import { count, rate, shortNode } from "../lib/format.js";
+import { count, shortNode } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { keyOf, live } from "../lib/live.js";
+import { rateOf } from "../lib/rates.js";
 import { isWhole, ringOf } from "../lib/ring.js";
 import { to } from "../lib/router.js";
 import { useStore } from "../lib/store.js";
@@ -49,8 +50,6 @@ function Holders({ row }) {
     mirrors > 0 && html` <${Badge} tone=${isWhole(ring) ? "good" : "warn"} title=${title}>+${mirrors}<//>`}`;
 }
 
-const stat = (row, name) => row.message_stats?.[`${name}_details`]?.rate ?? 0;
-
 export function Queues() {
   const more = useStore(live, (value) => Math.floor(value.more / SECONDS_WHEN_BUSY));
   const { queues } = useStore(live);
@@ -69,8 +68,8 @@ export function Queues() {
       { id: "ready", label: t("number.messages_ready"), sort: "messages_ready", numeric: true, cell: (row) => count(row.messages_ready) },
       { id: "unacked", label: t("number.messages_unacknowledged"), sort: "messages_unacknowledged", numeric: true, cell: (row) => count(row.messages_unacknowledged) },
       { id: "consumers", minor: true, label: t("overview.consumers"), sort: "consumers", numeric: true, cell: (row) => count(row.consumers) },
-      { id: "publish", label: t("number.publish"), sort: "message_stats.publish_details.rate", numeric: true, cell: (row) => rate(stat(row, "publish")) },
-      { id: "deliver", label: t("number.deliver_get"), sort: "message_stats.deliver_get_details.rate", numeric: true, cell: (row) => rate(stat(row, "deliver_get")) },
+      { id: "publish", label: t("number.publish"), sort: "message_stats.publish_details.rate", numeric: true, cell: (row) => rateOf(row, "publish") },
+      { id: "deliver", label: t("number.deliver_get"), sort: "message_stats.deliver_get_details.rate", numeric: true, cell: (row) => rateOf(row, "deliver_get") },
     ]} />
     <${Declare} onDone=${listing.reload} />`;
 }
