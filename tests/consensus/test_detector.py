@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.consensus import Automatic, Majority, Message, Reachable, Role
+from mirrormq.consensus import Automatic, Majority, Message, Reachable, Role, Settings
 from mirrormq.consensus.messages import Append
 from mirrormq.consensus.quorum import Names
 from tests.consensus.test_beyond_the_paper import others
@@ -42,6 +42,18 @@ def test_if_the_first_one_cannot_win_the_next_one_tries_soon() -> None:
     world.tell_reachable()
     world.until(world.leaders, world.settings.stagger_ticks + 2 * ROUND_TRIPS)
     assert world.leaders() == ["B"]
+
+
+@pytest.mark.parametrize("names", ["AB", "ABCD"])
+def test_divided_votes_are_asked_for_again_soon(names: str) -> None:
+    """So many stand in the same moment that nobody wins; nobody waits for a whole silence then."""
+    world = World(names, settings=Settings(election_ticks=120, stagger_ticks=3))
+    rivals = names[: len(names) // 2 + 1]
+    for name in rivals:
+        world[name].state.elections.campaign()
+    for name in rivals:
+        world.pump(world.nodes[name])
+    world.until(world.leaders, 3 * ROUND_TRIPS)
 
 
 def test_a_follower_that_alone_lost_the_leader_disturbs_nobody() -> None:

@@ -81,6 +81,12 @@ def turn_round(end: Ended) -> None:
     end.deliver(5, 4)
 
 
+def overtake(end: Ended) -> None:
+    end.send(4, 5)
+    end.deliver(5)
+    end.deliver(4, subscription=2)
+
+
 def diverge(end: Ended) -> None:
     end.held[1] = Copy("b", "q", False, ())
 
@@ -112,6 +118,11 @@ def hang(end: Ended) -> None:
         (checkers.NothingIsInvented, invent, "delivered and never sent: 1 (m9)"),
         (checkers.RedeliveryIsMarked, repeat, "delivered again without saying so: 1 (m1)"),
         (checkers.OrderIsKept, turn_round, "delivered out of order: 1 (m4)"),
+        (
+            lambda: checkers.OneIsActive(lambda queue: queue == "q"),
+            overtake,
+            "delivered beside the active consumer: 1 (m4)",
+        ),
         (checkers.MirrorsAreEqual, diverge, "b and a differ in queue q: 1 (m3)"),
         (checkers.MirrorsAreEqual, reorder, "b and a differ in queue q: the order"),
         (

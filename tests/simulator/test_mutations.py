@@ -15,6 +15,7 @@ from mirrormq.cluster.partitions import PAUSE_MINORITY
 from mirrormq.cluster.serving import Serving
 from mirrormq.consensus import Majority
 from mirrormq.metadata.view import View
+from mirrormq.queues.consumers import ConsumerTurns
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
 from mirrormq.replication import promotion
@@ -119,6 +120,16 @@ def let_dead_letters_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Queue, "discard", careless)
 
 
+def let_all_consumers_be_active(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue forgets that only one consumer is to get messages."""
+    begin = ConsumerTurns.__init__
+
+    def generous(self: ConsumerTurns, single_active: bool) -> None:
+        begin(self, False)
+
+    monkeypatch.setattr(ConsumerTurns, "__init__", generous)
+
+
 Planned = tuple[str, int, int, str, int]
 """Kind, from, to, nodes, dice of a fault."""
 
@@ -154,6 +165,12 @@ def masters_of_the_dying_die(seed: int) -> Options:
     return run(seed, *late, *deaths, queues=("m0", "d1", "d2", "d3"))._replace(load_ms=6000)
 
 
+def consumers_are_far_away(seed: int) -> Options:
+    """What one node says takes long: two consumers at a time get things in another order."""
+    late: list[Planned] = [("clog", 500, 3500, way, 300) for way in ("ab", "ca", "bc")]
+    return run(seed, *late, queues=("m0", "s1", "s2"))._replace(consumers=3)
+
+
 def masters_move(seed: int) -> Options:
     moves: list[Planned] = [("move", at, at, "abc"[at // 100 % 3], 0) for at in range(500, 3500, 100)]
     return run(seed, *moves, ("clog", 500, 3500, "ab", 300))
@@ -183,6 +200,7 @@ def one_is_cut_off(seed: int) -> Options:
         (let_a_new_master_keep_the_epoch, masters_die, "OneMaster"),
         (let_a_minority_go_on, one_is_cut_off, "MinorityIsSilent"),
         (let_fewer_agree, one_is_cut_off, "LogsAgree"),
+        (let_all_consumers_be_active, consumers_are_far_away, "OneIsActive"),
         (let_dead_letters_go_at_once, masters_of_the_dying_die, "ConfirmedIsKept"),
     ],
 )

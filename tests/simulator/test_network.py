@@ -142,6 +142,12 @@ def test_a_process_that_dies_is_missed_at_once_and_a_machine_after_a_while() -> 
     pair.run(10)
     assert pair.ears["b"].heard[-1][2] == "closed by the peer"
     pair = Pair()
+    for number in range(6):
+        pair.network.send("a", "b", number, urgent=bool(number % 2))
+    pair.network.detach("a", silently=False)
+    pair.run(10)
+    assert pair.ears["b"].heard[-1][2] == "closed by the peer", "whatever is still on its way"
+    pair = Pair()
     pair.network.detach("a", silently=True)
     pair.run(SILENCE_MS - LOOK_MS - 1)
     assert pair.ears["b"].sessions

@@ -56,10 +56,16 @@ class Elections:
         state.leader = None
         if state.name not in state.voters:
             return
-        place = sorted(state.present).index(state.name)
-        self.silence, self._patience = 0, place * state.settings.stagger_ticks
-        if not place:
+        if not self._stagger():
             self.stand()
+
+    def _stagger(self) -> int:
+        """Stand soon, one after another by name; says at which place. Also after votes were divided: who is
+        refused by another candidate need not wait for as long as for a leader."""
+        state = self._state
+        place = sum(name < state.name for name in state.present)
+        self.silence, self._patience = 0, place * state.settings.stagger_ticks
+        return place
 
     def stand_again(self) -> None:
         """This node led, and somebody is in a later term who may not want to lead: one that has come back
@@ -171,3 +177,5 @@ class Elections:
                 self._tally()
         elif reply.term > state.term:
             state.follow(reply.term, None)
+        elif not reply.early and (state.role, reply.term) == (Role.CANDIDATE, state.term):
+            self._stagger()

@@ -6,7 +6,7 @@ drained the queues. A checker says what is wrong in a sentence; no sentence, all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
@@ -111,21 +111,48 @@ class RedeliveryIsMarked:
 
 
 class OrderIsKept:
-    """Of what one channel published to one queue, each subscription sees in order what is not redelivered."""
+    """Of what one channel published to one queue, each subscription sees in order what is of one priority and
+    not redelivered."""
 
     def finish(self, end: End) -> Iterator[str]:
-        last: dict[tuple[str, int, str, str], int] = {}
+        last: dict[tuple[object, ...], int] = {}
         wrong: set[str] = set()
         for delivery in end.history.delivered:
             sent = end.history.sent.get(delivery.body)
             if sent is None or delivery.redelivered or delivery.detoured:
                 continue
-            key = (delivery.consumer, delivery.subscription, sent.channel, sent.queue)
+            key = (delivery.consumer, delivery.subscription, sent.channel, sent.queue, sent.priority)
             if sent.number < last.get(key, 0):
                 wrong.add(delivery.body)
             last[key] = max(sent.number, last.get(key, 0))
         if wrong:
             yield f"delivered out of order: {some(wrong)}"
+
+
+class OneIsActive:
+    """A queue with a single active consumer keeps its order for all of its consumers together: what none of
+    them has seen before comes in the order in which a channel published it."""
+
+    def __init__(self, single: Callable[[str], bool]) -> None:
+        self._single = single
+
+    def finish(self, end: End) -> Iterator[str]:
+        last: dict[tuple[str, str], int] = {}
+        seen: set[str] = set()
+        wrong: set[str] = set()
+        for delivery in end.history.delivered:
+            sent = end.history.sent.get(delivery.body)
+            if sent is None or delivery.body in seen or not self._single(sent.queue):
+                continue
+            seen.add(delivery.body)
+            if delivery.redelivered or delivery.detoured:
+                continue
+            key = sent.channel, sent.queue
+            if sent.number < last.get(key, 0):
+                wrong.add(delivery.body)
+            last[key] = max(sent.number, last.get(key, 0))
+        if wrong:
+            yield f"delivered beside the active consumer: {some(wrong)}"
 
 
 class MirrorsAreEqual:

@@ -59,9 +59,18 @@ class Session:
         """Methods without content."""
         self.connection.receive(b"".join([method_frame(channel, payload) for payload in payloads]))
 
-    def publish(self, key: str, body: bytes, delivery_mode: int = PERSISTENT, expiration: str = "") -> None:
+    def publish(
+        self,
+        key: str,
+        body: bytes,
+        delivery_mode: int = PERSISTENT,
+        expiration: str = "",
+        priority: int = 0,
+    ) -> None:
         """To the default exchange."""
-        properties = BasicProperties(delivery_mode=delivery_mode, expiration=expiration or None)
+        properties = BasicProperties(
+            delivery_mode=delivery_mode, expiration=expiration or None, priority=priority or None
+        )
         header = encode_properties(properties)
         method = method_frame(1, methods.encode_basic_publish("", key))
         self.connection.receive(method + build_frames(1, header, body, FRAME_MAX))

@@ -15,6 +15,7 @@ class Sent(NamedTuple):
     queue: str
     persistent: bool
     at_ms: int
+    priority: int = 0
 
 
 class Confirmed(NamedTuple):

@@ -30,8 +30,8 @@ STARTING_MS = 1500
 WRITES = 8
 """One of so many next writes and syncs is the last."""
 
-MIRRORED = "^[dmt]"
-"""The names of the queues that policies are about: m are durable, t are transient. Others have no mirrors."""
+MIRRORED = "^[dmtps]"
+"""The names of the queues that policies are about (`workload.mirrored`)."""
 
 POLICIES: list[dict[str, Any]] = [
     {"ha-mode": "all", "ha-sync-mode": "automatic", "ha-promote-on-failure": "when-synced"},

@@ -185,7 +185,7 @@ class Network:
                 session.ends[receiver].heard_ms = self._timeline.now_ms
                 if data != END:
                     self._users[receiver].receive(sender, self._decode(data))
-                elif not any(session.ends[sender].lanes):
+                else:
                     self._end_one(receiver, frozenset((sender, receiver)), session, "closed by the peer")
                 return
 
@@ -211,14 +211,15 @@ class Network:
             self._close(name, pair, session)
 
     def _close(self, name: str, pair: frozenset[str], session: _Session) -> None:
-        """Some of what is on its way still arrives, and then the end."""
+        """Some of what is on its way still arrives, and then the end: last in the lane that goes last."""
         (peer,) = pair - {name}
-        for lane in session.ends[name].lanes:
+        lanes = session.ends[name].lanes
+        for lane in lanes:
             while lane and self._choose(2):
                 lane.pop()
-        urgent = session.ends[name].lanes[0]
-        urgent.append(Parcel(max(self._timeline.now_ms + 1, urgent[-1].due_ms if urgent else 0), END))
-        self._timeline.at(urgent[-1].due_ms, lambda: self._finish(session, name, peer))
+        due = max([self._timeline.now_ms + 1, *(lane[-1].due_ms for lane in lanes if lane)])
+        lanes[1].append(Parcel(due, END))
+        self._timeline.at(due, lambda: self._finish(session, name, peer))
 
     def _finish(self, session: _Session, sender: str, receiver: str) -> None:
         """Deliver what is left of a closed connection, as far as it carries."""

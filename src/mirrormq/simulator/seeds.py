@@ -12,7 +12,7 @@ from mirrormq.simulator.world import Options
 
 NODES = {2: 5, 3: 8, 5: 1}
 MODES = {AUTO: 5, AUTOHEAL: 4, PAUSE_MINORITY: 3, IGNORE: 3, PAUSE_IF_ALL_DOWN: 2}
-QUEUES = {"m": 6, "d": 3, "t": 1, "u": 2, "v": 1}
+QUEUES = {"m": 6, "d": 3, "t": 1, "u": 2, "v": 1, "p": 2, "s": 2}
 """Kinds of queues (`workload.durable`)."""
 
 QUEUES_MAX = 4

@@ -6,7 +6,7 @@ from collections import deque
 
 from mirrormq.simulator.client import PERSISTENT, Heard
 from mirrormq.simulator.history import Confirmed, Sent
-from mirrormq.simulator.workload import Client, Consumer, declarations, durable
+from mirrormq.simulator.workload import Client, Consumer, declarations, durable, single
 from mirrormq.wire import methods
 
 TRANSACTION_MAX = 4
@@ -70,12 +70,13 @@ class Committer(Client):
 
 
 class Getter(Consumer):
-    """Asks for one message at a time, and acknowledges as consumers do."""
+    """Asks for one message at a time, and acknowledges as consumers do; but not queues that have an active
+    consumer."""
 
     def begin(self) -> None:
         self._ready = self._asked = False
         self._held = deque()
-        self.queue = self.choice.choice(self.queues)
+        self.queue = self.choice.choice([queue for queue in self.queues if not single(queue)])
         assert self.session is not None
         self.session.send(*declarations(self.queue))
 

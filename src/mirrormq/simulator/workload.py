@@ -41,10 +41,19 @@ DRAIN_PREFETCH = 100
 DRAIN_PACE_MS = 30
 
 
+PRIORITIES = 3
+"""The highest of a queue with priorities."""
+
+
 def durable(queue: str) -> bool:
-    """Queues are called by what they are: d1, m0 and u0 are durable, t0 and v0 are not; d, m and t have
-    mirrors."""
-    return queue[0] in "dmu"
+    """Queues are called by what they are: t0 and v0 are not durable, all others are; u0 and v0 have no
+    mirrors, all others do."""
+    return queue[0] not in "tv"
+
+
+def mirrored(queue: str) -> bool:
+    """Does it have mirrors?"""
+    return queue[0] not in "uv"
 
 
 def mortal(queue: str) -> bool:
@@ -52,11 +61,26 @@ def mortal(queue: str) -> bool:
     return queue[0] == "d"
 
 
+def ranked(queue: str) -> bool:
+    """Messages of p1 have priorities."""
+    return queue[0] == "p"
+
+
+def single(queue: str) -> bool:
+    """Only one consumer of s1 is active at a time."""
+    return queue[0] == "s"
+
+
 def declarations(queue: str) -> list[bytes]:
     """How everybody declares a queue, and the one that its dead letters go to."""
+    arguments: Table = {}
+    if ranked(queue):
+        arguments["x-max-priority"] = Field("I", PRIORITIES)
+    if single(queue):
+        arguments["x-single-active-consumer"] = Field("t", True)
     if not mortal(queue):
-        return [methods.encode_queue_declare(queue, durable=durable(queue))]
-    arguments: Table = {
+        return [methods.encode_queue_declare(queue, durable=durable(queue), arguments=arguments)]
+    arguments = {
         "x-dead-letter-exchange": Field("S", b""),
         "x-dead-letter-routing-key": Field("S", GRAVE.encode()),
     }
@@ -229,13 +253,15 @@ class Publisher(Client):
             mode = PERSISTENT if mortal(self.queue) or self.choice.random() < 0.8 else TRANSIENT
             now = self.hosts.timeline.now_ms
             lasting = mode == PERSISTENT and durable(self.queue)
-            history.sent[body] = Sent(f"{self.name}/{self._connections}", number, self.queue, lasting, now)
+            rank = self.choice.randint(0, PRIORITIES) if ranked(self.queue) else 0
+            channel = f"{self.name}/{self._connections}"
+            history.sent[body] = Sent(channel, number, self.queue, lasting, now, rank)
             self._tag += 1
             self._under_way[self._tag] = body
             lifetime = ""
             if mortal(self.queue) and self.choice.random() < EXPIRING:
                 lifetime = str(self.choice.randint(*LIFETIME_MS))
-            self.session.publish(self.queue, body.encode(), mode, lifetime)
+            self.session.publish(self.queue, body.encode(), mode, lifetime, rank)
 
     def waiting(self) -> bool:
         return not self._ready or bool(self._under_way)

@@ -43,7 +43,16 @@ from mirrormq.simulator.operator import Operator
 from mirrormq.simulator.timeline import Timeline
 from mirrormq.simulator.uncommon import Committer, Getter
 from mirrormq.simulator.watch import Watch
-from mirrormq.simulator.workload import LIFETIME_MS, Client, Consumer, Drainer, Publisher, mortal
+from mirrormq.simulator.workload import (
+    LIFETIME_MS,
+    Client,
+    Consumer,
+    Drainer,
+    Publisher,
+    mirrored,
+    mortal,
+    single,
+)
 
 TRACE_LINES = 400
 """Of the last things that happened, so many are remembered."""
@@ -122,7 +131,7 @@ class World:
             checkers.ConfirmedIsKept(), checkers.NothingIsInvented(), self.redelivery,
             checkers.OrderIsKept(), checkers.MirrorsAreEqual(), checkers.MetadataIsEqual(),
             checkers.EverythingSettles(), self.minority, self.watch.one_master, self.watch.logs,
-            self.watch.rings, self.watch.acks,
+            self.watch.rings, self.watch.acks, checkers.OneIsActive(single),
         ]  # fmt: skip
         drawn = options.schedule
         if drawn is None:
@@ -358,11 +367,10 @@ class World:
     def _is_whole(self, queue: records.Queue, state: State) -> bool:
         """Has it a master, and all its mirrors, in the lives that their nodes are in?"""
         living = {(node.name, node.life) for node in state.nodes.values() if node.running}
-        mirrored = queue.name[0] in "dmt"
         return (
             not queue.waits_for
             and queue.ring.lives <= living
-            and (not mirrored or len(queue.ring.in_sync) == len(self.names))
+            and (not mirrored(queue.name) or len(queue.ring.in_sync) == len(self.names))
         )
 
     def _left(self) -> list[Copy]:
