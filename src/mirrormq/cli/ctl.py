@@ -7,14 +7,15 @@ whatever state the node's listeners are in.
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
+from collections.abc import Iterator
 
 from mirrormq.cli import completion, diagnostics, formatting, health, local
 from mirrormq.cli.asking import check_app, columns_of, perform
 from mirrormq.cli.line import GENERAL, Line, UsageError, parse
 from mirrormq.cli.refused import REFUSED
+from mirrormq.cli.suggesting import suggestion
 from mirrormq.cli.verb import Verb
 from mirrormq.cli.verbs import VERBS, usage_of
 from mirrormq.control.protocol import EXIT_UNAVAILABLE, EXIT_USAGE, ControlError
@@ -105,13 +106,7 @@ def _help(line: Line) -> int:
     if words and verb is None:
         return _unknown_verb(words[0])
     if verb is None:
-        print(f"\nUsage\n\n{PROGRAM_USAGE}\n\nAvailable commands:")
-        for group in dict.fromkeys(known.group for known in VERBS.values()):
-            print(f"\n{group}:\n")
-            for known in (known for known in VERBS.values() if known.group == group):
-                print(f"   {known.name:<29} {known.help}")
-        print("\nUse 'mirrormqctl help <command>' to learn more about a specific command")
-        print("Example: mirrormqctl -n mirror1@localhost list_queues name messages")
+        print("\n".join(_all_verbs()))
         return 0
     print(f"\nUsage\n\n{usage_of(verb)}\n\n{verb.help}.")
     if verb.all_columns:
@@ -120,10 +115,20 @@ def _help(line: Line) -> int:
     return 0
 
 
+def _all_verbs() -> Iterator[str]:
+    yield f"\nUsage\n\n{PROGRAM_USAGE}\n\nAvailable commands:"
+    for group in dict.fromkeys(known.group for known in VERBS.values()):
+        yield f"\n{group}:\n"
+        for known in (known for known in VERBS.values() if known.group == group):
+            yield f"   {known.name:<29} {known.help}"
+    yield "\nUse 'mirrormqctl help <command>' to learn more about a specific command"
+    yield "Example: mirrormqctl -n mirror1@localhost list_queues name messages"
+
+
 def _unknown_verb(name: str) -> int:
-    close = difflib.get_close_matches(name, VERBS, n=1, cutoff=0.7)
-    suggestion = f"Did you mean '{close[0]}'? \n" if close else f"\nUsage\n\n{PROGRAM_USAGE}\n"
-    print(f"\nCommand '{name}' not found. \n{suggestion}", file=sys.stderr)
+    close = suggestion(name, VERBS)
+    more = f"Did you mean '{close}'? \n" if close else "\n".join(_all_verbs())
+    print(f"\nCommand '{name}' not found. \n{more}", file=sys.stderr)
     return EXIT_USAGE
 
 

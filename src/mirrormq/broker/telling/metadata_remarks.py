@@ -27,6 +27,15 @@ def observe(broker: Broker, written: Written) -> None:
             orders = _removed(record, ends) if isinstance(change, Deleted) else _put(record, change.before)
             for category, text in orders:
                 broker.remarks.add("info", category, text, actor=written.actor)
+            if isinstance(record, records.Parameter) and not isinstance(change, Deleted):
+                _parameter(broker, record)
+
+
+def _parameter(broker: Broker, record: records.Parameter) -> None:
+    """It is kept for whoever exports it; who set it expects that something happens."""
+    what = f"Parameter '{record.name}' of component '{record.component}' in virtual host '{record.vhost}'"
+    why = "there are no shovels and no federation here"
+    broker.remarks.warn(f"{what} is kept, but nothing runs by it: {why}")
 
 
 def _put(record: records.Record, before: records.Record | None) -> Iterator[tuple[str, str]]:

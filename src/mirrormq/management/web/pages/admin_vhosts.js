@@ -6,11 +6,10 @@ import { act } from "../components/notices.js";
 import { Table } from "../components/table.js";
 import { path, put, remove } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
-import { count, rate } from "../lib/format.js";
+import { count } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
-
-const stat = (row, name) => row.message_stats?.[`${name}_details`]?.rate ?? 0;
+import { rateOf } from "../lib/rates.js";
 
 export function Vhosts() {
   const { data, error, reload } = useFetch("vhosts", {}, { every: 2 });
@@ -30,8 +29,8 @@ export function Vhosts() {
       { id: "name", label: t("common.name"), head: true, cell: (row) => html`<span class="name">${row.name}</span>` },
       { id: "description", label: t("vhost.description"), cell: (row) => row.description },
       { id: "messages", label: t("number.messages"), numeric: true, cell: (row) => count(row.messages ?? 0) },
-      { id: "publish", label: t("number.publish"), numeric: true, cell: (row) => rate(stat(row, "publish")) },
-      { id: "deliver", label: t("number.deliver_get"), numeric: true, cell: (row) => rate(stat(row, "deliver_get")) },
+      { id: "publish", label: t("number.publish"), numeric: true, cell: (row) => rateOf(row, "publish") },
+      { id: "deliver", label: t("number.deliver_get"), numeric: true, cell: (row) => rateOf(row, "deliver_get") },
       { id: "tracing", label: t("vhost.tracing"), cell: (row) => (row.tracing ? t("common.yes") : t("common.no")) },
       { id: "actions", label: t("common.actions"), cell: (row) => html`<button type="button" class="button quiet" onClick=${() => drop(row.name)}>${t("common.delete")}</button>` },
     ]} />

@@ -1,0 +1,69 @@
+"""Shovels and federation: parameters are kept and do nothing; a RabbitMQ's shovel works with a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.brokers.mirrormq import MirrorMQ
+from tests.brokers.rabbitmq import RabbitMQ
+from tests.management.http import Client
+from tests.management.three import until
+
+MESSAGES = 5
+GET = {"count": 2 * MESSAGES, "ackmode": "ack_requeue_false", "encoding": "auto"}
+
+
+@pytest.mark.parametrize("component", ["shovel", "federation-upstream"])
+def test_a_parameter_that_does_nothing_is_said_to_do_nothing(
+    node: MirrorMQ, client: Client, component: str
+) -> None:
+    value = {"value": {"uri": "amqp://elsewhere"}}
+    assert client.put(f"parameters/{component}/%2F/far", value).status == 201
+    assert client.get(f"parameters/{component}/%2F/far")["value"] == value["value"]
+    said = (
+        f"Parameter 'far' of component '{component}' in virtual host '/' is kept, but nothing runs by it:"
+        " there are no shovels and no federation here"
+    )
+    until(lambda: said in node.output)
+    assert "warning" in next(line for line in node.output.splitlines() if said in line).lower()
+    assert client.delete(f"parameters/{component}/%2F/far").status == 204
+    assert node.output.count(said) == 1, "nothing is said of what is taken away"
+
+
+def shovel(source: Any, target: Any) -> dict[str, Any]:
+    """From a queue of one broker to a queue of another."""
+    return {
+        "value": {
+            "src-protocol": "amqp091", "src-uri": f"amqp://127.0.0.1:{source.amqp_port}", "src-queue": "from",
+            "dest-protocol": "amqp091", "dest-uri": f"amqp://127.0.0.1:{target.amqp_port}",
+            "dest-queue": "to", "ack-mode": "on-confirm",
+        }
+    }  # fmt: skip
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+def test_a_shovel_of_rabbitmq_moves_messages_from_here_and_to_here(node: MirrorMQ, client: Client) -> None:
+    if not RabbitMQ.available():
+        pytest.skip("rabbitmq-server 3.10.8 is not installed")
+    with RabbitMQ(more_plugins=("rabbitmq_shovel",)) as rabbit:
+        other = Client(rabbit.management_port)
+        for name, source, target in (("out", node, rabbit), ("back", rabbit, node)):
+            sender = Client(source.management_port)
+            receiver = Client(target.management_port)
+            for each, queue in ((sender, "from"), (receiver, "to")):
+                assert each.put(f"queues/%2F/{queue}", {"durable": True}).status == 201
+            for number in range(MESSAGES):
+                message = {"properties": {}, "routing_key": "from", "payload_encoding": "string"}
+                body = message | {"payload": f"{name} {number}"}
+                assert sender.post("exchanges/%2F/amq.default/publish", body).json == {"routed": True}
+            assert other.put(f"parameters/shovel/%2F/{name}", shovel(source, target)).status == 201
+            got: list[str] = []
+            until(lambda r=receiver, g=got: g.extend(taken(r)) or len(g) >= MESSAGES)
+            assert got == [f"{name} {number}" for number in range(MESSAGES)]
+
+
+def taken(client: Client) -> list[str]:
+    return [str(message["payload"]) for message in client.post("queues/%2F/to/get", GET).json]
