@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from mirrormq.cli import asking
+from mirrormq.cli import asking, erlang, erlang_facts
 from mirrormq.cli.cluster_screen import cluster_screen
 from mirrormq.cli.finding import runtime_directory
 from mirrormq.cli.line import Line, UsageError, full_name
@@ -28,7 +28,7 @@ def cluster_status(verb: Verb, line: Line) -> int:
     if line.options.get("formatter") == "json":
         print(json.dumps(found, separators=(",", ":"), sort_keys=True))
     elif asking.is_erlang(line):
-        asking.show_facts(line, found)
+        print(erlang.written(erlang_facts.cluster_status(found)))
     else:
         print("\n".join(cluster_screen(found)))
     return 0

@@ -42,6 +42,10 @@ class Atom(str):
     """A name, not a text."""
 
 
+class Chars(str):
+    """A text that is a list of letters."""
+
+
 class Pid(str):
     """A process: in the text as it is."""
 
@@ -51,7 +55,7 @@ class Piece:
     """A term: on one line, and what it is made of where it has to be broken."""
 
     line: str
-    brackets: str = ""
+    brackets: tuple[str, ...] = ()
     inside: tuple[Piece, ...] = ()
     is_tagged: bool = False
     numbers: tuple[str, ...] = ()
@@ -109,7 +113,7 @@ class _Sheet:
             self.write(piece.brackets[0])
             tag = piece.inside[0].line if piece.is_tagged else ""
             if not tag:
-                self._put_each(piece.inside, start + 1, closing + 1)
+                self._put_each(piece.inside, start + len(piece.brackets[0]), closing + 1)
             elif self._step != BESIDE and self._step < len(tag) + 2:
                 self._put_each(piece.inside, self._allowed(start + self._step), closing + 1, spare=1)
             else:
@@ -153,17 +157,25 @@ class _Sheet:
 def _piece(term: Any) -> Piece:
     if isinstance(term, tuple | list):
         inside = tuple(map(_piece, term))
-        brackets = "{}" if isinstance(term, tuple) else "[]"
-        line = brackets[0] + ",".join(part.line for part in inside) + brackets[1]
         is_tagged = isinstance(term, tuple) and len(term) > 1 and isinstance(term[0], Atom | bool | None)
-        return Piece(line, brackets if inside else "", inside, is_tagged)
+        return _enclosed(("{", "}") if isinstance(term, tuple) else ("[", "]"), inside, is_tagged)
+    if isinstance(term, dict):
+        pairs = [Piece(f"{_piece(key).line} => {_piece(value).line}") for key, value in term.items()]
+        return _enclosed(("#{", "}"), tuple(pairs), is_tagged=False)
     if isinstance(term, Pid):
         return Piece(str(term))
     if isinstance(term, bool | Atom | None):
         return Piece(_atom(str(term) if isinstance(term, Atom) else _word(term)))
+    if isinstance(term, Chars):
+        return Piece('"' + "".join(ESCAPES.get(sign, sign) for sign in term) + '"')
     if isinstance(term, str):
         return _binary(term)
     return Piece(_float(term) if isinstance(term, float) else str(term))
+
+
+def _enclosed(brackets: tuple[str, str], inside: tuple[Piece, ...], is_tagged: bool) -> Piece:
+    line = brackets[0] + ",".join(part.line for part in inside) + brackets[1]
+    return Piece(line, brackets if inside else (), inside, is_tagged)
 
 
 def _word(value: bool | None) -> str:

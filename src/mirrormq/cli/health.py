@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from mirrormq.cli import asking
+from mirrormq.cli import asking, erlang, erlang_facts
 from mirrormq.cli.cluster_screen import alarm_line, listener_line
 from mirrormq.cli.line import Line, UsageError
 from mirrormq.cli.verb import Verb
@@ -143,7 +143,7 @@ def listeners(verb: Verb, line: Line) -> int:
     if _is_json(line):
         print(_shown({"result": "ok", "node": line.node, "listeners": found}))
     elif asking.is_erlang(line):
-        asking.show_facts(line, found)
+        print(erlang.written(erlang_facts.listeners(found)))
     else:
         print("\n".join(listener_line(row, with_node=False) for row in found))
     return 0

@@ -1,0 +1,72 @@
+"""`cluster_status` and `listeners` as Erlang terms: from the facts that RabbitMQ tells as JSON comes the very
+text that RabbitMQ's tools write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mirrormq.cli.erlang import Atom, Chars, written
+from mirrormq.cli.erlang_facts import cluster_status, listeners
+from mirrormq.testing import Cluster
+from tests.brokers.rabbitmq import RabbitMQ
+from tests.cli import facts_scene
+from tests.cli.test_live import ctl
+
+RECORDED: dict[str, str] = json.loads(facts_scene.RECORDED.read_text())
+HTTP = [
+    (Atom("cowboy_opts"), [(Atom("sendfile"), False)]),
+    (Atom("ip"), Chars("127.0.0.1")),
+    (Atom("port"), int(facts_scene.PORTS[1])),
+]
+AMQP = [
+    (Atom("backlog"), 128),
+    (Atom("nodelay"), True),
+    (Atom("linger"), (True, 0)),
+    (Atom("exit_on_close"), False),
+]
+OPTIONS: dict[str, list[Any]] = {"http": HTTP, "amqp": AMQP, "clustering": []}
+"""Of RabbitMQ's sockets; its JSON does not tell them, and a node of ours shows none."""
+
+
+def test_listeners_are_rabbitmqs() -> None:
+    rows = json.loads(RECORDED["listeners json"])["listeners"]
+    assert written(listeners(rows)) == RECORDED["listeners erlang"]
+
+
+def test_a_clusters_status_is_rabbitmqs() -> None:
+    terms = cluster_status(json.loads(RECORDED["cluster_status json"]))
+    (place,) = [at for at, (name, _) in enumerate(terms) if name == "listeners"]
+    ((node, records),) = terms[place][1]
+    told = []
+    for *whose, host, address, port, _ in records:
+        # Of who listens everywhere RabbitMQ tells the machine's name, ours the host in the node's name.
+        shown = host if any(address) else Chars(facts_scene.MACHINE)
+        told.append((*whose, shown, address, port, OPTIONS[whose[2]]))
+    terms[place] = (Atom("listeners"), [(node, told)])
+    assert written(terms) == RECORDED["cluster_status erlang"]
+
+
+def test_a_node_writes_them() -> None:
+    with Cluster(nodes=1) as cluster:
+        name = written(Atom(cluster.name(0)))
+        code, out, _ = ctl("-q", "-n", cluster.name(0), "cluster_status", "--formatter", "erlang")
+        assert code == 0 and out.startswith(f"[{{nodes,[{{disc,[{name}]}}]}},\n {{running_nodes,[{name}]}}")
+        assert f"{{listener,{name},amqp," in out and "#{mirrormq_version =>" in out
+        code, out, _ = ctl("-q", "-n", cluster.name(0), "listeners", "--formatter", "erlang")
+        assert code == 0 and out.startswith(f"[[{{node,{name}}},\n  {{protocol,")
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+def test_the_recording_is_what_rabbitmq_tells() -> None:
+    if not RabbitMQ.available():
+        pytest.skip("rabbitmq-server 3.10.8 is not installed")
+
+    def words(texts: dict[str, str]) -> dict[str, str]:
+        """Another machine's name may break lines elsewhere."""
+        return {name: "".join(text.split()) for name, text in texts.items()}
+
+    assert words(facts_scene.record()) == words(RECORDED)
