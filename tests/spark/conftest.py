@@ -1,4 +1,4 @@
-"""One Spark for all tests of this folder, as small and as quick to start as it gets."""
+"""One Spark for all tests of this folder, as small and as quick to start as it gets, and a node's address."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mirrormq.spark.session import SHORT_WORK, start_session
+from tests.brokers.mirrormq import MirrorMQ
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +18,9 @@ def spark() -> Iterator[SparkSession]:
     session = start_session("tests", "local[1]", settings)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def uri(mirrormq: MirrorMQ) -> str:
+    """Where the node of all tests is to be found."""
+    return f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"

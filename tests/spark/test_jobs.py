@@ -24,48 +24,22 @@ from mirrormq.spark.jobs.archive import Options, archive, interval
 from mirrormq.spark.jobs.compaction import Batches, compact, parse, superfluous, tidy
 from mirrormq.spark.jobs.replay import Notes, replay
 from mirrormq.spark.jobs.replay import Options as ReplayOptions
-from tests.brokers.mirrormq import MirrorMQ
+from mirrormq.spark.session import SHORT_WORK
+from tests.spark.numbered import Channel, declared, drain, publish
 
-Channel = pika.adapters.blocking_connection.BlockingChannel
 QUEUES = ("jobs.a", "jobs.b")
 
 
 @pytest.fixture
-def uri(mirrormq: MirrorMQ) -> str:
-    return f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"
-
-
-@pytest.fixture
-def channel(mirrormq: MirrorMQ) -> Iterator[Channel]:
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", mirrormq.amqp_port))
-    channel = connection.channel()
-    for queue in QUEUES:
-        channel.queue_declare(queue, durable=True)
-    yield channel
-    for queue in (*QUEUES, "jobs.again"):
-        channel.queue_delete(queue)
-    connection.close()
-
-
-def publish(channel: Channel, numbers: range, day: int = 0) -> None:
-    """Each number to one queue, the even ones to the first."""
-    for number in numbers:
-        stamp = pika.BasicProperties(timestamp=day * 86_400 + number, headers={"n": str(number)})
-        channel.basic_publish("", QUEUES[number % 2], b"%d" % number, stamp)
-    channel.queue_declare(QUEUES[0], passive=True)
+def channel(uri: str) -> Iterator[Channel]:
+    with declared(uri, QUEUES, "jobs.again") as channel:
+        yield channel
 
 
 def bodies(directory: Path, pattern: str = "date=*/queue=*/batch=*/*.parquet") -> list[int]:
     files = directory.glob(pattern)
     tables = [pq.read_table(file, columns=["body"], partitioning=None) for file in files]
     return sorted(int(body) for table in tables for body in table["body"].to_pylist())
-
-
-def drain(channel: Channel, queue: str) -> list[bytes]:
-    found = []
-    while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
-        found.append(got[2])
-    return found
 
 
 def options(uri: str, to: Path, **more: str) -> Options:
@@ -75,11 +49,11 @@ def options(uri: str, to: Path, **more: str) -> Options:
 def test_queues_are_archived_compacted_and_replayed(
     spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
 ) -> None:
-    publish(channel, range(30), day=1)
+    publish(channel, QUEUES, range(30), day=1)
     assert archive(spark, options(uri, tmp_path, maxMessagesPerTrigger="8")) == 30
     assert bodies(tmp_path) == list(range(30))
     assert bodies(tmp_path, "date=1970-01-02/queue=jobs.a/batch=*/*.parquet") == list(range(0, 30, 2))
-    publish(channel, range(30, 40), day=2)
+    publish(channel, QUEUES, range(30, 40), day=2)
     assert archive(spark, options(uri, tmp_path)) == 10
     assert bodies(tmp_path) == list(range(40))
     before = len(list(tmp_path.glob("date=1970-01-02/queue=jobs.a/batch=*")))
@@ -103,7 +77,7 @@ def test_queues_are_archived_compacted_and_replayed(
 def test_a_replay_keeps_its_pace_and_goes_on_where_it_was(
     spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
 ) -> None:
-    publish(channel, range(20))
+    publish(channel, QUEUES, range(20))
     archive(spark, options(uri, tmp_path))
     notes = tmp_path / "notes.json"
     asked = ReplayOptions(uri, str(tmp_path), rate="20/s", progress=notes)
@@ -126,7 +100,7 @@ def test_a_replay_at_twice_the_speed_keeps_the_times_and_plays_queues_together(
     spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
 ) -> None:
     """Stamps are of whole seconds: a message a second, in turn to the one queue and to the other."""
-    publish(channel, range(1, 10))
+    publish(channel, QUEUES, range(1, 10))
     archive(spark, options(uri, tmp_path))
     channel.queue_declare("jobs.again")
     channel.exchange_declare("jobs.times", "fanout", auto_delete=True)
@@ -151,17 +125,18 @@ def test_a_replay_at_twice_the_speed_keeps_the_times_and_plays_queues_together(
     receiver.join()
     assert [number for _, number in arrived] == list(range(1, 10)), "both queues together, in time"
     for when, number in arrived:
-        assert when - arrived[0][0] == pytest.approx((number - 1) / 2, abs=0.4)
+        # At the speed of the stamps the last would come after eight seconds, at no pace at once.
+        assert when - arrived[0][0] == pytest.approx((number - 1) / 2, abs=1.0)
 
 
 def test_an_archive_that_was_compacted_under_a_replay_is_refused(
     spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
 ) -> None:
-    publish(channel, range(8))
+    publish(channel, QUEUES, range(8))
     archive(spark, options(uri, tmp_path, maxMessagesPerTrigger="4"))
     asked = ReplayOptions(uri, str(tmp_path), progress=tmp_path / "notes")
     assert replay(spark, asked) == 8
-    publish(channel, range(8, 10))
+    publish(channel, QUEUES, range(8, 10))
     archive(spark, options(uri, tmp_path))
     compact(spark, str(tmp_path), batches_min=2)
     with pytest.raises(PipelineError, match="the archive was compacted since this replay began"):
@@ -190,7 +165,7 @@ def test_what_an_interrupted_compaction_left_is_known_by_its_name(
 def test_what_fails_while_it_runs_is_one_sentence(
     spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
 ) -> None:
-    publish(channel, range(2))
+    publish(channel, QUEUES, range(2))
     archive(spark, options(uri, tmp_path))
     with pytest.raises(
         PipelineError, match=r"^the replay stopped: .*no exchange 'missing' in vhost '/'"
@@ -204,18 +179,10 @@ def test_what_fails_while_it_runs_is_one_sentence(
 
 
 def test_ctrl_c_ends_an_archive_after_a_batch(uri: str, channel: Channel, tmp_path: Path) -> None:
-    publish(channel, range(10))
+    publish(channel, QUEUES, range(10))
     command = [sys.executable, "-m", "mirrormq.cli.main", "pipeline", "archive", "--uri", uri]
-    command += [
-        "--queues",
-        r"jobs\.[ab]",
-        "--to",
-        str(tmp_path),
-        "--trigger",
-        "100ms",
-        "--master",
-        "local[1]",
-    ]
+    command += ["--queues", r"jobs\.[ab]", "--to", str(tmp_path), "--trigger", "100ms"]
+    command += ["--master", "local[1]", "--conf", f"spark.driver.extraJavaOptions={SHORT_WORK}"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import json
 
-from mirrormq.spark.audit.ledger import GONE, JUDGED, LEASED, MARKS_MAX, Ledger, Tick, Verdict
+from mirrormq.replication import sync
+from mirrormq.replication.sync import first_sequence
+from mirrormq.spark.audit.ledger import (
+    EPOCH_BITS,
+    GAP,
+    GONE,
+    JUDGED,
+    LEASED,
+    MARKS_MAX,
+    TAKEN_OVER,
+    WHOLE,
+    Ledger,
+    Tick,
+    Verdict,
+)
 from mirrormq.spark.jobs.book import Book
 
 GRACE_MS = 2000
@@ -54,13 +68,29 @@ def test_a_queue_under_a_lease_is_not_judged() -> None:
 
 def test_missing_traces_are_noticed() -> None:
     ledger = Ledger(GRACE_MS)
-    assert ledger.seen(5, 9, 5)
-    assert ledger.seen(10, 10, 1)
-    assert not ledger.seen(12, 20, 9), "11 is missing"
+    assert ledger.seen(5, 9, 5) == WHOLE
+    assert ledger.seen(10, 10, 1) == WHOLE
+    assert ledger.seen(12, 20, 9) == GAP, "11 is missing"
     assert ledger.blind == 20
-    assert ledger.seen(21, 30, 10)
-    assert not ledger.seen(31, 40, 9), "one of them is missing"
+    assert ledger.seen(21, 30, 10) == WHOLE
+    assert ledger.seen(31, 40, 9) == GAP, "one of them is missing"
     assert ledger.blind == 40
+
+
+def test_another_master_of_the_traces_is_told_from_missing_ones() -> None:
+    assert EPOCH_BITS == sync.EPOCH_BITS
+    ledger = Ledger(GRACE_MS)
+    assert ledger.seen(5, 9, 5) == WHOLE
+    second, third = first_sequence(2), first_sequence(3)
+    assert ledger.seen(second, second + 9, 10) == TAKEN_OVER
+    assert ledger.blind == second + 9, "the last traces of the old master may be missing"
+    assert ledger.seen(second + 10, second + 19, 10) == WHOLE
+    assert ledger.blind == second + 9
+    assert ledger.seen(third + 1, third + 3, 3) == GAP, "the first trace of the new master is missing"
+    book = Book.new(GRACE_MS)
+    for first, count in ((1, 4), (second, 2), (second + 3, 1)):
+        book.seen(first, first + count - 1, count)
+    assert (book.takeovers, book.gaps, book.traces) == (1, 1, 7)
 
 
 def test_places_that_are_waited_for_are_thinned_out() -> None:

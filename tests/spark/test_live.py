@@ -24,11 +24,6 @@ PATIENCE_S = 90.0
 
 
 @pytest.fixture
-def uri(mirrormq: MirrorMQ) -> str:
-    return f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"
-
-
-@pytest.fixture
 def channel(mirrormq: MirrorMQ, uri: str) -> Iterator[Channel]:
     connection = pika.BlockingConnection(pika.URLParameters(uri))
     channel = connection.channel()

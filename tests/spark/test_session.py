@@ -190,25 +190,30 @@ def test_the_command_runs_on_a_connect_server(connect_server: int, sound: Path, 
         planted.sound()
         planted.lost()
     master = ["--master", f"sc://127.0.0.1:{connect_server}"]
-    for history, code in ((sound, 0), (tmp_path / "bad", 1), (tmp_path / "missing", 2)):
-        done = subprocess.run(
-            [*COMMAND, "--history", str(history), *master],
-            capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, done.stdout + done.stderr
-        said = "" if code < 2 else (
-            f"mirrormq pipeline audit: there is no history at {history} where Spark runs\n"
-        )  # fmt: skip
-        assert done.stderr == said
-    refused = subprocess.run(
-        [*COMMAND, "--history", str(sound), *master, "--conf", "spark.driver.memory=1g"],
-        capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False,
-    )  # fmt: skip
-    assert refused.returncode == 2
-    assert refused.stderr == (
-        "mirrormq pipeline audit: a Spark Connect server does not let spark.driver.memory be set"
-        " by a session: leave it out\n"
-    )
+    missing = tmp_path / "missing"
+    asked = [
+        (["--history", str(sound)], 0, ""),
+        (["--history", str(tmp_path / "bad")], 1, ""),
+        (["--history", str(missing)], 2, f"there is no history at {missing} where Spark runs"),
+        (
+            ["--history", str(sound), "--conf", "spark.driver.memory=1g"], 2,
+            "a Spark Connect server does not let spark.driver.memory be set by a session: leave it out",
+        ),
+    ]  # fmt: skip
+    running = [
+        subprocess.Popen(
+            [*COMMAND, *arguments, *master], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for arguments, _, _ in asked
+    ]
+    try:
+        for process, (_, code, sentence) in zip(running, asked, strict=True):
+            said, wrong = process.communicate(timeout=START_TIMEOUT_S)
+            assert process.returncode == code, said + wrong
+            assert wrong == (f"mirrormq pipeline audit: {sentence}\n" if sentence else "")
+    finally:
+        for process in running:
+            process.kill()
 
 
 @pytest.mark.slow

@@ -100,6 +100,37 @@ def test_bodies_are_decoded(spark: SparkSession, uri: str, channel: Channel, que
     assert text_body(frame).collect()[2].text == "no JSON"
 
 
+@pytest.mark.parametrize(
+    ("charset", "good", "bad", "replaced"),
+    [
+        ("UTF-8", "café".encode(), b"caf\xe9 x", "caf\ufffd x"),
+        ("US-ASCII", b"cafe", b"caf\xe9", "caf\ufffd"),
+        ("UTF-16LE", "café".encode("utf-16-le"), b"c\x00a", "c\ufffd"),
+        ("GBK", "咖啡".encode("gbk"), b"\xff", "\ufffd"),
+        ("unicode_escape", b"caf\\u00e9", b"\\ud800", "?"),
+    ],
+)
+def test_a_body_that_is_not_in_the_charset_ends_no_query(
+    spark: SparkSession, charset: str, good: bytes, bad: bytes, replaced: str
+) -> None:
+    frame = spark.createDataFrame([(good,), (bad,), (b"",)], "body binary")
+    text = good.decode(charset)
+    assert [row.text for row in text_body(frame, charset).collect()] == [text, None, ""]
+    read = text_body(frame, charset, "words", errors="replace").collect()
+    assert [row.words for row in read] == [text, replaced, ""]
+    with pytest.raises(Exception, match=r"(?i)invalid|can't decode|can't encode"):
+        text_body(frame, charset, errors="fail").collect()
+
+
+def test_a_charset_or_a_way_that_nobody_knows_is_refused(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(b"x",)], "body binary")
+    for charset in ("no such", "base64"):
+        with pytest.raises(ValueError, match=f"charset is '{charset}', which Python does not know"):
+            text_body(frame, charset)
+    with pytest.raises(ValueError, match="errors is 'ignore': use one of null, replace, fail"):
+        text_body(frame, errors="ignore")  # type: ignore[arg-type]
+
+
 def test_consuming_leaves_the_queue_empty(
     spark: SparkSession, uri: str, channel: Channel, queue: str, tmp_path: Path
 ) -> None:

@@ -17,8 +17,9 @@ import pytest
 from mirrormq.testing import Cluster
 from tests.spark_cluster.standalone import SparkCluster
 
-MESSAGES = 45_000
-PER_BATCH = 2_500
+MESSAGES = 12_000
+PER_BATCH = 500
+"""While things die; there must be more than is archived by then."""
 QUEUE = "spark.faults"
 COMMAND = [sys.executable, "-m", "mirrormq.cli.main", "pipeline", "archive"]
 SETTINGS = {
@@ -35,8 +36,10 @@ class Driver:
         uris = ",".join(brokers.uri(index) for index in range(3))
         command = [*COMMAND, "--uri", uris, "--queues", QUEUE, "--to", str(directory / "archive")]
         command += ["--master", spark.master, "--option", "minPartitions=2"]
-        command += ["--option", f"maxMessagesPerTrigger={PER_BATCH}"]
-        command += ["--once"] if once else ["--trigger", "100ms"]
+        if once:
+            command += ["--once"]
+        else:
+            command += ["--trigger", "100ms", "--option", f"maxMessagesPerTrigger={PER_BATCH}"]
         for key, value in SETTINGS.items():
             command += ["--conf", f"{key}={value}"]
         self.log = directory / "driver.log"
@@ -80,23 +83,24 @@ def test_whatever_dies_each_message_is_archived_once(tmp_path: Path) -> None:
         publish(brokers)
         driver = Driver(spark, brokers, tmp_path, once=False)
 
-        def three_more(what: str, action: Callable[[], None]) -> None:
+        def two_more(what: str, action: Callable[[], None]) -> None:
             """Do it while a batch is under way; the archive then goes on growing."""
             before = len(batches(tmp_path))
             action()
             deadline = time.monotonic() + 100
-            while len(batches(tmp_path)) < before + 3:
+            while len(batches(tmp_path)) < before + 2:
                 assert driver.process.poll() is None, (what, driver.log.read_text()[-3000:])
                 assert time.monotonic() < deadline, (what, driver.log.read_text()[-3000:])
                 time.sleep(0.1)
 
         try:
-            three_more("start", lambda: None)
-            three_more("executor", spark.kill_executor)
-            three_more("master of the queue", lambda: brokers.kill(0))
-            three_more("worker", spark.kill_worker)
+            two_more("start", lambda: None)
+            two_more("executor", spark.kill_executor)
+            two_more("master of the queue", lambda: brokers.kill(0))
+            two_more("worker", spark.kill_worker)
         finally:
             driver.kill()
+        assert len(batches(tmp_path)) < MESSAGES / PER_BATCH, "the driver died with work left to do"
         brokers.start(0)
         Driver(spark, brokers, tmp_path, once=True).wait()
         found = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mirrormq.broker.divided import Getting
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.queue import Queue
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from mirrormq.queues.message import Message
 
 
-class ChannelCounters:
+class ChannelCounters(Getting):
     """What a channel's client has done."""
 
     __slots__ = (
@@ -47,17 +48,6 @@ class ChannelCounters:
         """Count what another has counted."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-
-    def count_get(self, message: Message | None, no_ack: bool) -> None:
-        """A basic.get was answered."""
-        if message is None:
-            self.got_empty += 1
-            return
-        if no_ack:
-            self.got_no_ack += 1
-        else:
-            self.got += 1
-        self.redelivered += message.redelivered
 
 
 class Traffic:

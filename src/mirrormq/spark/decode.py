@@ -3,22 +3,73 @@
 from mirrormq.spark.decode import json_body, text_body
 
 orders = json_body(messages, "id long, amount double")
+
+A publisher may send any bytes, whatever the others do. So a body that is not what was expected gives null
+instead of ending the query, for it would end again at the same message after each restart. A body is never
+null itself: `where("text is null")` finds the messages that could not be read.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import codecs
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
+Errors = Literal["null", "replace", "fail"]
+ERRORS: tuple[Errors, ...] = ("null", "replace", "fail")
 
-def text_body(messages: DataFrame, charset: str = "UTF-8", column: str = "text") -> DataFrame:
-    """The same rows with the body as text in a new column."""
+
+def text_body(
+    messages: DataFrame, charset: str = "UTF-8", column: str = "text", errors: Errors = "null"
+) -> DataFrame:
+    """The same rows with the body as text in a new column. Any charset that Python knows will do.
+
+    A body that is not text of this charset gives null; with `errors="replace"` the text with U+FFFD in place
+    of what could not be read; with `errors="fail"` the query fails.
+    """
     from pyspark.sql import functions as f
 
-    return messages.withColumn(column, f.decode("body", charset))
+    if errors not in ERRORS:
+        raise ValueError(f"errors is {errors!r}: use one of {', '.join(ERRORS)}")
+    try:
+        known = codecs.lookup(charset).name
+        "".encode(known)
+    except LookupError:
+        raise ValueError(f"charset is {charset!r}, which Python does not know as one of text") from None
+    if known != "utf-8":
+        return messages.withColumn(column, _decoded(known, errors))
+    ways = {"null": f.try_validate_utf8, "replace": f.make_valid_utf8, "fail": f.validate_utf8}
+    return messages.withColumn(column, ways[errors](f.col("body").cast("string")))
+
+
+def _decoded(charset: str, errors: Errors) -> Column:
+    """The body as text, decoded by Python: Spark itself knows seven charsets, and only how to fail."""
+    from pyspark.sql import functions as f
+
+    def decode(bodies: pa.Array) -> pa.Array:
+        import pyarrow
+
+        return pyarrow.array([read_text(body.as_py(), charset, errors) for body in bodies], pyarrow.string())
+
+    decode.__annotations__ = {}  # Spark would read them, and has no name for what they say.
+    return f.arrow_udf(decode, "string")("body")
+
+
+def read_text(body: bytes | None, charset: str, errors: Errors) -> str | None:
+    """A body as text that can be kept as UTF-8."""
+    if body is None:
+        return None
+    way = "replace" if errors == "replace" else "strict"
+    try:
+        return body.decode(charset, way).encode("utf-8", way).decode()
+    except UnicodeError:
+        if errors == "fail":
+            raise
+        return None
 
 
 def json_body(messages: DataFrame, schema: StructType | str, column: str = "value") -> DataFrame:

@@ -13,6 +13,10 @@ tell, so whatever is concluded from the time of a tick allows for a *grace*:
 - publishes that were traced a grace before a tick are in their queues when the tick says `next`;
 - deliveries of what had left when a tick said `first` are traced a grace after it.
 
+The queue of traces may itself go to another master. Its numbers then go on at the beginning of an *epoch*,
+far above the last one, so the jump is told from traces that are missing. Whether the old master had traces
+that the new one never got, nobody knows: what was published until then is not judged either.
+
 What is concluded depends on the traces and ticks alone, in their order. So a batch that is judged again comes
 to the same conclusions.
 """
@@ -28,6 +32,12 @@ MARKS_MAX = 64
 
 TICKS_MAX = 4096
 """Ticks remembered, to look a place up by its time: an hour of one a second."""
+
+EPOCH_BITS = 44
+"""A queue's numbers below these bits are of one master; above them is which one (`replication.sync`)."""
+
+WHOLE, GAP, TAKEN_OVER = "whole", "gap", "taken over"
+"""How traces follow those before them: none is missing, some are, or another master's begin."""
 
 JUDGED, GONE, LEASED, UNSEEN = "judged", "gone", "leased", "unseen"
 """What becomes of a queue's messages that have left: they are judged; or they cannot be, because the queue
@@ -84,13 +94,18 @@ class Ledger:
         self.settled = -1
         """Traces up to here are a grace old."""
 
-    def seen(self, first: int, last: int, count: int) -> bool:
-        """Traces first … last, so many of them; False if some are missing, there or before."""
-        whole = count == last - first + 1 and self.place in (-1, first - 1)
-        if not whole:
+    def seen(self, first: int, last: int, count: int) -> str:
+        """Traces first … last of one epoch, so many of them; how they follow those before."""
+        follow = WHOLE
+        if self.place not in (-1, first - 1):
+            begins = first - 1 & (1 << EPOCH_BITS) - 1 == 0
+            follow = TAKEN_OVER if begins and first > self.place else GAP
+        if count != last - first + 1:
+            follow = GAP
+        if follow != WHOLE:
             self.blind = last
         self.place = last
-        return whole
+        return follow
 
     def untraced(self, place: int) -> None:
         """Tracing was off at this place."""

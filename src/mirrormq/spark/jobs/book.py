@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mirrormq.spark.audit.ledger import GONE, LEASED, UNSEEN, Ledger, Tick, Verdict
+from mirrormq.spark.audit.ledger import GAP, GONE, LEASED, TAKEN_OVER, UNSEEN, Ledger, Tick, Verdict
 from mirrormq.spark.errors import PipelineError
 
 CLASSES = (
@@ -81,6 +81,8 @@ class Book:
     """Ticks that were traced: tracing is on."""
     gaps: int = 0
     """How often traces were missing."""
+    takeovers: int = 0
+    """How often the queue of traces got another master."""
     first_ms: int = 0
     time_ms: int = 0
     """Of the first tick and the last."""
@@ -124,10 +126,11 @@ class Book:
     # --- a batch -----------------------------------------------------------------------------------
 
     def seen(self, first: int, last: int, count: int) -> None:
-        """A batch has these places of the queue of traces."""
+        """A batch has these places of the queue of traces, all of one epoch."""
         self.traces += count
-        if not self.ledger.seen(first, last, count):
-            self.gaps += 1
+        follow = self.ledger.seen(first, last, count)
+        self.gaps += follow == GAP
+        self.takeovers += follow == TAKEN_OVER
 
     def hear(self, said: Sequence[tuple[int, bool, dict[str, Any]]]) -> None:
         """The ticks of a batch in their order, and the traces of ticks."""

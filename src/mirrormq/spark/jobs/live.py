@@ -146,12 +146,14 @@ class LiveAudit:
     def _read_ticks(self, book: Book, messages: DataFrame) -> None:
         from pyspark.sql import functions as f
 
+        from mirrormq.spark.audit.ledger import EPOCH_BITS
         from mirrormq.spark.audit.trace import ECHO, observed
         from mirrormq.spark.audit.trace import TICK as A_TICK
 
-        places = messages.agg(f.min("sequence"), f.max("sequence"), f.count("*")).collect()[0]
-        if places[2]:
-            book.seen(places[0], places[1], places[2])
+        epochs = messages.groupBy(f.shiftright(f.col("sequence") - 1, EPOCH_BITS).alias("epoch"))
+        places = epochs.agg(f.min("sequence"), f.max("sequence"), f.count("*")).collect()
+        for _, first, last, count in sorted(places):
+            book.seen(first, last, count)
         rows = observed(messages, self._own, TRACE, TICK)
         said = rows.where(f.col("kind").isin(A_TICK, ECHO)).select("place", "kind", "said").collect()
         ticks = sorted((row.place, row.kind == ECHO, row.said) for row in said)

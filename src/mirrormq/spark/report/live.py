@@ -28,7 +28,7 @@ HINTS = {
     "before": "Came out, and went in before tracing began.",
     "gone": "Their queue was deleted.",
     "leased": "Their queue is read under a lease, which is not traced.",
-    "unseen": "Traces were missing: nothing can be said.",
+    "unseen": "Traces were missing, or may be: nothing can be said.",
 }
 BAD = ("lost", "unflagged")
 
@@ -62,7 +62,9 @@ def _section(title: str, body: str) -> str:
 
 
 def _gaps(book: Book) -> str:
-    return f" Traces were missing {number(book.gaps)} times." if book.gaps else ""
+    missing = f" Traces were missing {number(book.gaps)} times." if book.gaps else ""
+    taken_over = f" Their queue got another master {number(book.takeovers)} times." if book.takeovers else ""
+    return missing + taken_over
 
 
 def _findings(book: Book) -> str:

@@ -22,10 +22,13 @@ exactly one batch of the checkpoint, or to the next one there will be.
 
 The lease's name must be in the checkpoint before anything is taken under it, or a driver that dies in between
 would leave messages behind under a name nobody knows. Unless the name is given as an option, the first batch
-of a query therefore has no messages: it only writes the name down.
+of a query is therefore not taken when its offset is asked for. Its offset only says under which name and how
+much will be taken, and that is done when Spark, which has written it down by then, asks for the partitions.
+If others were quicker the batch has fewer messages than it was to have, or none.
 
 An offset is `{"lease": name, "queues": {queue: {"take": number, "next": sequence, "id": queue's id}}}`;
-`next` is for people who look at a query's progress.
+`next` is for people who look at a query's progress. That of the first batch also has `"first": {queue:
+[messages, bytes]}`, what is to be taken; 0 bytes: any.
 """
 
 from __future__ import annotations
@@ -40,8 +43,10 @@ from mirrormq.ranges import questions
 from mirrormq.ranges.limits import TAKE_MESSAGES_MAX
 from mirrormq.ranges.questions import Extent, LeaseEntry
 from mirrormq.ranges.stretches import unpack
+from mirrormq.spark.client.errors import Refused
 from mirrormq.spark.options import SourceOptions
 from mirrormq.spark.source.plan import Part
+from mirrormq.spark.source.queues import NOT_FOUND
 from mirrormq.spark.source.stream import Offset, QueueStream, Share
 
 TAKES_PER_BATCH_MAX = 16
@@ -60,6 +65,8 @@ class ConsumeReader(QueueStream):
         self._leases: dict[str, LeaseEntry | None] = {}
         self._left: dict[str, int] | None = None
         """With AvailableNow: how many messages of each queue are still to be taken."""
+        self._named: str | None = None
+        """The lease, if this process has given it its name."""
 
     # --- offsets ---------------------------------------------------------------------------------
 
@@ -72,7 +79,7 @@ class ConsumeReader(QueueStream):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """Everything before `start` is done with; take what comes after it."""
         if not start["lease"]:
-            return {**start, "lease": f"spark-{uuid.uuid4().hex}"}
+            return self._first(limit)
         self._settle(start)
         found = {name: dict(at) for name, at in start["queues"].items()}
         for name, extent, share in self._allowed(limit):
@@ -84,7 +91,19 @@ class ConsumeReader(QueueStream):
             taken = self._take(start["lease"], name, at, share)
             if taken["take"]:
                 found[name] = taken
+        if found == start["queues"]:
+            return start
         return {"lease": start["lease"], "queues": dict(sorted(found.items()))}
+
+    def _first(self, limit: ReadLimit) -> Offset:
+        """A name, and what to take under it once it is written down."""
+        self._named = f"spark-{uuid.uuid4().hex}"
+        wanted = [found for found in self._allowed(limit) if found[2].messages]
+        return {
+            "lease": self._named,
+            "queues": {name: {"take": 1, "next": extent.next, "id": extent.id} for name, extent, _ in wanted},
+            "first": {name: [share.messages, share.bytes or 0] for name, _, share in wanted},
+        }
 
     def _taken_before(self, lease: str, queue: str) -> int:
         """The number after which a query goes on that finds a lease there was before it."""
@@ -151,13 +170,25 @@ class ConsumeReader(QueueStream):
     def _settle(self, done: Offset) -> None:
         for name, at in done["queues"].items():
             if self._settled.get(name, 0) < at["take"]:
-                self.queues.asker.ask(questions.settle(name, done["lease"], number=at["take"]))
+                self._settle_queue(name, at["take"], done)
                 self._settled[name] = at["take"]
         self._parts = {
             (name, number): part
             for (name, number), part in self._parts.items()
             if number > self._settled.get(name, 0)
         }
+
+    def _settle_queue(self, queue: str, number: int, done: Offset) -> None:
+        try:
+            self.queues.asker.ask(questions.settle(queue, done["lease"], number=number))
+        except Refused as error:
+            if error.code != NOT_FOUND or "no lease" not in error.text:
+                raise
+            if queue not in done.get("first", ()):  # a first take that found nothing makes no lease
+                self.lost(
+                    f"the lease '{done['lease']}' of queue '{queue}' was released or has lain idle for too"
+                    " long, and what the last batch had may be in the queue again"
+                )
 
     def _replaced(self, queue: str) -> None:
         self._settled.pop(queue, None)
@@ -178,6 +209,8 @@ class ConsumeReader(QueueStream):
         }
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        if "first" in end:
+            return self.cut(self._take_first(end))
         parts = []
         for name, at in end["queues"].items():
             before = start["queues"].get(name, {"take": 0, "id": at["id"]})
@@ -192,6 +225,19 @@ class ConsumeReader(QueueStream):
                         f" messages of queue '{name}' that this batch is about"
                     )
         return self.cut(parts)
+
+    def _take_first(self, end: Offset) -> list[Part]:
+        """What the first offset promised, as far as it is there."""
+        parts = []
+        for name, (messages, size) in end["first"].items():
+            number = end["queues"][name]["take"]
+            is_new = (name, number) not in self._parts and self._named == end["lease"]
+            part = self._part(end["lease"], name, number, messages, size)
+            if part is not None:
+                parts.append(part)
+                if self._left is not None and is_new:
+                    self._left[name] = self._left.get(name, 0) - part.messages
+        return parts
 
     def commit(self, end: Offset) -> None:
         if end["lease"]:

@@ -1,0 +1,148 @@
+"""A query's first batch is taken once its offset is written down.
+
+Whatever dies before or after that, no message is left under a name that nobody knows, and none comes twice.
+Spark is played here, one question at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+
+from mirrormq.spark.options import source_options
+from mirrormq.spark.source.consume import ConsumeReader
+from mirrormq.spark.source.plan import RangePartition
+from mirrormq.spark.source.tasks import DataLoss
+from tests.spark.numbered import Channel, declared, drain, publish
+
+QUEUES = ("first.a", "first.b")
+ALL = ReadAllAvailable()
+Start = Callable[..., ConsumeReader]
+
+
+@pytest.fixture
+def channel(uri: str) -> Iterator[Channel]:
+    with declared(uri, QUEUES, "first.more") as channel:
+        yield channel
+
+
+@pytest.fixture
+def start(uri: str) -> Iterator[Start]:
+    """Starts a process of the source's, so to speak; what it knows is its own."""
+    readers: list[ConsumeReader] = []
+
+    def make(**options: str) -> ConsumeReader:
+        given = {"uri": uri, "queues": ",".join(QUEUES), **options}
+        readers.append(ConsumeReader(source_options(given, streaming=True)))
+        return readers[-1]
+
+    yield make
+    for reader in readers:
+        reader.stop()
+
+
+def written(offset: dict[str, Any]) -> dict[str, Any]:
+    """An offset as it comes back from the checkpoint."""
+    found: dict[str, Any] = json.loads(json.dumps(offset))
+    return found
+
+
+def plan(reader: ConsumeReader, start: dict[str, Any], limit: ReadLimit = ALL) -> dict[str, Any]:
+    return written(reader.latestOffset(start, limit))
+
+
+def read(reader: ConsumeReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    """What the tasks of a batch read."""
+    found = []
+    for partition in reader.partitions(start, end):
+        assert isinstance(partition, RangePartition)
+        for rows in reader.read(partition):
+            found += [int(body) for body in rows.column("body").to_pylist()]
+    return sorted(found)
+
+
+def ready(channel: Channel) -> int:
+    return sum(channel.queue_declare(queue, passive=True).method.message_count for queue in QUEUES)
+
+
+def test_the_first_batch_has_messages(channel: Channel, start: Start) -> None:
+    publish(channel, QUEUES, range(10))
+    reader = start()
+    reader.prepareForTriggerAvailableNow()
+    nothing = reader.initialOffset()
+    first = plan(reader, nothing)
+    publish(channel, QUEUES, range(10, 14))
+    assert read(reader, nothing, first) == list(range(10)), "what came later is for a later batch"
+    assert read(reader, nothing, first) == list(range(10)), "Spark may ask for the partitions again"
+    assert plan(reader, first) == first, "all that was there when the query began is done with"
+    assert plan(reader, first) == first
+    assert ready(channel) == 4
+
+
+def test_who_dies_before_the_offset_is_written_has_taken_nothing(channel: Channel, start: Start) -> None:
+    publish(channel, QUEUES, range(10))
+    died = start()
+    plan(died, died.initialOffset())
+    assert ready(channel) == 10
+    reader = start()
+    first = plan(reader, reader.initialOffset())
+    assert read(reader, reader.initialOffset(), first) == list(range(10))
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_who_dies_after_it_is_written_finds_the_messages_again(
+    channel: Channel, start: Start, *, taken: bool
+) -> None:
+    publish(channel, QUEUES, range(10))
+    died = start()
+    nothing = died.initialOffset()
+    first = plan(died, nothing, ReadMaxRows(6))
+    if taken:
+        assert len(read(died, nothing, first)) == 6
+    again = start()
+    again.prepareForTriggerAvailableNow()
+    found = read(again, nothing, first)
+    assert len(found) == 6, "as many as were to be taken, not more"
+    assert ready(channel) == 4
+    second = plan(again, first)
+    assert sorted(found + read(again, first, second)) == list(range(10))
+    assert plan(again, second) == second
+    assert [channel.queue_delete(queue, if_empty=True).method.message_count for queue in QUEUES] == [0, 0]
+
+
+def test_where_others_were_quicker_the_batch_is_empty_and_the_query_goes_on(
+    channel: Channel, start: Start
+) -> None:
+    publish(channel, QUEUES, range(10))
+    reader = start()
+    nothing = reader.initialOffset()
+    first = plan(reader, nothing)
+    assert len([body for queue in QUEUES for body in drain(channel, queue)]) == 10
+    assert read(reader, nothing, first) == []
+    assert plan(reader, first) == first
+    publish(channel, QUEUES, range(10, 20))
+    restarted = start()
+    second = plan(restarted, first)
+    assert read(restarted, first, second) == list(range(10, 20))
+
+
+def test_a_lease_that_ended_while_nobody_ran_is_told(channel: Channel, start: Start) -> None:
+    publish(channel, QUEUES, range(4))
+    reader = start(leaseIdleMs="1", leaseName="short")
+    nothing = reader.initialOffset()
+    first = plan(reader, nothing)
+    assert read(reader, nothing, first) == list(range(4))
+    deadline = time.monotonic() + 30
+    while ready(channel) < 4:
+        assert time.monotonic() < deadline, "the lease does not end"
+        time.sleep(0.1)
+    with pytest.raises(DataLoss, match="has lain idle for too long, and what the last batch had may be in"):
+        plan(start(leaseName="short"), first)
+    careless = start(leaseName="short", failOnDataLoss="false")
+    second = plan(careless, first)
+    assert read(careless, first, second) == list(range(4)), "it goes on, and they come again"
