@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.divided import Getting
+from mirrormq.broker.divided import count_get
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.queue import Queue
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mirrormq.queues.message import Message
 
 
-class ChannelCounters(Getting):
+class ChannelCounters:
     """What a channel's client has done."""
 
     __slots__ = (
@@ -48,6 +48,10 @@ class ChannelCounters(Getting):
         """Count what another has counted."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def count_get(self, message: Message | None, no_ack: bool) -> None:
+        """A basic.get was answered."""
+        count_get(self, message, no_ack)
 
 
 class Traffic:

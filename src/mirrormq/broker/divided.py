@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mirrormq import limits
 
@@ -25,29 +25,28 @@ class ExchangeCounts:
         self.published = self.confirmed = self.returned = self.dropped = 0
 
 
-class Getting:
+class Gets(Protocol):
     """What is counted of each basic.get, by whoever counts."""
-
-    __slots__ = ()
 
     got: int
     got_no_ack: int
     got_empty: int
     redelivered: int
 
-    def count_get(self, message: Message | None, no_ack: bool) -> None:
-        """A basic.get was answered."""
-        if message is None:
-            self.got_empty += 1
-            return
-        if no_ack:
-            self.got_no_ack += 1
-        else:
-            self.got += 1
-        self.redelivered += message.redelivered
+
+def count_get(counts: Gets, message: Message | None, no_ack: bool) -> None:
+    """A basic.get was answered."""
+    if message is None:
+        counts.got_empty += 1
+        return
+    if no_ack:
+        counts.got_no_ack += 1
+    else:
+        counts.got += 1
+    counts.redelivered += message.redelivered
 
 
-class QueueCounts(Getting):
+class QueueCounts:
     """What came out of one queue."""
 
     __slots__ = (
@@ -109,7 +108,7 @@ class DividedCounters:
 
     def count_get(self, queue: str, message: Message | None, no_ack: bool) -> None:
         """A basic.get of a queue was answered."""
-        self.queue(queue).count_get(message, no_ack)
+        count_get(self.queue(queue), message, no_ack)
 
     def numbered(self, first: int, exchange: str) -> None:
         """The publishes from this number on go to an exchange."""

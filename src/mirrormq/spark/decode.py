@@ -12,10 +12,10 @@ null itself: `where("text is null")` finds the messages that could not be read.
 from __future__ import annotations
 
 import codecs
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
@@ -48,15 +48,17 @@ def text_body(
 
 def _decoded(charset: str, errors: Errors) -> Column:
     """The body as text, decoded by Python: Spark itself knows seven charsets, and only how to fail."""
-    from pyspark.sql import functions as f
+    import pyarrow as pa
+    from pyspark.sql.pandas import functions
 
-    def decode(bodies: pa.Array) -> pa.Array:
-        import pyarrow
+    def decode(bodies: Any) -> Any:
+        return pa.array([read_text(body.as_py(), charset, errors) for body in bodies], pa.string())
 
-        return pyarrow.array([read_text(body.as_py(), charset, errors) for body in bodies], pyarrow.string())
-
-    decode.__annotations__ = {}  # Spark would read them, and has no name for what they say.
-    return f.arrow_udf(decode, "string")("body")
+    # Spark learns from these what the function takes. It warns whoever says it in the other way, which is the
+    # only one that type checkers know of.
+    decode.__annotations__ = {"bodies": pa.Array, "return": pa.Array}
+    make: Callable[..., Callable[[str], Column]] = functions.arrow_udf
+    return make(decode, "string")("body")
 
 
 def read_text(body: bytes | None, charset: str, errors: Errors) -> str | None:
