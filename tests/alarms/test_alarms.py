@@ -39,7 +39,7 @@ def cleared(node: MirrorMQ) -> Iterator[None]:
 
 
 def until(
-    true: Callable[[], bool], work: Callable[[], object] = lambda: None, deadline_s: float = 15.0
+    true: Callable[[], bool], work: Callable[[], object] = lambda: None, deadline_s: float = 40.0
 ) -> None:
     """Poll, doing `work` in between."""
     deadline = time.monotonic() + deadline_s

@@ -18,7 +18,7 @@ import pytest
 from mirrormq.testing import Cluster
 from tests.brokers.ports import accepts, free_ports
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 ADMINISTRATORS = os.pathsep.join(("/usr/sbin", "/usr/local/sbin", os.environ.get("PATH", "")))
 
 
@@ -112,7 +112,7 @@ def test_clients_of_a_frozen_node_are_sent_to_another(tmp_path: Path) -> None:
         text = mirrormq(
             "haproxy-config", "--data", str(cluster.directory), "--bind", f"127.0.0.1:{port}"
         ).stdout
-        parameters = pika.ConnectionParameters("127.0.0.1", port, socket_timeout=5)
+        parameters = pika.ConnectionParameters("127.0.0.1", port, socket_timeout=30)
         with haproxy(text.partition("\nlisten management")[0], port, tmp_path):
             connections = [pika.BlockingConnection(parameters) for _ in range(3)]
             rows = cluster.ctl("-q", "list_connections", "pid").splitlines()

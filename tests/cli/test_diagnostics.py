@@ -18,7 +18,7 @@ from mirrormq.control.verbs.diagnostics import os_env
 from mirrormq.testing import Cluster
 from tests.cli.test_live import CTL, ctl
 
-FOR_S = 30.0
+FOR_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_the_logs_file_is_named_and_its_last_lines_are_told(node: Cluster, log: 
 
 def streamed(node: Cluster, printed: Path, *words: str) -> list[str]:
     """What a verb prints while clients come and go."""
-    command = [sys.executable, "-c", CTL, "-q", *words, "--duration", "20"]
+    command = [sys.executable, "-c", CTL, "-q", *words, "--duration", "60"]
     with printed.open("w") as output, subprocess.Popen(command, stdout=output, env=os.environ) as stream:
         try:
             deadline = time.monotonic() + FOR_S

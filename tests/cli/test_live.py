@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pika
@@ -128,12 +129,20 @@ def test_the_watermark_set_here_blocks_publishers_and_frees_them(
     assert ctl("-q", "set_vm_memory_high_watermark", "absolute", "1")[0] == 0
     try:
         channel.basic_publish("", "alarm", b"x")
-        channel.connection.process_data_events(5)
+        _hear(channel, blocked, 1)
         assert blocked == ["blocked"]
     finally:
         assert ctl("-q", "set_vm_memory_high_watermark", "0.9")[0] == 0
-    channel.connection.process_data_events(5)
+    _hear(channel, blocked, 2)
     assert blocked == ["blocked", "unblocked"]
+
+
+def _hear(channel: BlockingChannel, told: list[str], count: int) -> None:
+    """Until so much was told."""
+    deadline = time.monotonic() + 60
+    while len(told) < count:
+        assert time.monotonic() < deadline, told
+        channel.connection.process_data_events(0.1)
 
 
 def test_what_is_built_in_is_described(node: Cluster) -> None:

@@ -18,7 +18,7 @@ import pytest
 from mirrormq.cli.completion import of_ctl
 from mirrormq.cli.shells import ALIASES, SCRIPTS
 
-SHELL_DEADLINE_S = 30.0
+SHELL_DEADLINE_S = 60.0
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tests.brokers.ports import free_ports
 from tests.management.conftest import managed
 
 A, B, C = "mirror1@localhost", "mirror2@localhost", "mirror3@localhost"
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 COMMAND = [sys.executable, "-m", "mirrormq.cli.main", "top"]
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

@@ -138,9 +138,9 @@ def test_a_secret_can_be_renewed(broker: Any) -> None:
 
 def test_heartbeats_keep_an_idle_connection(broker: Any) -> None:
     """pika gives up when it hears nothing for two intervals, and so does the broker."""
-    parameters = pika.URLParameters(uri(broker, query="?heartbeat=1"))
+    parameters = pika.URLParameters(uri(broker, query="?heartbeat=2"))
     with pika.BlockingConnection(parameters) as connection:
-        connection.process_data_events(4)
+        connection.process_data_events(7)
         assert connection.is_open
         assert connection.channel().is_open
 
@@ -149,6 +149,7 @@ def test_a_client_that_is_silent_is_dropped(broker: Any) -> None:
     parameters = pika.URLParameters(uri(broker, query="?heartbeat=1"))
     connection = pika.BlockingConnection(parameters)
     queue = connection.channel().queue_declare("", exclusive=True).method.queue
+    started = time.monotonic()
     with pika.BlockingConnection(pika.URLParameters(uri(broker))) as other:
 
         def gone() -> bool:
@@ -158,7 +159,6 @@ def test_a_client_that_is_silent_is_dropped(broker: Any) -> None:
                 return error.reply_code == 404
             raise AssertionError("another connection could use an exclusive queue")
 
-        started = time.monotonic()
         wait_for(gone, "the exclusive queue of the silent client is deleted")
         assert time.monotonic() - started > 1
     with pytest.raises(pika.exceptions.AMQPConnectionError):

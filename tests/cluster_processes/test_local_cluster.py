@@ -59,7 +59,7 @@ def test_a_detached_cluster_has_formed_when_the_command_returns(tmp_path: Path) 
             cluster("kill", "mirror1")
             assert [row["running"] for row in json.loads(cluster("status", "--json"))] == [False, True, True]
             cluster("start", NAMES[0])
-            ctl(NAMES[1], "await_online_nodes", "3", "-t", "20")
+            ctl(NAMES[1], "await_online_nodes", "3", "-t", "60")
         finally:
             cluster("down")
         assert not any(row["running"] for row in json.loads(cluster("status", "--json")))

@@ -15,7 +15,7 @@ import pytest
 
 from mirrormq.perf.frames import METHOD, ack_frame, frame
 from mirrormq.wire import methods
-from tests.durability.node import Node
+from tests.durability.node import DEADLINE_S, Node, wait_until
 from tests.durability.traffic import Consumer, Deliveries, Publisher, Wire, browse, publish_all, ready
 
 ROUNDS = 2
@@ -53,8 +53,9 @@ class World:
             dialer.call(methods.encode_queue_bind(queue, "both", ""), methods.QUEUE_BIND_OK)
         dialer.close()
 
-    def load_and_kill(self, seed: int) -> None:
-        """Load every queue, kill the node in the middle, note what was promised."""
+    def load_and_kill(self, seed: int, *, going: bool = False) -> None:
+        """Load every queue, kill the node in the middle, note what was promised. Not before there is
+        something promised to everybody if the load must be `going`."""
         publishers = []
         for at, (target, queues) in enumerate(TARGETS.items()):
             exchange, key = ("both", "") if len(queues) > 1 else ("", target)
@@ -64,10 +65,12 @@ class World:
         threads = [publisher for publisher, _ in publishers] + consumers
         for thread in threads:
             thread.start()
+        if going:
+            wait_until(lambda: all(publisher.confirmed for publisher, _ in publishers), "the load gets going")
         time.sleep(random.Random(seed).uniform(*LOAD_S))
         self.node.kill()
         for thread in threads:
-            thread.join(10)
+            thread.join(DEADLINE_S)
             assert not thread.is_alive()
         for publisher, queues in publishers:
             for queue in queues:
@@ -106,7 +109,7 @@ def node() -> Iterator[Node]:
 def test_confirmed_messages_survive_kills_under_load(node: Node, seed: int) -> None:
     world = World(node)
     for number in range(ROUNDS):
-        world.load_and_kill(seed * 100 + number * 10)
+        world.load_and_kill(seed * 100 + number * 10, going=number == ROUNDS - 1)
         node.boot()
         for queue in world.ledgers:
             world.check(queue)

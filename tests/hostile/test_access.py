@@ -55,7 +55,7 @@ def test_guessing_does_not_hold_up_who_knows(node: MirrorMQ, user: str) -> None:
     """Forty wrong guesses at once are checked beside the loop; everybody else goes on."""
     from tests.hostile.bystander import beside
 
-    with beside(node.amqp_port):
+    with beside(node):
         guessers = [RawClient(node.amqp_port) for _ in range(40)]
         login = methods.encode_connection_start_ok({}, "PLAIN", b"\0somebody\0guess", "en_US")
         for guesser in guessers:
@@ -166,7 +166,7 @@ def test_a_pattern_that_never_ends_harms_nobody(node: MirrorMQ, user: str) -> No
     from tests.hostile.bystander import beside
 
     node.control("set_permissions", user, "^(a+)+$", ".*", ".*")
-    with beside(node.amqp_port):
+    with beside(node):
         client = log_in(node).open_channel()
         client.method(1, methods.encode_queue_declare("a" * 100 + "!"))
         assert client.expect("ChannelClose").reply_code == 403

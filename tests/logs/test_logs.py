@@ -25,7 +25,7 @@ from tests.logs.record import RECORDING
 from tests.logs.scene import Line, act, lines_of, shown
 from tests.management.conftest import managed
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 DIFFERENT = {"closing AMQP connection <pid> (address -> address, vhost: 'none', user: 'guest')"}
 """Who asked for a vhost that is not there was never in one; RabbitMQ names it all the same."""
 

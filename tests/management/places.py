@@ -9,7 +9,7 @@ from tests.management.http import Client, part
 from tests.management.scene import Scene
 
 DETAILED = "management.rates_mode = detailed"
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 OBJECTS = (
     "queues/%2F/scene.full", "queues/%2F/scene.busy", "queues/%2F/scene.idle", "exchanges/%2F/scene.direct",

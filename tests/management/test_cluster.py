@@ -123,10 +123,14 @@ def test_totals_are_the_clusters(cluster: Cluster, clients: list[Client], work: 
         assert shown["object_totals"]["connections"] == 3 and shown["object_totals"]["consumers"] == 1
         assert shown["churn_rates"]["queue_created"] == 4
         assert {each["node"] for each in shown["listeners"]} == {cluster.name(n) for n in range(NODES)}
-        (vhost,) = client.get("vhosts")
-        assert vhost["message_stats"]["publish"] == 7
+        (vhost,) = until(lambda client=client: _all_published(client.get("vhosts"), "publish"))
         assert set(vhost["cluster_state"]) == {cluster.name(n) for n in range(NODES)}
-        assert client.get("exchanges/%2F/amq.default")["message_stats"]["publish_in"] == 7
+        until(lambda client=client: _all_published([client.get("exchanges/%2F/amq.default")], "publish_in"))
+
+
+def _all_published(rows: list[dict[str, Any]], what: str) -> list[dict[str, Any]]:
+    """The rows, once they tell of everything that `work` has published."""
+    return rows if all(row.get("message_stats", {}).get(what) == 7 for row in rows) else []
 
 
 def _counted(client: Client) -> dict[str, Any]:
@@ -183,7 +187,7 @@ def test_statistics_of_another_node_start_anew(cluster: Cluster, clients: list[C
         row = clients[0].get(f"nodes/{cluster.name(node)}?node_stats_age=30&node_stats_incr=5")
         return [sample["sample"] for sample in row["mem_used_details"]["samples"]]
 
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not (past(1)[2] and past(2)[2]):
         assert time.monotonic() < deadline
         time.sleep(0.2)
@@ -340,15 +344,20 @@ def test_a_dead_nodes_queues_are_shown_as_declared(
     cluster.kill(2)
     dead = cluster.name(2)
 
-    def gone() -> bool:
-        return not clients[0].get(f"nodes/{dead}")["running"]
+    def gone(client: Client) -> bool:
+        return not client.get(f"nodes/{dead}")["running"]
 
-    until(gone)
     for client in clients[:2]:
-        row = client.get("queues/%2F/own2")
+        until(lambda client=client: gone(client))
+        row = until(lambda client=client: _down(client))
         assert (row["state"], row["node"], row["durable"]) == ("down", dead, True)
         assert "messages" not in row
         assert [node["running"] for node in client.get("nodes")] == [True, True, False]
         assert until(lambda client=client: client.get("queues/%2F/mirrored")["state"] == "running")
     cluster.start(2)
     until(lambda: clients[0].get("queues/%2F/own2").get("messages") == 3)
+
+
+def _down(client: Client) -> dict[str, Any]:
+    row: dict[str, Any] = client.get("queues/%2F/own2")
+    return row if row["state"] == "down" else {}

@@ -71,11 +71,17 @@ def test_what_the_builder_makes_is_understood(asker: Asker, client: Client) -> N
 
 
 def test_a_job_that_chatters_is_not_kept_but_its_end_is(asker: Asker, client: Client) -> None:
-    assert report(asker, "hasty", text="one")
-    assert not report(asker, "hasty", text="two")
-    assert words(client, "hasty")["text"] == "one"
-    assert report(asker, "hasty", state="failed", text="three")
-    found = words(client, "hasty")
+    """A disk that is busy may take longer for the first word than a job has to wait before the second."""
+    for attempt in range(50):
+        job, began = f"hasty {attempt}", time.monotonic()
+        assert report(asker, job, text="one")
+        kept = report(asker, job, text="two")
+        if time.monotonic() - began < limits.JOB_REPORT_INTERVAL_MS / 1000:
+            break
+    assert not kept
+    assert words(client, job)["text"] == "one"
+    assert report(asker, job, state="failed", text="three")
+    found = words(client, job)
     assert (found["state"], found["text"]) == ("failed", "three")
     assert found["started"] < found["reported"]
 

@@ -65,7 +65,7 @@ def test_clients_of_all_nodes_are_told_of(pair: Cluster) -> None:
             channel.basic_publish("", "shared", b"x")
         assert channel.basic_get("shared", auto_ack=True)[0] is not None
     for client in [Client(pair.management_port(index)) for index in range(2)]:
-        until(lambda client=client: len(_past(client)) == 7)
+        until(lambda client=client: len(_past(client)) == 7 and _told_all(client))
         queue = client.get("queues/%2F/shared")
         (row,) = queue["incoming"]
         assert row["exchange"] == {"name": "", "vhost": "/"} and row["stats"]["publish"] == 7
@@ -80,6 +80,17 @@ def test_clients_of_all_nodes_are_told_of(pair: Cluster) -> None:
         assert direct["stats"]["drop_unroutable"] == 3 and direct["stats"]["confirm"] == 3
     for connection in connections:
         connection.close()
+
+
+def _told_all(client: Client) -> bool:
+    """Have both nodes told their last numbers? They do so once a second, each at its own time."""
+    (row,) = client.get("queues/%2F/shared")["incoming"]
+    at_default, at_direct = (
+        client.get(f"exchanges/%2F/amq.{name}")["incoming"] for name in ("default", "direct")
+    )
+    published = sum(each["stats"].get("publish", 0) for each in at_default)
+    confirmed = sum(each["stats"].get("confirm", 0) for each in at_direct)
+    return bool((row["stats"]["publish"], published, confirmed) == (7, 7, 3))
 
 
 def _past(client: Client) -> list[dict[str, int]]:

@@ -23,7 +23,9 @@ STALL_MS_MAX = 50.0
 BUSY_MACHINE = 2.0
 """Where there are long waits anyway, those that may be ours may be twice as long."""
 QUEUES = 10_000
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
+ROUNDS = 12
+"""The machine may be busy with others; a stall of ours comes every time."""
 
 
 @pytest.fixture
@@ -130,16 +132,27 @@ def test_rates_follow_what_happens_and_come_to_rest() -> None:
         connection.close()
 
 
-def test_metrics_have_rabbitmqs_names_and_no_password(
-    node: MirrorMQ, channel: pika.adapters.blocking_connection.BlockingChannel
-) -> None:
+VALUE = re.compile(r"^(\w+(?:\{.*\})?) (\S+)$", re.MULTILINE)
+
+
+def scraped(node: MirrorMQ) -> str:
+    """What Prometheus would read."""
     connection = http.client.HTTPConnection("127.0.0.1", node.management_port, timeout=30)
     connection.request("GET", "/metrics")
     answer = connection.getresponse()
-    text = answer.read().decode()
     assert answer.status == 200 and answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    values = dict(re.findall(r"^(\w+(?:\{.*\})?) (\S+)$", text, re.MULTILINE))
-    assert values["rabbitmq_connections"] == "1" and values["rabbitmq_channels"] == "1"
+    text = answer.read().decode()
+    connection.close()
+    return text
+
+
+def test_metrics_have_rabbitmqs_names_and_no_password(
+    node: MirrorMQ, channel: pika.adapters.blocking_connection.BlockingChannel
+) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while (values := dict(VALUE.findall(text := scraped(node))))["rabbitmq_connections"] != "1":
+        assert time.monotonic() < deadline, "clients of earlier tests are still there"
+    assert values["rabbitmq_channels"] == "1"
     assert values["rabbitmq_alarms_memory_used_watermark"] == "0"
     assert int(values["rabbitmq_process_resident_memory_bytes"]) > 1_000_000
     names = re.findall(r"^# TYPE (\w+)", text, re.MULTILINE)
@@ -192,7 +205,7 @@ def test_listing_ten_thousand_queues_does_not_hold_up_deliveries() -> None:
         for path in ("queues", "queues?sort=messages", "bindings", "definitions"):
             address = f"http://127.0.0.1:{node.management_port}/api/{path}"
             worst = []
-            for _ in range(3):  # the machine may be busy with others; a stall of ours comes every time
+            while not worst or (min(worst) >= STALL_MS_MAX and len(worst) < ROUNDS):
                 asking = subprocess.Popen([sys.executable, "-c", LIST, address], stdout=subprocess.PIPE)
                 waits = [round_trip_ms(channel)]
                 while asking.poll() is None:

@@ -13,7 +13,7 @@ TYPE = re.compile(r"^# TYPE (\S+) (\S+)$")
 SERIES = re.compile(r"^(?P<name>[A-Za-z_:][\w:]*)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 PARTS = ("_bucket", "_count", "_sum")
-SEEN_DEADLINE_S = 20.0
+SEEN_DEADLINE_S = 60.0
 
 
 class Sample(NamedTuple):

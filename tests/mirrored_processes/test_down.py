@@ -41,7 +41,7 @@ def down(cluster: Cluster) -> Iterator[str]:
 def test_it_says_for_whom_it_waits_and_has_everything_when_that_node_is_back(
     cluster: Cluster, down: str
 ) -> None:
-    assert queue(cluster, down, node=1)["mirrormq"]["waits_for"] == [cluster.name(0)]
+    wait_for(lambda: queue(cluster, down, node=1)["mirrormq"]["waits_for"] == [cluster.name(0)])
     listed = cluster.ctl("-q", "list_queues", "name", "state", node=2)
     assert f"{down}\tdown" in listed
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="is down or inaccessible") as refused:

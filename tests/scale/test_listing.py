@@ -11,7 +11,7 @@ from benchmarks.listing import GAP_MS_MAX, Deliveries, declare, gap_beside, list
 from mirrormq.testing import Cluster
 
 QUEUES = 10_000
-ROUNDS = 4
+ROUNDS = 10
 """The machine may be busy with others; a gap of ours comes every time."""
 BUSY_MACHINE = 2.0
 """Where there are long gaps without any listing, those beside one may be twice as long."""

@@ -156,7 +156,7 @@ def test_7_the_node_of_a_queue_goes_and_comes_back(cluster: Cluster) -> None:
 
 
 def test_8_a_message_that_was_not_acknowledged_in_time_comes_twice(cluster: Cluster) -> None:
-    with Consumer(cluster, 0, "clusterRabbit2Queue1", VHOST, ack_after_s=3.0) as four:
+    with Consumer(cluster, 0, "clusterRabbit2Queue1", VHOST, ack_after_s=8.0) as four:
         publish(cluster, 0, "clusterRabbit2key", b"slow")
         wait_for(lambda: four.bodies == [b"slow"])
         cluster.kill(1)
