@@ -85,19 +85,19 @@ CATASTROPHES = [
 
 @pytest.mark.parametrize(("pattern", "name"), CATASTROPHES)
 def test_a_catastrophic_pattern_gives_up_in_time(pattern: str, name: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert matches(pattern, name) is False
-    assert time.perf_counter() - began < PATIENCE_S
+    assert time.process_time() - began < PATIENCE_S
 
 
 def test_a_pattern_that_keeps_running_wild_gets_less_time_but_still_matches() -> None:
     pattern, name = CATASTROPHES[0]
     compiled = patterns._compile(pattern)
     before = compiled.timeouts
-    began = time.perf_counter()
+    began = time.process_time()
     for number in range(200):
         assert not matches(pattern, f"{name}{number}")
-    assert time.perf_counter() - began < 200 * MATCH_TIMEOUT_S / 2
+    assert time.process_time() - began < 200 * MATCH_TIMEOUT_S / 2
     assert compiled.timeouts == before + 200, "each of these needs the limit"
     assert matches(pattern, "aaa")
 

@@ -12,7 +12,7 @@ from tests.differential.client import FRAME_MAX, Channel, Connection, Stopped
 from tests.differential.codec import PROTOCOL_HEADER, Method
 from tests.differential.transcript import CAPABILITIES, Transcript
 
-POLL_DEADLINE_S = 20.0
+POLL_DEADLINE_S = 60.0
 POLL_PAUSE_S = 0.02
 
 

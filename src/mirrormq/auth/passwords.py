@@ -48,6 +48,17 @@ _DIGESTS: dict[str, Callable[[bytes], Any]] = {
 ALGORITHMS = frozenset({*_DIGESTS, SCRYPT})
 
 
+class Verdict:
+    """Who is told whether a password is right, and whether he still wants to know."""
+
+    def __init__(self, told: Callable[[bool], None], wanted: Callable[[], bool]) -> None:
+        self._told = told
+        self.wanted = wanted
+
+    def __call__(self, right: bool) -> None:
+        self._told(right)
+
+
 def salt_bytes(algorithm: str = DEFAULT_ALGORITHM) -> int:
     """How much salt `hash_password` wants."""
     return SCRYPT_SALT_BYTES if algorithm == SCRYPT else RABBIT_SALT_BYTES

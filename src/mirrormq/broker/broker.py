@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq.auth import sasl
+from mirrormq.auth.passwords import Verdict
 from mirrormq.auth.permissions import Permissions
 from mirrormq.broker.alarms import MEMORY, Alarms
 from mirrormq.broker.asking.inquiries import Inquiries
@@ -65,7 +66,7 @@ class Outside(NamedTuple):
     """Names that nobody can guess, for server-named queues and consumer tags."""
     choose: Callable[[int], int]
     """A random number below its argument."""
-    verify_password: Callable[[bytes, records.User, Callable[[bool], None]], None]
+    verify_password: Callable[[bytes, records.User, Verdict], None]
     """Checks a password off the loop, because good hashes are slow."""
     send: Callable[[str, RemoteMessage | RingMail], None] = _nowhere
     """Sends a message to another node, if there is a link to it."""
@@ -206,8 +207,10 @@ class Broker(ClientLimits):
         credentials: sasl.Credentials,
         is_loopback: bool,
         decided: Callable[[records.User | None, str], None],
+        wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Find out whether the client is who it says; `decided` gets the user, or None and the reason."""
+        """Find out whether the client is who it says; `decided` gets the user, or None and the reason, if
+        the answer is still `wanted` when it is worked on."""
         refusal = f"user '{credentials.user}' - invalid credentials"
         user = self.metadata.state.users.get(credentials.user)
         if user is None:
@@ -221,7 +224,7 @@ class Broker(ClientLimits):
             self._verify_password(
                 credentials.password,
                 found,
-                lambda right: decided(found if right else None, "" if right else refusal),
+                Verdict(lambda right: decided(found if right else None, "" if right else refusal), wanted),
             )
 
     def connected(self, connection: Connection) -> None:

@@ -155,7 +155,9 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
         else:
             _logged_in(connection, user)
 
-    broker.authenticate(credentials, connection.peer.is_loopback, decided)
+    broker.authenticate(
+        credentials, connection.peer.is_loopback, decided, wanted=lambda: not connection.finished
+    )
 
 
 def _refuse_login(connection: Connection, credentials: sasl.Credentials, reason: str) -> None:

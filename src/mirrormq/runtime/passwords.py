@@ -1,4 +1,7 @@
-"""Checks passwords in threads, and remembers right ones, so that good hashes do not cost connections."""
+"""Checks passwords in threads, and remembers right ones, so that good hashes do not cost connections.
+
+A guess whose client has gone by the time of its turn is not checked: whoever comes next would wait for it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from mirrormq.auth.passwords import verify_password
+from mirrormq.auth.passwords import Verdict, verify_password
 from mirrormq.metadata.records import User
 
 REMEMBERED_MAX = 4096
@@ -30,8 +33,9 @@ class PasswordChecker:
         self._remembered: set[bytes] = set()
         self._running: set[asyncio.Task[None]] = set()
 
-    def verify(self, password: bytes, user: User, decided: Callable[[bool], None]) -> None:
-        """Call `decided` with the verdict, now if it is known, else from a later turn."""
+    def verify(self, password: bytes, user: User, decided: Verdict) -> None:
+        """Call `decided` with the verdict, now if it is known, else from a later turn; never if nobody wants
+        to know it any more."""
         fingerprint = hashlib.blake2b(
             password + b"\0" + user.password_hash.encode(), key=self._key, digest_size=32
         ).digest()
@@ -42,12 +46,15 @@ class PasswordChecker:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _check(
-        self, password: bytes, user: User, fingerprint: bytes, decided: Callable[[bool], None]
-    ) -> None:
-        right = await self._loop.run_in_executor(
-            self._threads, verify_password, password, user.password_hash, user.hashing_algorithm
-        )
+    async def _check(self, password: bytes, user: User, fingerprint: bytes, decided: Verdict) -> None:
+        def checked() -> bool | None:
+            if not decided.wanted():
+                return None
+            return verify_password(password, user.password_hash, user.hashing_algorithm)
+
+        right = await self._loop.run_in_executor(self._threads, checked)
+        if right is None:
+            return
         if right:
             if len(self._remembered) >= REMEMBERED_MAX:
                 self._remembered.clear()
