@@ -11,7 +11,7 @@ from tests.brokers.mirrormq import MirrorMQ
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[MirrorMQ]:
-    with MirrorMQ(configuration="handshake_timeout = 2000\nmax_message_size = 16777216\n") as broker:
+    with MirrorMQ(configuration="handshake_timeout = 5000\nmax_message_size = 16777216\n") as broker:
         yield broker
 
 

@@ -85,7 +85,7 @@ def test_a_wrong_header_is_refused(header: bytes) -> None:
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[MirrorMQ]:
-    with MirrorMQ(configuration="proxy_protocol = true\nhandshake_timeout = 2000\n") as started:
+    with MirrorMQ(configuration="proxy_protocol = true\nhandshake_timeout = 5000\n") as started:
         started.control("add_user", "remote", "secret")
         started.control("set_permissions", "remote", ".*", ".*", ".*")
         yield started
@@ -153,17 +153,17 @@ def test_loopback_users_may_not_come_from_afar(node: MirrorMQ) -> None:
 def test_a_header_in_front_of_tls(authority: Authority, server: Pair, client: Pair) -> None:
     port = free_port()
     text = configuration(port, authority, server, proxy_protocol="true", ssl_options__verify="verify_peer")
-    with MirrorMQ(configuration=text + "handshake_timeout = 2000\n") as node:
+    with MirrorMQ(configuration=text + "handshake_timeout = 5000\n") as node:
         node.control("await_startup")
         node.control("add_user", "remote", "secret")
         node.control("set_permissions", "remote", ".*", ".*", ".*")
-        plain = socket.create_connection(("127.0.0.1", port), timeout=10)
+        plain = socket.create_connection(("127.0.0.1", port), timeout=30)
         plain.sendall(GOOD["binary, IPv4"][0])
         wrapped = client_context(authority, client).wrap_socket(plain, server_hostname="localhost")
         RawClient(0, sock=wrapped).log_in(user="remote", password="secret")
         assert "203.0.113.7\t4321\ttrue" in node.control("list_connections", "peer_host", "peer_port", "ssl")
         with pytest.raises((ssl.SSLError, ConnectionError, Ended)):
-            bare = socket.create_connection(("127.0.0.1", port), timeout=10)
+            bare = socket.create_connection(("127.0.0.1", port), timeout=30)
             client_context(authority).wrap_socket(bare, server_hostname="localhost")
         wrapped.close()
 
