@@ -321,13 +321,16 @@ def stopped_by_signals(cluster: LocalCluster) -> Iterator[None]:
 
 def is_running(node: LocalNode) -> bool:
     """Is its process alive, and still the same program? (The system uses process ids again, and shows no
-    command line for a moment while a process starts.)"""
+    command line for a moment while a process starts. Of one that was killed the threads end one by one, and
+    it keeps its ports until the last has.)"""
     try:
         state = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()[0]
         command = Path(f"/proc/{node.pid}/cmdline").read_bytes().split(b"\0")
+        threads = len(os.listdir(f"/proc/{node.pid}/task"))
     except (OSError, IndexError):
         return node.pid > 0 and not Path("/proc/self").exists() and _accepts_signals(node.pid)
-    return state != "Z" and (node.name.encode() in command or command == [b""])
+    ended = state == "Z" and threads == 1
+    return not ended and (node.name.encode() in command or command == [b""])
 
 
 def _accepts_signals(pid: int) -> bool:
