@@ -17,7 +17,7 @@ AGREEMENT_S = 1.0
 BUSY_S = 2.0
 """What a machine that is busy with other things may add before a process gets to look at its clock."""
 SHORT_S = 0.5
-"""What is lost is sent again after 0.2, 0.6, 1.4 and 3.0 s: a cut that is mended within a second is over after
+"""What is lost is sent again after 0.2, 0.6, 1.4 and 3.0 s: what was lost in a cut of a second is there after
 1.4 s, and nobody is given up before 3.0 s."""
 NAMES = ("a@left", "b@right")
 

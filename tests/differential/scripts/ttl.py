@@ -155,8 +155,8 @@ def expires_not_while_used(c: Context) -> None:
 def expires_not_while_consumed(c: Context) -> None:
     """A consumer keeps the queue; it goes some time after the consumer."""
     ch = c.channel()
-    ch.queue("q", {"x-expires": 300})
-    ch.queue("clock", {"x-message-ttl": 900})
+    ch.queue("clock", {"x-message-ttl": 4000})
+    ch.queue("q", {"x-expires": 2000})
     ch.consume("q", "t")
     ch.publish("", "clock", "tick")
     c.until_count("clock", 0)
