@@ -65,9 +65,14 @@ class Dialler:
         self._wanted.set()
 
     async def _run(self) -> None:
+        """For ever: a dialler that ended would leave its peer alone until the node is started again, since
+        nobody lets a peer in who seems to be dialled."""
         while True:
             await self._wanted.wait()
-            reason = await self._dial()
+            try:
+                reason = await self._dial()
+            except Exception as error:
+                self.attempt, reason = None, f"an attempt failed: {error!r}"
             if reason is not None:
                 self._say(reason)
             if self._wanted.is_set() or reason is not None:

@@ -40,9 +40,10 @@ def _bound_kernel_buffers(connection: socket.socket) -> None:
 
 def _reset(transport: asyncio.Transport) -> None:
     """Close with a RST. A FIN would wait behind what the peer has not acknowledged, and where only one way
-    of the network is cut, that is for ever; a RST goes at once, and both sides know."""
+    of the network is cut, that is for ever; a RST goes at once, and both sides know. A socket that is closed
+    already, because it opened just when its dial was given up, is left alone (uvloop says ValueError)."""
     connection = transport.get_extra_info("socket")
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):
         if connection is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     transport.abort()
