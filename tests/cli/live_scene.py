@@ -42,6 +42,8 @@ NOT_HERE = re.compile(r"\b((quorum|stream)_queue|internal_cluster_id)\b")
 """Feature flags of what MirrorMQ does not have, and a parameter that is another one in each cluster."""
 MORE_PLUGINS = ("rabbitmq_prometheus",)
 """What is built in here beside what other recordings need."""
+OWN_LISTENER = re.compile(r", http/prometheus\b")
+"""RabbitMQ's metrics have a port of their own; here they are on that of the HTTP API."""
 SENT_AT_MS = 1_700_000_000
 
 
@@ -142,7 +144,7 @@ def _written(line: str, tool: Tool, broker: Any) -> str:
 
 def _plain(text: str, broker: Any) -> str:
     text = CLIENT.sub("CLIENT", BOLD.sub("", text)).replace(broker.node_name, "NODE")
-    text = PID.sub("PID", TOOLS.sub("TOOL", text))
+    text = PID.sub("PID", TOOLS.sub("TOOL", OWN_LISTENER.sub("", text)))
     for name, port in (("AMQP_PORT", broker.amqp_port), ("HTTP_PORT", broker.management_port)):
         text = re.sub(rf"\b{port}\b", name, text)
     return PEER.sub(r"\1PORT", text)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from mirrormq.config.settings import CorsOptions
 from mirrormq.management.answers import (
+    BAD_REQUEST,
     FORBIDDEN,
     UNAUTHORISED,
     Refusal,
@@ -24,6 +25,8 @@ from mirrormq.management.call import Call
 
 CHALLENGE = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
 
+DIGEST, TOKEN = "digest", "bearer"
+
 ADMINISTRATOR = "administrator"
 MONITORING = "monitoring"
 POLICYMAKER = "policymaker"
@@ -33,19 +36,25 @@ Check = Callable[[Call], None]
 
 
 def credentials(header: str | None) -> tuple[str, bytes]:
-    """Name and password out of an Authorization header; no header: a challenge and nothing else."""
-    if header is None:
+    """Name and password out of an Authorization header; no header: a challenge and nothing else.
+
+    What cannot be read is a bad request, as in RabbitMQ, which reads tokens and digests but takes neither.
+    """
+    scheme, _, given = (DIGEST if header is None else header).partition(" ")
+    scheme, given = scheme.lower(), given.strip()
+    if scheme == DIGEST:
         refusal = Silent(UNAUTHORISED)
         refusal.headers = CHALLENGE
         raise refusal
-    scheme, _, encoded = header.partition(" ")
+    if scheme == TOKEN and len(given.split()) == 1:
+        raise login_failed()
     try:
-        raw = base64.b64decode(encoded.strip(), validate=True) if scheme.lower() == "basic" else b""
+        raw = base64.b64decode(given, validate=True) if scheme == "basic" else b""
     except (binascii.Error, ValueError):
         raw = b""
     name, separator, password = raw.partition(b":")
     if not separator:
-        raise login_failed()
+        raise Silent(BAD_REQUEST)
     return name.decode("utf-8", "surrogateescape"), password
 
 
@@ -60,6 +69,10 @@ def own_site(method: str, headers: Mapping[str, str], cors: CorsOptions) -> None
 def login_failed() -> Refusal:
     """RabbitMQ spells this one the American way."""
     return Refusal(UNAUTHORISED, "not_authorized", "Login failed", headers=CHALLENGE)
+
+
+def nobody_is_asked(call: Call) -> None:
+    """No login needed."""
 
 
 def management(call: Call) -> None:

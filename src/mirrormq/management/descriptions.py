@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _SENTENCES = """
 GET (here) This page.
+GET index.html This page, under the name that it has in RabbitMQ.
 GET openapi.json This API in the words of OpenAPI, for tools.
 GET overview Totals and rates of the cluster, its nodes' listeners, what comes and goes.
 GET cluster-name The name of the cluster.

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from mirrormq import __version__
+from mirrormq.management import access
 from mirrormq.management.access import Check
 from mirrormq.management.answers import encode
 from mirrormq.management.call import Call, Raw
@@ -37,10 +38,6 @@ RANGE_PARAMETERS = {
 WITH_HISTORY = ("channels", "connections", "exchanges", "nodes", "overview", "queues", "vhosts")
 
 
-def nobody_is_asked(call: Call) -> None:
-    """What the API is, is no secret."""
-
-
 class Guide:
     """Both descriptions, made once when they are first asked for."""
 
@@ -48,10 +45,11 @@ class Guide:
         self._routes = routes
         self._document: bytes | None = None
         self._page: bytes | None = None
-        check: Check = nobody_is_asked
+        check: Check = access.nobody_is_asked  # what the API is, is no secret
         self.routes = [
             Route("openapi.json", check, {"GET": self._show_document}, is_open=True),
             Route(HERE, check, {"GET": self._show_page}, is_open=True),
+            Route("index.html", check, {"GET": self._show_page}, is_open=True),
         ]
 
     def _operations(self) -> Iterator[tuple[Route, str, Handler]]:

@@ -61,14 +61,10 @@ async def rebalance(call: Call) -> Done:
     return Done()
 
 
-def anybody(call: Call) -> None:
-    """No login needed."""
-
-
 ROUTES = [
     Route("whoami", access.management, {"GET": whoami}),
-    Route("auth", anybody, {"GET": how_to_log_in}, is_open=True),
-    Route("login", anybody, {"POST": log_in}, is_open=True),
+    Route("auth", access.nobody_is_asked, {"GET": how_to_log_in}, is_open=True),
+    Route("login", access.nobody_is_asked, {"POST": log_in}, is_open=True),
     Route("extensions", access.management, {"GET": extensions}),
     Route("feature-flags", access.administrator, {"GET": feature_flags}),
     Route("feature-flags/{name}/enable", access.administrator, {"PUT": enable_feature_flag}),
