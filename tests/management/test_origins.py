@@ -48,7 +48,8 @@ def test_another_one_is_not(open_to_some: Client, origin: str) -> None:
 
 
 def test_a_refusal_can_be_read_too(open_to_some: Client) -> None:
-    answer = open_to_some.request("GET", "whoami", headers={"Origin": ONE, "Authorization": "Basic Z3Vlc3Q6eA=="})
+    wrong = {"Origin": ONE, "Authorization": "Basic Z3Vlc3Q6eA=="}
+    answer = open_to_some.request("GET", "whoami", headers=wrong)
     assert (answer.status, answer.headers["access-control-allow-origin"]) == (401, ONE)
 
 
