@@ -143,6 +143,29 @@ def test_an_archive_that_was_compacted_under_a_replay_is_refused(
         replay(spark, asked)
 
 
+def test_names_that_look_like_numbers_are_replayed_as_they_are(
+    spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
+) -> None:
+    """A query's name is eight hexadecimal digits, and now and then all of them are decimal."""
+    columns = "date string, queue string, batch string, sequence long, routing_key string, body binary"
+
+    def add(batch: int, numbers: range) -> None:
+        rows = [
+            ("1970-01-02", "1e5", f"12345678.{batch:012}", number, QUEUES[0], b"%d" % number)
+            for number in numbers
+        ]
+        writer = spark.createDataFrame(rows, columns).write.partitionBy("date", "queue", "batch")
+        writer.mode("append").parquet(str(tmp_path))
+
+    add(0, range(3))
+    add(1, range(3, 6))
+    asked = ReplayOptions(uri, str(tmp_path), where="queue = '1e5' and date = '1970-01-02'", exchange="")
+    assert replay(spark, asked) == 6
+    add(2, range(6, 9))
+    assert replay(spark, asked) == 3
+    assert [int(body) for body in drain(channel, QUEUES[0])] == list(range(9))
+
+
 def test_what_an_interrupted_compaction_left_is_known_by_its_name(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -121,9 +121,21 @@ def read(spark: SparkSession, options: Options) -> DataFrame:
     found = (
         delta.read_table(spark, options.source)
         if delta.is_table(options.source)
-        else spark.read.parquet(options.source)
+        else read_files(spark, options.source)
     )
     return found.where(options.where) if options.where else found
+
+
+def read_files(spark: SparkSession, source: str) -> DataFrame:
+    """An archive of Parquet files, with the names of its directories as they are: Spark would take a queue
+    that is called 1e5, and batches like 12345678.000000000001, for numbers."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    guessed = spark.read.parquet(source).schema
+    fields = [
+        StructField(each.name, StringType()) if each.name in ("queue", "batch") else each for each in guessed
+    ]
+    return spark.read.schema(StructType(fields)).parquet(source)
 
 
 def slices(archive: DataFrame, in_time: bool = False) -> list[Slice]:
