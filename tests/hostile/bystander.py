@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from mirrormq.wire import methods
 from tests.brokers.mirrormq import MirrorMQ
+from tests.brokers.waiting import Waiting
 from tests.hostile.raw import RawClient, publish_bytes
 
 QUEUE = "bystander"
@@ -44,13 +44,12 @@ class Bystander:
             self.failure = error
 
     def _round(self) -> None:
-        started, worked_s = time.monotonic(), processor_s(self._node_id)
+        waiting = Waiting(self._node_id)
         self._client.send(publish_bytes(QUEUE, b"round %d" % self.rounds))
         seen: set[str] = set()
         while seen != {"BasicAck", "BasicDeliver"}:
             seen.add(type(self._client.answer()).__name__)
-        waited_s = min(time.monotonic() - started, processor_s(self._node_id) - worked_s)
-        self.longest_gap_s = max(self.longest_gap_s, waited_s)
+        self.longest_gap_s = max(self.longest_gap_s, waiting.caused_s())
         self.rounds += 1
         self._stop.wait(0.002)
 
@@ -85,12 +84,6 @@ def beside(node: MirrorMQ) -> Iterator[Bystander]:
         bystander.stop()
     assert bystander.failure is None, bystander.failure
     assert bystander.longest_gap_s < GAP_S_MAX, f"a round took {bystander.longest_gap_s:.2f} s"
-
-
-def processor_s(process_id: int) -> float:
-    """How long the process has been at work, in all."""
-    times = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
-    return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_bytes(process_id: int) -> int:
