@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import socket
 import struct
 import time
 
@@ -155,3 +158,17 @@ def test_clients_beyond_connection_max_are_turned_away_and_let_in_later() -> Non
                 assert time.monotonic() < deadline, "the place that became free was not given away"
         for client in clients:
             client.close()
+
+
+def test_clients_that_reset_before_they_are_accepted_take_nobodys_place() -> None:
+    """As health checks of balancers do, and a node that is busy for a moment accepts them too late."""
+    with MirrorMQ(configuration="connection_max = 3\n") as node:
+        os.kill(node.process_id, signal.SIGSTOP)
+        for _ in range(10):
+            with socket.create_connection(("127.0.0.1", node.amqp_port), timeout=30) as gone:
+                gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        os.kill(node.process_id, signal.SIGCONT)
+        clients = [RawClient(node.amqp_port).log_in() for _ in range(3)]
+        for client in clients:
+            client.close()
+        assert "Traceback" not in node.output, node.output[-3000:]

@@ -38,6 +38,9 @@ class AmqpSocket(asyncio.Protocol):
         """A client has connected."""
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self._transport = transport  # type: ignore[assignment]
+        if transport.get_extra_info("peername") is None:
+            transport.abort()  # type: ignore[attr-defined] # the client was gone before it was accepted
+            return
         self._transport.set_write_buffer_limits(high=limits.SOCKET_OUTPUT_BYTES_MAX)  # type: ignore[union-attr]
         unpace_local(self._transport)  # type: ignore[arg-type]
         node = self._node
