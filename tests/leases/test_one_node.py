@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mirrormq.ranges.stretches import count_of
+from mirrormq.ranges.stretches import count_of, digest, pack
 from tests.brokers.mirrormq import MirrorMQ
 from tests.ranges.asking import Asker, Refused
 
@@ -74,6 +74,19 @@ def test_the_same_number_gives_the_same_answer(asker: Asker, queue: str) -> None
     assert asker.take(queue, "job", 2, 99) == second
     with pytest.raises(Refused, match="take 1 of lease 'job' is over; the last was 2"):
         asker.take(queue, "job", 1, 10)
+
+
+def test_only_the_takes_that_are_meant_are_settled(asker: Asker, queue: str) -> None:
+    """A client that was given other messages under this number must not settle these."""
+    asker.publish(queue, *bodies(30))
+    takes = [pack(asker.take(queue, "job", number, 10)) for number in (1, 2)]
+    with pytest.raises(Refused, match="lease 'job' has other messages up to take 2"):
+        asker.settle(queue, "job", number=2, digest=digest(takes[:1]))
+    assert counts(asker, queue) == 10 and len(asker.read(queue, 1, 31)) == 30, "nothing has changed"
+    assert asker.settle(queue, "job", number=1, digest=digest(takes[:1])) == 10
+    assert asker.settle(queue, "job", number=1, digest=digest(takes[:1])) == 0, "once more changes nothing"
+    assert asker.settle(queue, "job", number=2, digest=digest(takes[1:])) == 10
+    assert asker.drain(queue) == [(body, False) for body in bodies(10, 20)]
 
 
 def test_questions_that_overtake_each_other_take_once(asker: Asker, queue: str) -> None:

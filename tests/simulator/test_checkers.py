@@ -8,7 +8,7 @@ import pytest
 
 from mirrormq.simulator import checkers
 from mirrormq.simulator.checkers import Checker, Copy
-from mirrormq.simulator.history import Acknowledged, Confirmed, Delivered, History, Sent
+from mirrormq.simulator.history import Acknowledged, Confirmed, Delivered, History, Leased, Sent
 
 
 class Ended:
@@ -87,6 +87,13 @@ def overtake(end: Ended) -> None:
     end.deliver(4, subscription=2)
 
 
+def take_others(end: Ended) -> None:
+    end.send(4, 5)
+    end.send(6, persistent=False)
+    for bodies in (("m4", "m6"), ("m4",), ("m5",)):
+        end.history.leased.append(Leased("l", 1, bodies, 70))
+
+
 def diverge(end: Ended) -> None:
     end.held[1] = Copy("b", "q", False, ())
 
@@ -122,6 +129,11 @@ def hang(end: Ended) -> None:
             lambda: checkers.OneIsActive(lambda queue: queue == "q"),
             overtake,
             "delivered beside the active consumer: 1 (m4)",
+        ),
+        (
+            lambda: checkers.TakesAreRepeatable(parting=False),
+            take_others,
+            "take 1 of lease l got others at 70 ms than before",
         ),
         (checkers.MirrorsAreEqual, diverge, "b and a differ in queue q: 1 (m3)"),
         (checkers.MirrorsAreEqual, reorder, "b and a differ in queue q: the order"),

@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
+from mirrormq.broker.asking import leases
 from mirrormq.cluster import coordinator
-from mirrormq.cluster.partitions import PAUSE_MINORITY
+from mirrormq.cluster.partitions import AUTOHEAL, PAUSE_MINORITY
 from mirrormq.cluster.serving import Serving
 from mirrormq.consensus import Majority
 from mirrormq.metadata.view import View
 from mirrormq.queues.consumers import ConsumerTurns
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
+from mirrormq.ranges import questions
 from mirrormq.replication import promotion
 from mirrormq.replication.messages import Lap
 from mirrormq.replication.ring import Completed, Ring
@@ -25,6 +27,7 @@ from mirrormq.simulator.faults import Fault
 from mirrormq.simulator.shrinking import outcome
 from mirrormq.simulator.world import Options
 from mirrormq.storage.journal import Journal
+from mirrormq.wire.fields import Table
 
 SEEDS = range(1, 61)
 """A mutation that these do not find is not found."""
@@ -130,6 +133,21 @@ def let_all_consumers_be_active(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConsumerTurns, "__init__", generous)
 
 
+def forget_takes_with_their_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new master does not set aside what leases have."""
+    monkeypatch.setattr(leases.Leases, "begin", lambda self, *given: None)
+
+
+def settle_whatever_the_lease_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client does not say which messages it was given, perhaps by another side, under a number."""
+    settle = questions.settle
+
+    def careless(queue: str, lease: str, *, number: int, digest: int) -> Table:
+        return settle(queue, lease, number=number)
+
+    monkeypatch.setattr(questions, "settle", careless)
+
+
 Planned = tuple[str, int, int, str, int]
 """Kind, from, to, nodes, dice of a fault."""
 
@@ -171,6 +189,17 @@ def consumers_are_far_away(seed: int) -> Options:
     return run(seed, *late, queues=("m0", "s1", "s2"))._replace(consumers=3)
 
 
+def masters_of_leases_die(seed: int) -> Options:
+    return masters_die(seed)._replace(leasers=3, consumers=0)
+
+
+def two_sides_have_leases(seed: int) -> Options:
+    """Both go on, and clients go from one to the other."""
+    apart: Planned = ("partition", 1000, 8000, "a", 0)
+    options = run(seed, apart)._replace(nodes=2, mode=AUTOHEAL, load_ms=9000)
+    return options._replace(leasers=3, consumers=0)
+
+
 def masters_move(seed: int) -> Options:
     moves: list[Planned] = [("move", at, at, "abc"[at // 100 % 3], 0) for at in range(500, 3500, 100)]
     return run(seed, *moves, ("clog", 500, 3500, "ab", 300))
@@ -201,6 +230,8 @@ def one_is_cut_off(seed: int) -> Options:
         (let_a_minority_go_on, one_is_cut_off, "MinorityIsSilent"),
         (let_fewer_agree, one_is_cut_off, "LogsAgree"),
         (let_all_consumers_be_active, consumers_are_far_away, "OneIsActive"),
+        (forget_takes_with_their_master, masters_of_leases_die, "TakesAreRepeatable"),
+        (settle_whatever_the_lease_has, two_sides_have_leases, "ConfirmedIsKept"),
         (let_dead_letters_go_at_once, masters_of_the_dying_die, "ConfirmedIsKept"),
     ],
 )

@@ -10,7 +10,7 @@ reply-to consumer under the same correlation id; its `type` is "ok" or "error", 
                                                            synchronised
     read      queue from to limit_bytes; body: stretches   from next to; body: a batch (`ranges.batch`)
     take      queue lease number messages bytes idle_ms    number from to count bytes; body: stretches
-    settle    queue lease number | to                      count
+    settle    queue lease number digest | to               count
     renew     queue lease                                  –
     release   queue lease                                  count
     leases    queue                                        body: JSON, a list
@@ -23,7 +23,9 @@ in one of them are given.
 A take's `number` is given by the client and grows: the same number gives the same answer again, however
 often it is asked, until it is settled. `settle` with a number is done with all takes up to that one; with
 `to` it is done with all leased messages whose sequence is lower, and that is only safe for a client that has
-dealt with all of them: messages that came back to the queue are taken later, with lower sequences.
+dealt with all of them: messages that came back to the queue are taken later, with lower sequences. Where
+sides of a partition may go on apart a lease can have taken different messages under one number; with the
+`digest` of their stretches (`ranges.stretches`) only those takes are settled that are meant, or none.
 
 `report` asks nothing: a job tells the cluster what it is about, for people to see (`report` below).
 """
@@ -163,13 +165,17 @@ def take(
     return table_of(question)
 
 
-def settle(queue: str, lease: str, *, number: int | None = None, to: int | None = None) -> Table:
+def settle(
+    queue: str, lease: str, *, number: int | None = None, to: int | None = None, digest: int | None = None
+) -> Table:
     """The lease is done with its takes up to `number`, or with what is lower than `to`."""
     question: dict[str, object] = {"ask": SETTLE, "queue": queue, "lease": lease}
     if number is not None:
         question["number"] = number
     if to is not None:
         question["to"] = to
+    if digest is not None:
+        question["digest"] = digest
     return table_of(question)
 
 

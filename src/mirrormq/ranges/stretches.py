@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
+from zlib import crc32
 
 Stretch = tuple[int, int]
 """The first number, and how many."""
@@ -30,6 +31,14 @@ def unpack(packed: bytes) -> list[Stretch]:
         if first < before or not count:
             raise ValueError("stretches must ascend and must not overlap")
         before = first + count
+    return found
+
+
+def digest(packed: Iterable[bytes]) -> int:
+    """Takes are compared by this: the packed stretches of one after the other."""
+    found = 0
+    for each in packed:
+        found = crc32(each, found)
     return found
 
 

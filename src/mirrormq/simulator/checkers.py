@@ -155,6 +155,22 @@ class OneIsActive:
             yield f"delivered beside the active consumer: {some(wrong)}"
 
 
+class TakesAreRepeatable:
+    """A lease gets the same messages each time it asks for a take, but for transient ones that a restart has
+    ended. Where sides part, each tells its own story of a lease."""
+
+    def __init__(self, *, parting: bool) -> None:
+        self._parting = parting
+
+    def finish(self, end: End) -> Iterator[str]:
+        first: dict[tuple[str, int], list[str]] = {}
+        for leased in end.history.leased if not self._parting else ():
+            lasting = [body for body in leased.bodies if end.history.sent[body].persistent]
+            if first.setdefault((leased.lease, leased.number), lasting) != lasting:
+                take = f"take {leased.number} of lease {leased.lease}"
+                yield f"{take} got others at {leased.at_ms} ms than before"
+
+
 class MirrorsAreEqual:
     """G3: at rest, a queue's copies hold the same messages in the same order, and have heard the same."""
 
@@ -249,7 +265,8 @@ class RingsAgree:
 class AcksAreNotInvented:
     """A message leaves a queue because a consumer acknowledged it, and for no other reason: what expires here
     or is rejected goes on to another queue, and nobody purges. A number may stand for another message on
-    another side: any of them will do."""
+    another side: any of them will do. A lease settles numbers, also of transient messages that a restart
+    has ended."""
 
     def __init__(self) -> None:
         self._bodies: dict[tuple[int, int], set[str]] = {}
@@ -265,7 +282,10 @@ class AcksAreNotInvented:
 
     def finish(self, end: End) -> Iterator[str]:
         found = (self._bodies.get(key) for key in self._gone)
-        wrong = {min(bodies) for bodies in found if bodies and not bodies & end.history.acknowledged.keys()}
+        history = end.history
+        wrong = {min(bodies) for bodies in found if bodies and not bodies & history.acknowledged.keys()}
+        if history.leased:
+            wrong = {body for body in wrong if history.sent[body].persistent}
         if wrong:
             yield f"gone and never acknowledged: {some(wrong)}"
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from mirrormq.broker.broker import Broker
 from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer
+from mirrormq.ranges import questions
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames, method_frame
 from mirrormq.wire.fields import Field, Table
@@ -73,6 +74,14 @@ class Session:
         )
         header = encode_properties(properties)
         method = method_frame(1, methods.encode_basic_publish("", key))
+        self.connection.receive(method + build_frames(1, header, body, FRAME_MAX))
+
+    def ask(self, question: Table, body: bytes) -> None:
+        """About ranges and leases."""
+        header = encode_properties(
+            BasicProperties(headers=question, reply_to=questions.REPLY_QUEUE, correlation_id="1")
+        )
+        method = method_frame(1, methods.encode_basic_publish("", questions.ROUTING_KEY))
         self.connection.receive(method + build_frames(1, header, body, FRAME_MAX))
 
     def hang_up(self) -> None:

@@ -54,6 +54,16 @@ class Acknowledged(NamedTuple):
     at_ms: int
 
 
+class Leased(NamedTuple):
+    """A lease has got what it had taken."""
+
+    lease: str
+    number: int
+    """Which of its takes."""
+    bodies: tuple[str, ...]
+    at_ms: int
+
+
 class History:
     """Everything that was seen from outside."""
 
@@ -62,6 +72,7 @@ class History:
         self.confirmed: dict[str, Confirmed] = {}
         self.refused: set[str] = set()
         self.delivered: list[Delivered] = []
+        self.leased: list[Leased] = []
         self.acknowledged: dict[str, Acknowledged] = {}
         self.troubles: list[str] = []
         """What clients could not understand."""

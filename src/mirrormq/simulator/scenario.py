@@ -18,7 +18,7 @@ import re
 from mirrormq.simulator.faults import Fault
 from mirrormq.simulator.world import Options, World
 
-NUMBERS = ("seed", "nodes", "load_ms", "publishers", "consumers", "committers", "getters")
+NUMBERS = ("seed", "nodes", "load_ms", "publishers", "consumers", "committers", "getters", "leasers")
 WORDS = ("mode", "recover")
 FAULT = re.compile(r"(\d+)-(\d+) (\S+) ([a-z ]+) \((\d+)\)")
 

@@ -48,4 +48,5 @@ def options_of(seed: int, nodes: int = 0, mode: str = "", faults: int = 0, load_
         choice.choice((IGNORE, AUTOHEAL)),
         choice.choices((0, 1, 2), (5, 3, 1))[0],
         choice.choices((0, 1, 2), (5, 3, 1))[0],
+        choice.choices((0, 1, 2), (5, 3, 1))[0],
     )

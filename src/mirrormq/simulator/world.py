@@ -36,6 +36,7 @@ from mirrormq.simulator import checkers, faults
 from mirrormq.simulator.checkers import Copy
 from mirrormq.simulator.history import History
 from mirrormq.simulator.house import BrokerHouse
+from mirrormq.simulator.leaser import Leaser
 from mirrormq.simulator.mishaps import MIRRORED, POLICIES, Mishaps
 from mirrormq.simulator.network import Network
 from mirrormq.simulator.node import House, Node
@@ -87,6 +88,7 @@ class Options(NamedTuple):
     """pause_if_all_down: what becomes of two sides that both saw one."""
     committers: int = 0
     getters: int = 0
+    leasers: int = 0
     schedule: tuple[faults.Fault, ...] | None = None
     """The faults, if they are not to be drawn."""
     left_out: frozenset[int] = frozenset()
@@ -116,7 +118,8 @@ class World:
         decoder: Any = msgspec.msgpack.Decoder(ClusterMessage | StewardMessage | RingMail | RemoteMessage)
         self.network = Network(self.timeline, self.choice.randrange, encoder.encode, decoder.decode)
         self.names = [chr(ord("a") + number) for number in range(options.nodes)]
-        self.watch = Watch(parting=self.handling.in_force(self.names) != PAUSE_MINORITY)
+        parting = self.handling.in_force(self.names) != PAUSE_MINORITY
+        self.watch = Watch(parting=parting)
         self.nodes = {
             name: Node(self, name, f"{options.seed} {name}", self.watch.make_log) for name in self.names
         }
@@ -132,6 +135,7 @@ class World:
             checkers.OrderIsKept(), checkers.MirrorsAreEqual(), checkers.MetadataIsEqual(),
             checkers.EverythingSettles(), self.minority, self.watch.one_master, self.watch.logs,
             self.watch.rings, self.watch.acks, checkers.OneIsActive(single),
+            checkers.TakesAreRepeatable(parting=parting),
         ]  # fmt: skip
         drawn = options.schedule
         if drawn is None:
@@ -216,6 +220,8 @@ class World:
             self._start_client(Committer, f"t{number}", options.queues)
         for number in range(options.getters):
             self._start_client(Getter, f"g{number}", options.queues)
+        for number in range(options.leasers):
+            self._start_client(Leaser, f"l{number}", options.queues)
 
     def _start_client(self, kind: type[Client], name: str, queues: Sequence[str]) -> None:
         self.clients.append(kind(self, name, queues, random.Random(f"{self.options.seed} {name}")))
@@ -273,6 +279,9 @@ class World:
 
     def _drain(self) -> None:
         self.note("the queues are drained")
+        for client in self.clients:
+            if isinstance(client, Leaser):
+                client.give_back()
         for number, queue in enumerate(self.options.queues):
             self._start_client(Drainer, f"d{number}", [queue])
         end = self.timeline.now_ms + SETTLE_MS

@@ -29,7 +29,7 @@ from mirrormq.metadata.lease_commands import held_by, stretches_held
 from mirrormq.queues.queue import Queue
 from mirrormq.ranges import limits, questions
 from mirrormq.ranges.inquiry import NUMBER_MAX, Answered, Inquiry, Refused, Reply, Values, reply
-from mirrormq.ranges.stretches import Stretch, below, count_of, pack, unpack, without
+from mirrormq.ranges.stretches import Stretch, below, count_of, digest, pack, unpack, without
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
@@ -218,8 +218,13 @@ class Leases:
         if not values.has("number") and not values.has("to"):
             raise PreconditionFailed("a settle needs the header 'number' or 'to'")
         number, to = values.number("number", NUMBER_MAX), values.number("to", NUMBER_MAX)
-        takes = [unpack(take.stretches) for take in lease.takes if take.number <= number]
-        count = sum([count_of(below(held, to)) for held in takes])
+        takes = [take.stretches for take in lease.takes if take.number <= number]
+        if takes and values.has("digest") and digest(takes) != values.number("digest"):
+            raise PreconditionFailed(
+                f"lease '{lease.name}' has other messages up to take {number}: another side of a partition's;"
+                " release it, and they return to the queue"
+            )
+        count = sum([count_of(below(unpack(held), to)) for held in takes])
         done = reply(questions.counted_answer(count))
         if not count:
             answered(done)

@@ -1,0 +1,168 @@
+"""A client that works with a lease, as a Spark query does: take, read, settle, and the same again after any
+trouble.
+
+What it has taken under a number it must get again under that number, whoever died meanwhile, until it has
+settled it. It remembers across connections where it was, and begins with no number before it is done with
+the last one.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from mirrormq.ranges import questions
+from mirrormq.ranges.batch import Batch
+from mirrormq.ranges.questions import Taken
+from mirrormq.ranges.stretches import digest
+from mirrormq.simulator.client import Heard
+from mirrormq.simulator.history import Acknowledged, Delivered, Leased
+from mirrormq.simulator.workload import Client, declarations
+from mirrormq.wire import methods
+from mirrormq.wire.properties import decode_properties
+
+TAKE_MESSAGES = 6
+READ_BYTES = 1 << 20
+RELEASED, ASKED_AGAIN, HUNG_UP = 0.1, 0.3, 0.2
+NOT_FOUND = 404
+
+
+class Step(Enum):
+    """What it asks next."""
+
+    TAKE = "take"
+    READ = "read"
+    SETTLE = "settle"
+    RELEASE = "release"
+
+
+class Leaser(Client):
+    """Works through one queue, a take at a time."""
+
+    _number = 1
+    _step = Step.TAKE
+    _taken = Taken(0, 0, 0, 0, 0)
+    _stretches = b""
+    _bodies: tuple[str, ...] = ()
+    _tried = False
+    """Has it asked for this number before? Then it may have something, although nobody said so."""
+    _ending = _returning = False
+
+    def begin(self) -> None:
+        self._ready = self._asked = False
+        if self._step is Step.READ:
+            self._step = Step.TAKE
+        self.queue = self.queues[0]
+        assert self.session is not None
+        self.session.send(
+            *declarations(self.queue), methods.encode_basic_consume(questions.REPLY_QUEUE, no_ack=True)
+        )
+
+    def waiting(self) -> bool:
+        return not self._ready or self._asked
+
+    def rest(self) -> None:
+        """Soon: when it is done with what it holds."""
+        self._ending = True
+
+    def give_back(self) -> None:
+        """All is healed: the lease may still hold what another side gave it, and its answer was lost."""
+        self._returning, self.resting = True, False
+
+    def act(self) -> None:
+        assert self.session is not None
+        if not self._ready or self._asked:
+            return
+        if self._ending and self._step is Step.TAKE and not self._tried:
+            if not self._returning:
+                self.resting = True
+                self.hang_up()
+                return
+            self._returning, self._step = False, Step.RELEASE
+        if not self._ending and self.choice.random() < HUNG_UP:
+            self.hang_up()
+        else:
+            self._asked = True
+            self._ask()
+
+    def _ask(self) -> None:
+        assert self.session is not None
+        body = b""
+        match self._step:
+            case Step.TAKE:
+                self._tried = True
+                question = questions.take(self.queue, self.name, self._number, TAKE_MESSAGES)
+            case Step.READ:
+                body = self._stretches
+                question = questions.read(self.queue, self._taken.from_, self._taken.to, READ_BYTES)
+            case Step.SETTLE:
+                for each in self._bodies:
+                    now = self.hosts.timeline.now_ms
+                    self.hosts.history.acknowledged[each] = Acknowledged(each, self.node, now)
+                question = questions.settle(
+                    self.queue, self.name, number=self._number, digest=digest([self._stretches])
+                )
+            case Step.RELEASE:
+                question = questions.release(self.queue, self.name)
+        self.session.ask(question, body)
+
+    def hear(self, heard: Heard) -> None:
+        if isinstance(heard.method, methods.BasicConsumeOk):
+            self._ready = True
+        elif isinstance(heard.method, methods.BasicDeliver):
+            self._asked = False
+            assert heard.properties is not None
+            headers = heard.properties.headers or {}
+            if heard.properties.type_ == questions.OK:
+                self._answered(heard)
+            elif headers["code"].value == NOT_FOUND and self._step in (Step.SETTLE, Step.RELEASE):
+                self._done()  # it was heard the last time, and the answer was not
+            elif self._step is Step.SETTLE:
+                self._step = Step.RELEASE
+            elif self._step is Step.READ:
+                self._step = Step.TAKE
+
+    def _answered(self, heard: Heard) -> None:
+        assert heard.properties is not None
+        headers = heard.properties.headers or {}
+        match self._step:
+            case Step.TAKE:
+                self._taken, self._stretches = questions.read_taken(headers), heard.body
+                if self._taken.count:
+                    self._step = Step.READ
+                else:
+                    self._tried = False
+            case Step.READ:
+                self._read(Batch(heard.body))
+            case Step.SETTLE | Step.RELEASE:
+                self._done()
+
+    def _read(self, batch: Batch) -> None:
+        rows = list(batch)
+        self._bodies = tuple(row.body.decode() for row in rows)
+        history = self.hosts.history
+        now = self.hosts.timeline.now_ms
+        history.leased.append(Leased(self.name, self._number, self._bodies, now))
+        if self.choice.random() < ASKED_AGAIN:
+            self._step = Step.TAKE
+            return
+        for row in rows:
+            headers = decode_properties(row.envelope.properties, 0).headers or {}
+            history.delivered.append(
+                Delivered(
+                    row.body.decode(),
+                    self.name,
+                    self._number,
+                    row.redelivered,
+                    "x-orphaned-from" in headers,
+                    "x-death" in headers,
+                    self.node,
+                    now,
+                )
+            )
+        gives_back = self.choice.random() < RELEASED
+        self._step = Step.RELEASE if gives_back else Step.SETTLE
+
+    def _done(self) -> None:
+        """With this number."""
+        self._number += 1
+        self._tried, self._step, self._bodies = False, Step.TAKE, ()
