@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "history": set(),
     "simulator": {
         "wire", "metadata", "queues", "storage", "replication", "consensus", "cluster", "remote", "broker",
-        "channels", "connections", "config",
+        "channels", "connections", "config", "ranges",
     },
     "spark": {"wire", "perf", "history", "ranges"},
 }  # fmt: skip
