@@ -18,6 +18,7 @@ from mirrormq.spark.options import source_options
 from mirrormq.spark.source.consume import ConsumeReader
 from mirrormq.spark.source.plan import RangePartition
 from mirrormq.spark.source.tasks import DataLoss
+from tests.ranges.asking import Asker
 from tests.spark.numbered import Channel, declared, drain, publish
 
 QUEUES = ("first.a", "first.b")
@@ -146,3 +147,39 @@ def test_a_lease_that_ended_while_nobody_ran_is_told(channel: Channel, start: St
     careless = start(leaseName="short", failOnDataLoss="false")
     second = plan(careless, first)
     assert read(careless, first, second) == list(range(4)), "it goes on, and they come again"
+
+
+@pytest.fixture
+def batch(channel: Channel, start: Start, uri: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """From where to where a batch goes that the lease has other messages for, under the same number. That is
+    what a partition can do; here somebody gives the lease back and takes again."""
+    queue = QUEUES[0]
+    reader = start(leaseName="job", queues=queue)
+    publish(channel, (queue, queue), range(20))
+    first = plan(reader, reader.initialOffset(), ReadMaxRows(2))
+    second = plan(reader, first, ReadMaxRows(3))
+    assert read(reader, first, second) == [2, 3, 4]
+    asker = Asker(uri)
+    asker.release(queue, "job")
+    channel.basic_get(queue, auto_ack=True)
+    assert asker.take(queue, "job", 2, 99)
+    asker.close()
+    return first, second
+
+
+def test_only_what_was_read_is_settled(start: Start, batch: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    reader = start(leaseName="job", queues=QUEUES[0])
+    after = plan(reader, batch[1])
+    assert read(reader, batch[1], after) == list(range(3, 20)), "the others were in the queue again"
+    assert plan(reader, after) == after
+
+
+def test_a_batch_that_the_lease_no_longer_has_is_told(
+    start: Start, batch: tuple[dict[str, Any], dict[str, Any]]
+) -> None:
+    with pytest.raises(DataLoss, match=f"has other messages of queue '{QUEUES[0]}' than this batch had"):
+        read(start(leaseName="job", queues=QUEUES[0]), *batch)
+    careless = start(leaseName="job", queues=QUEUES[0], failOnDataLoss="false")
+    assert read(careless, *batch) == []
+    after = plan(careless, batch[1])
+    assert read(careless, batch[1], after) == list(range(3, 20))

@@ -26,9 +26,13 @@ of a query is therefore not taken when its offset is asked for. Its offset only 
 much will be taken, and that is done when Spark, which has written it down by then, asks for the partitions.
 If others were quicker the batch has fewer messages than it was to have, or none.
 
-An offset is `{"lease": name, "queues": {queue: {"take": number, "next": sequence, "id": queue's id}}}`;
-`next` is for people who look at a query's progress. That of the first batch also has `"first": {queue:
-[messages, bytes]}`, what is to be taken; 0 bytes: any.
+Where two sides of a partition may both go on, a take whose answer was lost may be made again on the other
+side, and give other messages under its number. So an offset has the digest of what it was given: what a lease
+has under a number is settled only if it is that, and else goes back to the queue.
+
+An offset is `{"lease": name, "queues": {queue: {"take": number, "next": sequence, "digest": number, "id":
+queue's id}}}`; `next` is for people who look at a query's progress. That of the first batch also has
+`"first": {queue: [messages, bytes]}`, what is to be taken; 0 bytes: any.
 """
 
 from __future__ import annotations
@@ -42,16 +46,20 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from mirrormq.ranges import questions
 from mirrormq.ranges.limits import TAKE_MESSAGES_MAX
 from mirrormq.ranges.questions import Extent, LeaseEntry
-from mirrormq.ranges.stretches import unpack
+from mirrormq.ranges.stretches import digest, pack, unpack
 from mirrormq.spark.client.errors import Refused
 from mirrormq.spark.options import SourceOptions
 from mirrormq.spark.source.plan import Part
-from mirrormq.spark.source.queues import NOT_FOUND
+from mirrormq.spark.source.queues import NOT_FOUND, PRECONDITION_FAILED
 from mirrormq.spark.source.stream import Offset, QueueStream, Share
 
 TAKES_PER_BATCH_MAX = 16
 """A batch without a limit may need several takes: one gives so many messages at most, and only so many
 stretches of a queue whose messages are scattered."""
+
+
+def _digest(parts: Sequence[Part]) -> int:
+    return digest(pack(part.stretches) for part in parts)
 
 
 class ConsumeReader(QueueStream):
@@ -138,6 +146,7 @@ class ConsumeReader(QueueStream):
         before = self._lease(lease, queue)
         highest = before.number if before is not None else 0
         messages, size = share.messages, share.bytes
+        taken = []
         for _ in range(TAKES_PER_BATCH_MAX):
             made = at["take"] < highest
             if not made and (messages <= 0 or (size is not None and size <= 0)):
@@ -145,8 +154,8 @@ class ConsumeReader(QueueStream):
             part = self._part(lease, queue, at["take"] + 1, messages, size or 0)
             if part is None:
                 break
-            at["take"] += 1
-            at["next"] = sum(part.stretches[-1])
+            taken.append(part)
+            at.update(take=at["take"] + 1, next=sum(part.stretches[-1]), digest=_digest(taken))
             messages -= part.messages
             size = None if size is None else size - part.bytes
             if self._left is not None and not made:
@@ -170,7 +179,7 @@ class ConsumeReader(QueueStream):
     def _settle(self, done: Offset) -> None:
         for name, at in done["queues"].items():
             if self._settled.get(name, 0) < at["take"]:
-                self._settle_queue(name, at["take"], done)
+                self._settle_queue(name, at, done)
                 self._settled[name] = at["take"]
         self._parts = {
             (name, number): part
@@ -178,10 +187,16 @@ class ConsumeReader(QueueStream):
             if number > self._settled.get(name, 0)
         }
 
-    def _settle_queue(self, queue: str, number: int, done: Offset) -> None:
+    def _settle_queue(self, queue: str, at: Offset, done: Offset) -> None:
+        number, lease = at["take"], done["lease"]
+        first = self._parts.get((queue, number)) if queue in done.get("first", ()) else None
+        digest = _digest([first]) if first is not None else at.get("digest")
         try:
-            self.queues.asker.ask(questions.settle(queue, done["lease"], number=number))
+            self.queues.asker.ask(questions.settle(queue, lease, number=number, digest=digest))
         except Refused as error:
+            if error.code == PRECONDITION_FAILED and "has other messages" in error.text:
+                self._give_back(lease, queue)
+                return
             if error.code != NOT_FOUND or "no lease" not in error.text:
                 raise
             if queue not in done.get("first", ()):  # a first take that found nothing makes no lease
@@ -189,6 +204,11 @@ class ConsumeReader(QueueStream):
                     f"the lease '{done['lease']}' of queue '{queue}' was released or has lain idle for too"
                     " long, and what the last batch had may be in the queue again"
                 )
+
+    def _give_back(self, lease: str, queue: str) -> None:
+        """What the lease has was given by another side of a partition, and nobody has seen it."""
+        self.queues.asker.ask(questions.release(queue, lease))
+        self._leases[queue] = None
 
     def _replaced(self, queue: str) -> None:
         self._settled.pop(queue, None)
@@ -215,15 +235,22 @@ class ConsumeReader(QueueStream):
         for name, at in end["queues"].items():
             before = start["queues"].get(name, {"take": 0, "id": at["id"]})
             first = before["take"] if before["id"] == at["id"] else 0
-            for number in range(first + 1, at["take"] + 1):
-                part = self._part(end["lease"], name, number, TAKE_MESSAGES_MAX, 0)
-                if part is not None:
-                    parts.append(part)
-                else:
-                    self.lost(
-                        f"the lease '{end['lease']}' was released or has expired, and no longer holds the"
-                        f" messages of queue '{name}' that this batch is about"
-                    )
+            numbers = range(first + 1, at["take"] + 1)
+            taken = [self._part(end["lease"], name, number, TAKE_MESSAGES_MAX, 0) for number in numbers]
+            found = [part for part in taken if part is not None]
+            if found and at.get("digest", _digest(found)) != _digest(found):
+                self.lost(
+                    f"the lease '{end['lease']}' has other messages of queue '{name}' than this batch had:"
+                    " it was released, or has expired, or a partition has healed since"
+                )
+                self._give_back(end["lease"], name)
+                continue
+            if len(found) < len(taken):
+                self.lost(
+                    f"the lease '{end['lease']}' was released or has expired, and no longer holds the"
+                    f" messages of queue '{name}' that this batch is about"
+                )
+            parts += found
         return self.cut(parts)
 
     def _take_first(self, end: Offset) -> list[Part]:

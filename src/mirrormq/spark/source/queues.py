@@ -13,6 +13,7 @@ from mirrormq.spark.client.nodes import Nodes
 from mirrormq.spark.options import ANY, MASTER, SourceOptions
 
 NOT_FOUND = 404
+PRECONDITION_FAILED = 406
 
 
 class Queues:
