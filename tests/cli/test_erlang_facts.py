@@ -54,7 +54,11 @@ def test_a_node_writes_them() -> None:
         name = written(Atom(cluster.name(0)))
         code, out, _ = ctl("-q", "-n", cluster.name(0), "cluster_status", "--formatter", "erlang")
         assert code == 0 and out.startswith(f"[{{nodes,[{{disc,[{name}]}}]}},\n {{running_nodes,[{name}]}}")
-        assert f"{{listener,{name},amqp," in out and "#{mirrormq_version =>" in out
+        assert (
+            f'{{listener,{name},amqp,"localhost",' in out
+            and "{127,0,0,1}," in out
+            and "#{mirrormq_version =>" in out
+        )
         code, out, _ = ctl("-q", "-n", cluster.name(0), "listeners", "--formatter", "erlang")
         assert code == 0 and out.startswith(f"[[{{node,{name}}},\n  {{protocol,")
 

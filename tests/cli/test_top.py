@@ -71,6 +71,16 @@ def test_no_line_is_wider_and_no_screen_higher_than_the_terminal(width: int, hei
     assert all(columns_of(_text(line)) <= width for line in lines)
 
 
+def test_one_queue_is_not_several_and_rates_that_are_hidden_are_not_nought() -> None:
+    picture = _picture({"name": "q"})
+    head = [_text(line) for line in screen(picture, "messages", 120, 30)]
+    assert "0 connections  0 channels  0 consumers  1 queue  " in head[1] and head[2].startswith("in 0  ")
+    hidden = picture._replace(overview=picture.overview | {"rates_mode": "none"})
+    lines = [_text(line) for line in screen(hidden, "messages", 120, 30)]
+    assert lines[2].startswith("in –  out –")
+    assert next(line for line in lines if line.startswith("q ")).split()[4:6] == ["–", "–"]
+
+
 def test_trouble_is_said_at_the_top() -> None:
     lines = screen(_picture(mem_alarm=True, partitions=[B]), "messages", 120, 30)
     texts = [_text(line) for line in lines]

@@ -9,6 +9,7 @@ from typing import Any
 from mirrormq.cli.erlang import Atom, Chars
 
 Row = dict[str, Any]
+LOOPBACK = {"localhost": "127.0.0.1"}
 
 
 def listeners(rows: list[Row]) -> list[Any]:
@@ -67,7 +68,7 @@ def _alarms(alarms: list[Row], node: str) -> list[Any]:
 
 def _listener(row: Row) -> tuple[Any, ...]:
     """A record: whose, what for, the host's name and address, the port, options of its socket."""
-    node, text = row["node"], row["interface"].strip("[]")
+    node, text = row["node"], LOOPBACK.get(row["interface"], row["interface"].strip("[]"))
     whose = (Atom("listener"), Atom(node), Atom(row["protocol"]))
     try:
         address = ipaddress.ip_address(text)

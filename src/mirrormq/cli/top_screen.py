@@ -53,7 +53,7 @@ def screen(picture: Picture, sort: str, width: int, height: int | None) -> list[
     rows = picture.queues["items"]
     room = ROWS_ONCE if height is None else max(1, height - len(head) - 2)
     shown = rows[:room]
-    lines = [*head, *_queues(shown, sort, width)]
+    lines = [*head, *_queues(shown, sort, width, rates_shown(picture))]
     hidden = int(picture.queues["filtered_count"]) - len(shown)
     if hidden > 0:
         lines.append([(f"  … and {hidden:,} more queues", "soft")])
@@ -68,10 +68,10 @@ def _head(picture: Picture) -> Iterable[Line]:
     objects, lengths = overview.get("object_totals", {}), overview.get("queue_totals", {})
     name = clean(overview.get("cluster_name", ""))
     yield [("mirrormq top", "title"), (f"  {name}  {picture.at}  by {picture.source}", "plain")]
-    counts = [f"{objects.get(kind, 0):,} {kind}" for kind in COUNTED]
+    counts = [counted(objects.get(kind, 0), kind) for kind in COUNTED]
     ready, unacked = lengths.get("messages_ready", 0), lengths.get("messages_unacknowledged", 0)
     yield [("  ".join(counts) + f"  {ready:,} ready  {unacked:,} unacked", "plain")]
-    stats = overview.get("message_stats", {})
+    stats = overview.get("message_stats", {}) if rates_shown(picture) else None
     yield [("  ".join(f"{title} {rate(stats, key)}" for title, key in RATES), "plain")]
     yield from _troubles(picture.nodes)
 
@@ -117,13 +117,13 @@ NAME_WIDTH = (18, 40)
 """A queue's name gets what the other columns leave it, between these."""
 
 
-def _queues(rows: Sequence[dict[str, Any]], sort: str, width: int) -> Iterable[Line]:
+def _queues(rows: Sequence[dict[str, Any]], sort: str, width: int, with_rates: bool) -> Iterable[Line]:
     taken = sum(column.width + 1 for column in QUEUE_COLUMNS) + RING_WIDTH + 1
     left = min(max(width - taken, NAME_WIDTH[0]), NAME_WIDTH[1])
     columns = (Column(f"QUEUE by {sort}", left), *QUEUE_COLUMNS)
     yield [*_row(columns, [column.title for column in columns], "heading"), ("RING", "heading")]
     for row in rows:
-        stats = row.get("message_stats", {})
+        stats = row.get("message_stats", {}) if with_rates else None
         cells = [
             clean(row["name"]), clean(row["vhost"]), number(row.get("messages_ready")),
             number(row.get("messages_unacknowledged")), rate(stats, "publish"), rate(stats, "deliver_get"),
@@ -168,8 +168,19 @@ def number(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else "–"
 
 
-def rate(stats: dict[str, Any], key: str) -> str:
+def counted(count: int, things: str) -> str:
+    return f"{count:,} {things.removesuffix('s') if count == 1 else things}"
+
+
+def rates_shown(picture: Picture) -> bool:
+    """Whether the node tells what messages do: `management.rates_mode = none` forbids it."""
+    return bool(picture.overview.get("rates_mode") != "none")
+
+
+def rate(stats: dict[str, Any] | None, key: str) -> str:
     """Per second, with one decimal where that says something."""
+    if stats is None:
+        return "–"
     found = float(stats.get(f"{key}_details", {}).get("rate", 0.0))
     return f"{found:,.0f}" if found >= 100 or found == 0 else f"{found:.1f}"
 

@@ -1,5 +1,5 @@
 // Channels as rows, in the list of all and beside their connection.
-import { count, NOTHING } from "../lib/format.js";
+import { count } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { rateOf } from "../lib/rates.js";
@@ -9,22 +9,21 @@ import { Table } from "./table.js";
 
 function modes(row) {
   const found = [row.confirm && "confirm", row.transactional && "tx"].filter(Boolean);
-  return found.length === 0 ? NOTHING : found.map((mode) => html`<${Badge} key=${mode}>${mode}<//>`);
+  return found.map((mode) => html` <${Badge} key=${mode} title=${t("channel.mode")}>${mode}<//>`);
 }
 
 export const channelColumns = () => [
-  { id: "name", label: t("common.name"), sort: "name", head: true, cell: (row) => html`<a class="name" href=${to("connections", row.connection_details?.name || row.name)}>${row.name}</a>` },
+  { id: "name", label: t("common.name"), sort: "name", head: true, cell: (row) => html`<a class="name" href=${to("connections", row.connection_details?.name || row.name)}>${row.name}</a>${modes(row)}` },
   { id: "user", label: t("common.user"), sort: "user", cell: (row) => row.user },
   { id: "vhost", label: t("common.vhost"), sort: "vhost", cell: (row) => row.vhost },
-  { id: "mode", minor: true, label: t("channel.mode"), cell: modes },
   { id: "consumers", label: t("overview.consumers"), sort: "consumer_count", numeric: true, cell: (row) => count(row.consumer_count) },
   { id: "prefetch", minor: true, label: t("channel.prefetch"), sort: "prefetch_count", numeric: true, cell: (row) => count(row.prefetch_count) },
-  { id: "unacked", label: t("number.messages_unacknowledged"), sort: "messages_unacknowledged", numeric: true, cell: (row) => count(row.messages_unacknowledged) },
+  { id: "unacked", label: t("channel.unacked"), sort: "messages_unacknowledged", numeric: true, cell: (row) => count(row.messages_unacknowledged) },
   { id: "unconfirmed", minor: true, label: t("channel.unconfirmed"), sort: "messages_unconfirmed", numeric: true, cell: (row) => count(row.messages_unconfirmed) },
   { id: "publish", label: t("number.publish"), sort: "message_stats.publish_details.rate", numeric: true, cell: (row) => rateOf(row, "publish") },
   { id: "confirm", minor: true, label: t("channel.confirm"), sort: "message_stats.confirm_details.rate", numeric: true, cell: (row) => rateOf(row, "confirm") },
   { id: "deliver", label: t("number.deliver_get"), sort: "message_stats.deliver_get_details.rate", numeric: true, cell: (row) => rateOf(row, "deliver_get") },
-  { id: "ack", minor: true, label: t("number.ack"), sort: "message_stats.ack_details.rate", numeric: true, cell: (row) => rateOf(row, "ack") },
+  { id: "ack", minor: true, label: t("channel.ack"), sort: "message_stats.ack_details.rate", numeric: true, cell: (row) => rateOf(row, "ack") },
 ];
 
 export function ChannelTable({ rows }) {

@@ -11,17 +11,19 @@ const CENTRE = { x: 200, y: 172 };
 const RADIUS = 112;
 const MARKS = { master: "★", synchronised: "✓", syncing: "↻", joining: "+", behind: "…", down: "✕" };
 const TONES = { master: "accent", synchronised: "good", syncing: "warn", joining: "warn", behind: "warn", down: "bad" };
-const LETTERS = { wide: 18, brief: 10 }; // of a name beside its disc
+const LETTERS = { wide: 15, brief: 10 }; // of a name beside its disc
 const FLOWS = new Set(["master", "synchronised"]);
 
-export function standing(member) {
+// In a word, for the drawing, where there is no room for more.
+function state(member) {
   if (member.state === "syncing") return t("ring.syncing", { part: percent(member.total ? member.done / member.total : 0) });
-  if (member.state === "behind" || member.state === "joining") {
-    const word = t(`ring.${member.state}`);
-    if (member.lacks > 0) return `${word}, ${t("ring.lacks", { n: count(member.lacks) })}`;
-    return member.lag > 0 ? `${word}, ${t("ring.lag", { n: count(member.lag) })}` : word;
-  }
   return t(`ring.${member.state}`);
+}
+
+export function standing(member) {
+  if (member.state !== "behind" && member.state !== "joining") return state(member);
+  if (member.lacks > 0) return `${state(member)}, ${t("ring.lacks", { n: count(member.lacks) })}`;
+  return member.lag > 0 ? `${state(member)}, ${t("ring.lag", { n: count(member.lag) })}` : state(member);
 }
 
 function described(ring) {
@@ -75,7 +77,7 @@ function Member({ member, angle, size, brief }) {
       <path class="ring-progress" d=${arc(at, size + 6, 0, Math.max(0.01, part * 2 * Math.PI - 0.001))} /><//>`}
     <text class="ring-mark" x=${at.x} y=${at.y} text-anchor="middle" dominant-baseline="central">${MARKS[member.state]}</text>
     <text class="ring-name" x=${text.x} y=${text.y} text-anchor=${text.anchor}>${fitted(shortNode(member.name), brief ? LETTERS.brief : LETTERS.wide)}</text>
-    ${!brief && html`<text class="ring-state" x=${text.x} y=${text.y + 16} text-anchor=${text.anchor}>${standing(member)}</text>`}
+    ${!brief && html`<text class="ring-state" x=${text.x} y=${text.y + 16} text-anchor=${text.anchor}>${state(member)}</text>`}
   </g>`;
 }
 
@@ -87,7 +89,7 @@ export function RingDrawing({ ring, flowing }) {
   const brief = narrow || names.length > 6;
   const size = names.length > 6 ? 14 : 22;
   const height = bottom(names.length, size);
-  const view = alone ? "60 0 280 300" : brief ? `-60 0 520 ${height}` : `-85 0 570 ${height}`;
+  const view = alone ? "60 0 280 300" : brief ? `-60 0 520 ${height}` : `-95 0 590 ${height}`;
   const arrow = (name) => html`<marker id=${`arrow-${name}`} class=${`ring-arrow ${name}`} viewBox="0 0 10 10" refX="5" refY="5" markerWidth="4.5" markerHeight="4.5" orient="auto-start-reverse"><path d="M0 0 L10 5 L0 10 z" /></marker>`;
   return html`<svg class=${`ring${alone ? " alone" : ""}${brief ? " brief" : ""}`} viewBox=${view} role="img" aria-label=${described(ring)}>
     <defs>${arrow("whole")}${arrow("filling")}${arrow("broken")}</defs>

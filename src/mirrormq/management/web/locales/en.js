@@ -177,6 +177,8 @@ export default {
   "channel.prefetch": "Prefetch",
   "channel.unconfirmed": "Unconfirmed",
   "channel.confirm": "Confirmed",
+  "channel.unacked": "Unacked",
+  "channel.ack": "Acked",
 
   "consumer.tag": "Consumer tag",
   "consumer.channel": "Channel",

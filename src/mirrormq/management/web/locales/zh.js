@@ -177,6 +177,8 @@ export default {
   "channel.prefetch": "预取",
   "channel.unconfirmed": "未确认发布",
   "channel.confirm": "已确认发布",
+  "channel.unacked": "未确认",
+  "channel.ack": "确认",
 
   "consumer.tag": "消费者标签",
   "consumer.channel": "信道",
