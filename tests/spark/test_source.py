@@ -150,6 +150,23 @@ def test_consuming_leaves_the_queue_empty(
     assert channel.queue_delete(queue, if_empty=True).method.message_count == 0
 
 
+def test_publishers_may_change_their_headers_and_their_types(
+    spark: SparkSession, uri: str, channel: Channel, queue: str, tmp_path: Path
+) -> None:
+    """Headers are a map of texts, so files of before and after have one schema."""
+    all_headers: list[dict[str, object] | None] = [
+        {"color": "red"}, {"color": 7, "size": {"high": [1, True]}}, {"größe": None}, {}, None,
+    ]  # fmt: skip
+    for number, headers in enumerate(all_headers):
+        publish(channel, queue, range(number, number + 1), headers=headers)
+        if number in (0, 4):
+            drain(spark, tmp_path, uri=uri, queue=queue)
+    rows = spark.read.parquet(str(tmp_path / "out")).orderBy("sequence").collect()
+    assert [row.headers for row in rows] == [
+        {"color": "red"}, {"color": "7", "size": '{"high": [1, true]}'}, {"größe": None}, {}, None,
+    ]  # fmt: skip
+
+
 def test_several_queues_by_pattern(spark: SparkSession, uri: str, channel: Channel, tmp_path: Path) -> None:
     for number, name in enumerate(("pattern.a", "pattern.b", "other.pattern.a")):
         channel.queue_declare(name, durable=True)
