@@ -11,6 +11,7 @@ from benchmarks.listing import GAP_MS_MAX, Deliveries, declare, gap_beside, list
 from mirrormq.testing import Cluster
 
 QUEUES = 10_000
+START_DEADLINE_S = 60.0
 ROUNDS = 10
 """The machine may be busy with others; a gap of ours comes every time."""
 BUSY_MACHINE = 2.0
@@ -25,7 +26,10 @@ def loaded() -> Iterator[tuple[Cluster, Deliveries]]:
         deliveries.start()
         publishing = load(node.uri())
         try:
-            time.sleep(2.0)
+            deadline = time.monotonic() + START_DEADLINE_S
+            while not deliveries.bytes:
+                assert time.monotonic() < deadline, "the load never got going"
+                time.sleep(0.1)
             yield node, deliveries
         finally:
             deliveries.over = True
