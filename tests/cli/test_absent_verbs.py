@@ -48,24 +48,22 @@ def test_an_absent_verb_is_not_found(line: str) -> None:
 
 @pytest.mark.rabbitmq
 @pytest.mark.slow
-def test_rabbitmqctl_says_the_same() -> None:
+def test_rabbitmqctl_says_the_same(rabbitmq: RabbitMQ) -> None:
     scripts = script_directory()
-    if scripts is None:
-        pytest.skip("rabbitmq-server 3.10.8 is not installed")
-    with RabbitMQ() as broker:
-        for line in LINES:
-            done = subprocess.run(
-                [str(scripts / "rabbitmqctl"), *line.split()],
-                env=broker.environment(),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            error = io.StringIO()
-            with redirect_stderr(error):
-                code = ctl.run(line.split())
-            assert (done.returncode, done.stdout, begin(done.stderr)) == (code, "", begin(error.getvalue()))
+    assert scripts is not None
+    for line in LINES:
+        done = subprocess.run(
+            [str(scripts / "rabbitmqctl"), *line.split()],
+            env=rabbitmq.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        error = io.StringIO()
+        with redirect_stderr(error):
+            code = ctl.run(line.split())
+        assert (done.returncode, done.stdout, begin(done.stderr)) == (code, "", begin(error.getvalue()))
 
 
 def test_words_are_more_or_less_alike() -> None:

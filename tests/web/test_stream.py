@@ -19,7 +19,7 @@ from mirrormq.management.live_rows import ROWS_MAX
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.conftest import managed
 from tests.management.http import Client
-from tests.management.test_server import QUEUES, assert_no_stall, longest_ms
+from tests.management.test_server import QUEUES, STALL_MS_MAX, stall_ms
 from tests.ranges.asking import Asker
 
 DEADLINE_S = 30.0
@@ -213,12 +213,17 @@ def test_watching_ten_thousand_queues_does_not_hold_up_deliveries() -> None:
             next(stream.frames())
             for number in range(QUEUES):
                 channel.basic_publish("", f"q{number}", b"x")
-            # The machine may be busy with others; a stall of ours comes every second.
-            worst = [longest_ms(channel) for _ in range(5)]
+            worst = []
+            for _ in range(5):  # the machine may be busy with others; a stall of ours comes every second
+                until = time.monotonic() + 1.5
+                stalls = [0.0]
+                while time.monotonic() < until:
+                    stalls.append(stall_ms(node, channel))
+                worst.append(max(stalls))
             told = [frame for frame, _ in zip(stream.frames(), range(5), strict=False)]
             assert (
                 any(frame["more"] for frame in told)
                 and max(len(frame["queues"]) for frame in told) == ROWS_MAX
             )
-        assert_no_stall(worst, channel, "watching")
+        assert min(worst) < STALL_MS_MAX, worst
         connection.close()

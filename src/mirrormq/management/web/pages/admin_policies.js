@@ -94,7 +94,7 @@ function PolicyTable({ where, title, id, fixed, children }) {
       { id: "name", label: t("common.name"), head: true, cell: (row) => html`<span class="name">${row.name}</span>` },
       { id: "vhost", label: t("common.vhost"), cell: (row) => row.vhost },
       { id: "pattern", label: t("policy.pattern"), cell: (row) => html`<code>${row.pattern}</code>` },
-      { id: "apply", label: t("policy.applyTo"), cell: (row) => row["apply-to"] },
+      { id: "apply", label: t("policy.applyTo"), cell: (row) => t(`applyTo.${row["apply-to"]}`) },
       { id: "definition", label: t("policy.definition"), cell: (row) => html`<${Arguments} value=${row.definition} />` },
       { id: "priority", label: t("policy.priority"), numeric: true, cell: (row) => row.priority },
       !fixed && { id: "actions", label: t("common.actions"), cell: (row) => html`<button type="button" class="button quiet" onClick=${() => drop(row)}>${t("common.delete")}</button>` },
