@@ -81,6 +81,12 @@ def test_a_data_directory_in_use_is_refused(tmp_path: Path, node: Cluster) -> No
     assert f"The data directory {data} is in use by process {node.local.nodes[0].pid}" in done.stderr
 
 
+def chosen(first: int) -> list[str]:
+    """Ports that nobody else is given: those that a node chooses by itself may be in use."""
+    flags = ("--amqp-port", "--management-port", "--cluster-port")
+    return [word for number, flag in enumerate(flags) for word in (flag, str(first + number))]
+
+
 @pytest.fixture(scope="module")
 def node() -> Iterator[Cluster]:
     with Cluster(nodes=1, conf="heartbeat = 17\n") as running:
@@ -102,8 +108,7 @@ def test_the_settings_of_the_file_reach_clients(node: Cluster) -> None:
 
 def test_a_second_node_of_the_same_name_leaves_the_first_its_socket(node: Cluster, tmp_path: Path) -> None:
     run = str(node.directory / "run")
-    ports = ("--amqp-port", str(free_ports(1)), "--management-port", str(free_ports(1)))
-    words = ("cluster", "up", "--nodes", "1", "--data", str(tmp_path), *ports, "--detach")
+    words = ("cluster", "up", "--nodes", "1", "--data", str(tmp_path), *chosen(free_ports(3)), "--detach")
     assert mirrormq(*words, MIRRORMQ_RUNTIME_DIR=run).returncode == 0
     try:
         log = (tmp_path / "mirror1@localhost" / "log" / "node.log").read_text()
@@ -120,11 +125,9 @@ def status(data: Path) -> list[dict[str, object]]:
 
 def test_a_detached_node_lives_dies_and_returns_with_its_messages(tmp_path: Path) -> None:
     environment = {"MIRRORMQ_RUNTIME_DIR": str(tmp_path / "run")}
-    data, port = tmp_path / "data", free_ports(1)
-    words = ("cluster", "up", "--nodes", "1", "--data", str(data), "--amqp-port", str(port))
-    assert (
-        mirrormq(*words, "--management-port", "1", "--mirror-all", "--detach", **environment).returncode == 0
-    )
+    data, port = tmp_path / "data", free_ports(3)
+    words = ("cluster", "up", "--nodes", "1", "--data", str(data), *chosen(port))
+    assert mirrormq(*words, "--mirror-all", "--detach", **environment).returncode == 0
     try:
         (row,) = status(data)
         assert (row["name"], row["amqp_port"], row["running"]) == ("mirror1@localhost", port, True)
@@ -146,9 +149,9 @@ def test_a_detached_node_lives_dies_and_returns_with_its_messages(tmp_path: Path
 
 
 def test_a_foreground_cluster_ends_with_its_nodes_on_sigterm(tmp_path: Path) -> None:
-    port = free_ports(1)
+    port = free_ports(3)
     command = [sys.executable, "-m", "mirrormq.cli.main", "cluster", "up", "--nodes", "1"]
-    command += ["--data", str(tmp_path), "--amqp-port", str(port), "--management-port", str(free_ports(1))]
+    command += ["--data", str(tmp_path), *chosen(port)]
     environment = {**os.environ, "MIRRORMQ_RUNTIME_DIR": str(tmp_path / "run")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as program:
         assert program.stdout is not None
@@ -165,8 +168,7 @@ def test_a_foreground_cluster_ends_with_its_nodes_on_sigterm(tmp_path: Path) -> 
 
 def test_a_foreground_cluster_interrupted_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mirrormq.cli.main", "cluster", "up", "--nodes", "1"]
-    ports = [str(free_ports(1)), "--management-port", str(free_ports(1))]
-    command += ["--data", str(tmp_path), "--amqp-port", *ports]
+    command += ["--data", str(tmp_path), *chosen(free_ports(3))]
     environment = {**os.environ, "MIRRORMQ_RUNTIME_DIR": str(tmp_path / "run")}
     deadline = time.monotonic() + DEADLINE_S
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as program:

@@ -134,7 +134,7 @@ def test_a_header_that_never_comes_is_waited_for_only_so_long(node: MirrorMQ) ->
     for beginning in (b"", b"PROXY TCP4 203", SIGNATURE + b"\x21\x11\xff\xff"):
         client = RawClient(node.amqp_port)
         client.send(beginning)
-        assert 1.0 < client.until_closed() < 8.0
+        assert 1.0 < client.until_closed() < 20.0
         client.close()
 
 
