@@ -17,6 +17,7 @@ from tests.metrics.scene import scrape
 from tests.web.watching import watched_page
 
 MIRROR_ALL = True
+LASTING = ("node", "vhost", "queue", "redelivered", "text")
 TAKEN = 3
 """Messages that a consumer has when the master dies, and gets again from the next one."""
 
@@ -39,6 +40,13 @@ class Scene:
     def promotions(self, asked: int) -> list[dict[str, Any]]:
         told = self.clients[asked].get("mirrormq/timeline")
         return [event for event in told if (event["kind"], event["queue"]) == ("promoted", "orders")]
+
+    def tells(self, asked: int, event: dict[str, Any]) -> bool:
+        """Of this promotion. Its moment and its gap may be better known by now: a busy node sees it later."""
+        return any(all(told[name] == event[name] for name in LASTING) for told in self.promotions(asked))
+
+    def story(self, asked: int) -> list[str]:
+        return sorted(str(event) for event in self.clients[asked].get("mirrormq/timeline"))
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +93,7 @@ def test_a_promotion_tells_who_died_how_long_it_took_and_what_comes_again(
     until(lambda: promoted.search(log.read_text()))
     assert [e["at_ms"] for e in told] == sorted(e["at_ms"] for e in told)
     other = 3 - dead - asked
-    until(lambda: all(e in scene.clients[other].get("mirrormq/timeline") for e in told))
+    until(lambda: scene.story(other) == scene.story(asked))
 
 
 def counted(port: int, expected: dict[str, float]) -> None:
@@ -140,9 +148,9 @@ def test_the_story_outlives_those_who_saw_it(scene: Scene, failover: tuple[int, 
     heir = scene.names.index(event["node"])
     scene.cluster.kill(heir)
     until(lambda: len(scene.promotions(dead)) == 2)
-    until(lambda: event in scene.promotions(dead))
+    until(lambda: scene.tells(dead, event))
     scene.cluster.start(heir)
     scene.cluster.local.stop_all()
     scene.cluster.local.start_all()
     for index in range(NODES):
-        until(lambda i=index: event in scene.promotions(i))
+        until(lambda i=index: scene.tells(i, event))
