@@ -256,6 +256,7 @@ class MirrorCopy:
                     self._keep(
                         Append(first + offset, append.publish, append.persistent, append.expires_at, contents)
                     )
+        self.deliver(self.delivered_up_to)  # a store that had no messages took no marks either
 
     def glance(self, first: int, end: int, limit: int) -> list[Message]:
         """The first `limit` messages in [first, end) that are in memory only, ascending."""

@@ -8,10 +8,11 @@ the last one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 from mirrormq.ranges import questions
-from mirrormq.ranges.batch import Batch
+from mirrormq.ranges.batch import Batch, Row
 from mirrormq.ranges.questions import Taken
 from mirrormq.ranges.stretches import digest
 from mirrormq.simulator.client import Heard
@@ -42,6 +43,7 @@ class Leaser(Client):
     _step = Step.TAKE
     _taken = Taken(0, 0, 0, 0, 0)
     _stretches = b""
+    _rows: Sequence[Row] = ()
     _bodies: tuple[str, ...] = ()
     _tried = False
     """Has it asked for this number before? Then it may have something, although nobody said so."""
@@ -137,17 +139,21 @@ class Leaser(Client):
                 self._done()
 
     def _read(self, batch: Batch) -> None:
-        rows = list(batch)
-        self._bodies = tuple(row.body.decode() for row in rows)
-        history = self.hosts.history
+        self._rows = list(batch)
+        self._bodies = tuple(row.body.decode() for row in self._rows)
         now = self.hosts.timeline.now_ms
-        history.leased.append(Leased(self.name, self._number, self._bodies, now))
+        self.hosts.history.leased.append(Leased(self.name, self._number, self._bodies, now))
         if self.choice.random() < ASKED_AGAIN:
             self._step = Step.TAKE
             return
-        for row in rows:
+        gives_back = self.choice.random() < RELEASED
+        self._step = Step.RELEASE if gives_back else Step.SETTLE
+
+    def _done(self) -> None:
+        """With this number. That its messages were with somebody the broker writes down only now."""
+        for row in self._rows:
             headers = decode_properties(row.envelope.properties, 0).headers or {}
-            history.delivered.append(
+            self.hosts.history.delivered.append(
                 Delivered(
                     row.body.decode(),
                     self.name,
@@ -156,13 +162,8 @@ class Leaser(Client):
                     "x-orphaned-from" in headers,
                     "x-death" in headers,
                     self.node,
-                    now,
+                    self.hosts.timeline.now_ms,
                 )
             )
-        gives_back = self.choice.random() < RELEASED
-        self._step = Step.RELEASE if gives_back else Step.SETTLE
-
-    def _done(self) -> None:
-        """With this number."""
         self._number += 1
-        self._tried, self._step, self._bodies = False, Step.TAKE, ()
+        self._tried, self._step, self._rows, self._bodies = False, Step.TAKE, [], ()
