@@ -102,6 +102,15 @@ class Watch:
                 for sequence in range(first, first + count):
                     self.acks.went(queue_id, sequence)
 
+    def take_stock(self, broker: Broker) -> None:
+        """What masters have now has come to them, also what came while they had no mirrors: nobody was told
+        of that, and on another side its numbers may have been others'."""
+        for queue_id, replica in broker.rings.replicas.items():
+            if replica.backing is not None:
+                numbers = list(replica.backing.held().numbers())
+                for number, message in zip(numbers, replica.backing.load(numbers), strict=True):
+                    self.acks.came(queue_id, number, body_of(message.frames).decode())
+
     def alone(self, node: Node, broker: Broker) -> None:
         """Queues without mirrors have a master, too."""
         for record in broker.metadata.state.queues.values():

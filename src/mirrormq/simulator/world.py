@@ -207,6 +207,9 @@ class World:
         if any(map(mortal, self.options.queues)):
             self._pass(LIFETIME_MS[1])
         self._filled = self.copies()
+        for name in self.names:
+            if (broker := self.broker(name)) is not None:
+                self.watch.take_stock(broker)
         self._drain()
         self._judge()
 
