@@ -116,8 +116,12 @@ class Tenures:
             hand_over(cast(RemoteQueue | DownQueue, before).retire(), queue)
 
     def _serve(self, record: records.Queue, queue: Queue) -> None:
-        backing = queue.backing
-        backing.next_sequence = max(backing.next_sequence, first_sequence(record.ring.epoch))
+        """A node that comes back in another life, alone in its ring, serves before its next epoch is granted.
+        It uses that epoch's numbers at once: those of the last one may be others' on a copy that was parted
+        from it, and it may have set its own aside."""
+        backing, ring = queue.backing, record.ring
+        epoch = ring.epoch if self._takes_part(ring) else ring.epoch + 1
+        backing.next_sequence = max(backing.next_sequence, first_sequence(epoch))
         self._broker.remote.serve(record.queue_id, record.ring.epoch, queue)
 
     # -- others ---------------------------------------------------------------------------------
