@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from mirrormq.simulator.history import History
+from mirrormq.simulator.history import History, Sent
 
 SHOWN = 3
 """Examples in a sentence."""
@@ -110,21 +110,27 @@ class RedeliveryIsMarked:
             yield f"delivered again without saying so: {some(unmarked)}"
 
 
+def overtaken(found: Iterable[tuple[object, Sent, str]]) -> set[str]:
+    """The messages that come after later ones of the same kind; `found` has each one's kind first."""
+    last: dict[object, int] = {}
+    wrong: set[str] = set()
+    for kind, sent, body in found:
+        if sent.number < last.get(kind, 0):
+            wrong.add(body)
+        last[kind] = max(sent.number, last.get(kind, 0))
+    return wrong
+
+
 class OrderIsKept:
     """Of what one channel published to one queue, each subscription sees in order what is of one priority and
     not redelivered."""
 
     def finish(self, end: End) -> Iterator[str]:
-        last: dict[tuple[object, ...], int] = {}
-        wrong: set[str] = set()
-        for delivery in end.history.delivered:
-            sent = end.history.sent.get(delivery.body)
-            if sent is None or delivery.redelivered or delivery.detoured:
-                continue
-            key = (delivery.consumer, delivery.subscription, sent.channel, sent.queue, sent.priority)
-            if sent.number < last.get(key, 0):
-                wrong.add(delivery.body)
-            last[key] = max(sent.number, last.get(key, 0))
+        wrong = overtaken(
+            ((seen.consumer, seen.subscription, sent.channel, sent.queue, sent.priority), sent, seen.body)
+            for seen in end.history.delivered
+            if (sent := end.history.sent.get(seen.body)) and not seen.redelivered and not seen.detoured
+        )
         if wrong:
             yield f"delivered out of order: {some(wrong)}"
 
@@ -137,20 +143,13 @@ class OneIsActive:
         self._single = single
 
     def finish(self, end: End) -> Iterator[str]:
-        last: dict[tuple[str, str], int] = {}
-        seen: set[str] = set()
-        wrong: set[str] = set()
-        for delivery in end.history.delivered:
-            sent = end.history.sent.get(delivery.body)
-            if sent is None or delivery.body in seen or not self._single(sent.queue):
-                continue
-            seen.add(delivery.body)
-            if delivery.redelivered or delivery.detoured:
-                continue
-            key = sent.channel, sent.queue
-            if sent.number < last.get(key, 0):
-                wrong.add(delivery.body)
-            last[key] = max(sent.number, last.get(key, 0))
+        first = {seen.body: seen for seen in reversed(end.history.delivered)}
+        wrong = overtaken(
+            ((sent.channel, sent.queue), sent, seen.body)
+            for seen in end.history.delivered
+            if first[seen.body] is seen and not seen.redelivered and not seen.detoured
+            if (sent := end.history.sent.get(seen.body)) and self._single(sent.queue)
+        )
         if wrong:
             yield f"delivered beside the active consumer: {some(wrong)}"
 
