@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs import streams
-from mirrormq.spark.jobs.gate import Gate
+from mirrormq.spark.jobs.gate import Gate, interrupted
 from mirrormq.spark.jobs.streams import follow
 
 PATIENCE_S = 60.0
@@ -105,6 +106,39 @@ def test_a_batch_that_is_stopped_is_no_error(queries: Queries, work: Work) -> No
         time.sleep(0.05 * attempt)
         batches.stop()
         following.end()
+
+
+@pytest.mark.parametrize(
+    ("why", "stopped"),
+    [
+        (None, True),  # what a second request to stop a query says
+        ("Query [id = 1, runId = 2] was stopped", True),
+        ("Query orders [id = 1, runId = 2] was stopped", True),
+        ("somebody pressed kill", False),
+    ],
+)
+def test_a_job_says_whether_it_was_cancelled_because_its_query_was_stopped(
+    spark: SparkSession, why: str | None, stopped: bool
+) -> None:
+    context = spark.sparkContext
+    context.setJobGroup("a query", "a batch of it")
+    told = ("a query",) if why is None else ("a query", why)
+    ended = threading.Event()
+
+    def cancel_once_it_runs() -> None:
+        while not ended.wait(0.1):
+            context._jsc.sc().cancelJobGroup(*told)
+
+    canceller = threading.Thread(target=cancel_once_it_runs)
+    canceller.start()
+    try:
+        with pytest.raises(Py4JJavaError) as error:
+            run_a_long_job(spark.range(1).toDF("id"))
+    finally:
+        ended.set()
+        canceller.join(PATIENCE_S)
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    assert interrupted(error.value) is stopped
 
 
 def test_a_batch_that_takes_too_long_after_the_end_is_given_up(

@@ -10,6 +10,7 @@ It waits in Java, in the query's own thread, because there the interruption find
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -29,8 +30,8 @@ INTERRUPTIONS = (
 )
 """What Java throws in a thread that was told to stop."""
 
-CANCELLED = "part of cancelled job group"
-"""What Spark says of a job that was told to stop."""
+CANCELLED = re.compile(r"cancelled part of cancelled job group|cancelled Query .*\] was stopped")
+"""What Spark says of a job that was told to stop: the second where the query's own stop was the first to."""
 
 STOPPED = f"py4j.protocol.Py4JJavaError: An error occurred while calling a batch: {INTERRUPTIONS[0]}"
 """By these words Spark knows from the text of an error of Python that a batch was interrupted because its
@@ -87,7 +88,7 @@ def interrupted(error: BaseException) -> bool:
     """Whether an error of Java is only that it was told to stop."""
     cause = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while cause is not None:
-        if cause.getClass().getName() in INTERRUPTIONS or CANCELLED in (cause.getMessage() or ""):
+        if cause.getClass().getName() in INTERRUPTIONS or CANCELLED.search(cause.getMessage() or ""):
             return True
         cause = cause.getCause()
     return False
