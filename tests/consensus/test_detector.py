@@ -56,6 +56,16 @@ def test_divided_votes_are_asked_for_again_soon(names: str) -> None:
     world.until(world.leaders, 3 * ROUND_TRIPS)
 
 
+def test_who_is_refused_because_of_a_later_term_stands_again_soon() -> None:
+    """B was in a term of its own, as one is that comes back from elsewhere, and does not stand itself."""
+    world = World("AB", settings=Settings(election_ticks=120, stagger_ticks=3))
+    world["B"].state.enter(7)
+    world["A"].state.elections.stand()
+    world.pump(world.nodes["A"])
+    world.until(world.leaders, 3 * ROUND_TRIPS)
+    assert world.leaders() == ["A"]
+
+
 def test_a_follower_that_alone_lost_the_leader_disturbs_nobody() -> None:
     world = World("ABC")
     leader = world.leader()

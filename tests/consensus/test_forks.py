@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrormq.consensus import Forked, Majority, Reachable, Role
+from mirrormq.consensus import Forked, Majority, Reachable, Role, Settings
 from mirrormq.consensus.history import NOTHING, History, Run, Verdict, common_index, compare
 from tests.consensus.test_beyond_the_paper import others
 from tests.consensus.world import World
@@ -67,6 +67,23 @@ def test_two_nodes_that_both_did_something_are_forked_until_one_is_reset(seed: i
     assert theirs not in world.nodes["B"].machine
     world.until(lambda: not world["A"].forks)
     assert any("B" in ready.healed for ready in world.nodes["A"].ready_log)
+
+
+def test_nobody_waits_for_a_whole_silence_after_the_fork_has_healed() -> None:
+    """A asked B for its vote before either knew of the fork; then B comes back to A's history."""
+    world = World("AB", rule=Reachable, settings=Settings(election_ticks=240, stagger_ticks=3))
+    world["A"].state.elections.stand()
+    world.pump(world.nodes["A"])
+    world.until(world.leaders)
+    world.partition()
+    world.write("A"), world.write("B")
+    world.heal()
+    world["A"].state.follow(world["A"].term + 1, None)
+    world["A"].state.elections.stand()
+    world.until(lambda: forks(world, "A") and forks(world, "B"))
+    assert world.leaders() == ["B"]
+    world.reset("B", "A")
+    world.until(lambda: world.leaders() == ["A"], 40)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -60,12 +60,17 @@ class Elections:
             self.stand()
 
     def _stagger(self) -> int:
-        """Stand soon, one after another by name; says at which place. Also after votes were divided: who is
-        refused by another candidate need not wait for as long as for a leader."""
+        """Stand soon, one after another by name; says at which place. Also after a refusal by another
+        candidate or because of a later term: that need not wait for as long as for a leader."""
         state = self._state
         place = sum(name < state.name for name in state.present)
         self.silence, self._patience = 0, place * state.settings.stagger_ticks
         return place
+
+    def peer_returned(self) -> None:
+        """A peer that went another way is back, and its vote may be the one that was missing."""
+        if self._state.leader is None:
+            self._stagger()
 
     def stand_again(self) -> None:
         """This node led, and somebody is in a later term who may not want to lead: one that has come back
@@ -177,5 +182,6 @@ class Elections:
                 self._tally()
         elif reply.term > state.term:
             state.follow(reply.term, None)
+            self._stagger()
         elif not reply.early and (state.role, reply.term) == (Role.CANDIDATE, state.term):
             self._stagger()

@@ -29,6 +29,7 @@ class Forks:
             self._note(self._describe(peer, judged.common, mine, theirs))
         elif self.known.pop(peer, None) is not None:
             self.healed.append(peer)
+            self._state.elections.peer_returned()
         return judged
 
     def forget(self) -> None:
