@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 
 from mirrormq.consensus import Busy, Consensus, ConsensusError, Message, NotLeader, Role, Settings
@@ -137,3 +139,23 @@ def test_ready_and_advance_alternate() -> None:
     core.ready()
     with pytest.raises(ConsensusError):
         core.ready()
+
+
+def test_a_node_whose_files_were_replaced_by_an_older_copy_gets_the_rest_again() -> None:
+    world = World("ABC")
+    leader = world.leader()
+    restored = others(world, leader)[0]
+    world.write(leader)
+    world.settle()
+    copied = deepcopy(world.nodes[restored].disk)
+    world.write(leader)
+    world.settle()
+    world.crash(restored)
+    world.tell_reachable()
+    world.run(10)
+    world.nodes[restored].disk = copied
+    world.kept.reset(restored)
+    world.restart(restored)
+    world.tell_reachable()
+    world.settle()
+    assert world.leaders() == [leader]

@@ -52,6 +52,13 @@ class Progress(msgspec.Struct):
         if self.mode is not Mode.STREAM:
             self.mode, self.next, self.asked = Mode.STREAM, self.match + 1, False
 
+    def refused(self, common: int) -> None:
+        """Its log and ours share what is up to `common`, which may be less than it once had: someone may have
+        put an older copy of its files in their place. It gets the rest again."""
+        if self.mode is Mode.PROBE:
+            self.match = min(self.match, common)
+        self.probe(max(common, self.match) + 1)
+
     def stale_refusal(self, index: int) -> bool:
         """Whether a refusal of what followed `index` is about a message of long ago."""
         if self.mode is Mode.STREAM:

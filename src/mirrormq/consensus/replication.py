@@ -190,7 +190,7 @@ class Replication:
             state.membership.promote_caught_up()
             return self._hand_over_if_caught_up(sender)
         if not progress.stale_refusal(reply.index):
-            progress.probe(max(common, progress.match) + 1)
+            progress.refused(common)
         return None
 
     def chunk_wanted(self, sender: str, reply: ChunkReply) -> None:

@@ -110,23 +110,28 @@ class Node:
 
     async def start_app(self) -> None:
         """Serve clients; returns when they can come. Does nothing if they can already."""
+        await self._start()
+        if self.application is None:
+            raise ControlError("the application was stopped before it could start")
+
+    async def _start(self) -> None:
+        """Returns when clients are served, or when nobody wants that any more."""
         if self.cluster_node.forgotten:
             raise ControlError(self.cluster_node.disagreement())
-        lives = self.lives
+        lives, steward = self.lives, self.cluster_node.steward
         lives.failure = None
-        self.cluster_node.steward.want(True)
-        await self._until(lambda: lives.application is not None or lives.failure is not None, waiting=True)
+        steward.want(True)
+        await self._until(lambda: lives.application is not None or not steward.serving.wanted, waiting=True)
         if lives.failure is not None:
             raise lives.failure
 
     async def stop_app(self) -> None:
-        """Serve no clients; returns when they are gone and the files are closed."""
+        """Serve no clients; returns when they are gone and the files are closed. A life that is only claimed
+        will not begin any more; the others, who may be out of reach, need not have agreed to it."""
+        serving = self.cluster_node.steward.serving
         self.cluster_node.steward.want(False)
-        await self._until(lambda: self.application is None and self._serving_phase is Phase.IDLE)
-
-    @property
-    def _serving_phase(self) -> Phase:
-        return self.cluster_node.steward.serving.phase
+        nothing = (Phase.IDLE, Phase.CLAIMING)
+        await self._until(lambda: self.application is None and serving.phase in nothing)
 
     async def _until(self, condition: Callable[[], bool], *, waiting: bool = False) -> None:
         """Wait, and say what for if it takes long."""
@@ -236,7 +241,7 @@ class Node:
             self.log.warning(warning)
         try:
             await self._take_part()
-            await self.start_app()
+            await self._start()
             await self._forget_as_noted()
             service_manager.tell(service_manager.READY)
             await self._stopped.wait()
