@@ -115,11 +115,12 @@ class _Builder:
             self._replace(**{part: chosen})
 
     def _without_a_place(self, entry: Entry) -> None:
-        if any(fnmatchcase(entry.key, pattern) for pattern in NOT_SUPPORTED):
+        if any(fnmatchcase(entry.key, pattern) for pattern in WITHOUT_MEANING):
+            self.warnings.append(f"{entry.source}: {entry.key} has no effect in MirrorMQ.")
+        elif any(fnmatchcase(entry.key, pattern) for pattern in NOT_SUPPORTED):
             raise ConfigurationError(f"{entry.source}: MirrorMQ does not support {entry.key}; remove it.")
-        if not any(fnmatchcase(entry.key, pattern) for pattern in WITHOUT_MEANING):
+        else:
             raise ConfigurationError(f"{entry.source}: unknown key {entry.key}{_nearest(entry.key)}.")
-        self.warnings.append(f"{entry.source}: {entry.key} has no effect in MirrorMQ.")
 
     def _replace(self, **changes: object) -> None:
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]

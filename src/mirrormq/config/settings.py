@@ -49,10 +49,8 @@ class TlsOptions:
     verify: str = "verify_none"
     """`verify_none` or `verify_peer`."""
     fail_if_no_peer_cert: bool = False
-    depth: int = 1
     versions: tuple[str, ...] = ("tlsv1.3", "tlsv1.2")
     ciphers: tuple[str, ...] = ()
-    honor_cipher_order: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,19 +83,6 @@ class CorsOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TcpOptions:
-    """`tcp_listen_options.*`: None leaves the operating system's choice."""
-
-    backlog: int = 128
-    nodelay: bool = True
-    keepalive: bool = False
-    sndbuf: int | None = None
-    recbuf: int | None = None
-    linger_on: bool = True
-    linger_timeout_s: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
     """`log.*`: levels, and where the lines go."""
 
@@ -113,10 +98,6 @@ class LogOptions:
     console_level: str = "debug"
     """Lines below it do not go there, whatever their category."""
     file_level: str = "debug"
-
-    def level_of(self, category: str) -> str:
-        """The level that holds for one category of log lines."""
-        return dict(self.categories).get(category, self.level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,9 +148,8 @@ class Settings:
     cluster_advertised: Address | None = None
     """Where other nodes reach this one; None: at the host in its name and the port it listens on."""
     link_tls: LinkTlsOptions = LinkTlsOptions()
-    tcp: TcpOptions = TcpOptions()
+    tcp_backlog: int = 128
     proxy_protocol: bool = False
-    reverse_dns_lookups: bool = False
 
     # The AMQP connection.
     heartbeat_s: int = 60

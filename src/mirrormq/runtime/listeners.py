@@ -39,7 +39,7 @@ async def _open(node: Application, host: str | None, port: int, context: ssl.SSL
     settings = node.settings
     if context is not None and settings.proxy_protocol:
         family = socket.AF_INET6 if host and ":" in host else socket.AF_INET
-        listening = socket.create_server((host or "", port), backlog=settings.tcp.backlog, family=family)
+        listening = socket.create_server((host or "", port), backlog=settings.tcp_backlog, family=family)
         listening.setblocking(False)
         return ProxiedTlsListener(node, context, listening)
     return await asyncio.get_running_loop().create_server(
@@ -47,6 +47,6 @@ async def _open(node: Application, host: str | None, port: int, context: ssl.SSL
         host,
         port,
         ssl=context,
-        backlog=settings.tcp.backlog,
+        backlog=settings.tcp_backlog,
         ssl_handshake_timeout=settings.ssl_handshake_timeout_s if context is not None else None,
     )

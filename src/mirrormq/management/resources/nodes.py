@@ -40,7 +40,7 @@ def listeners(call: Call) -> list[dict[str, Any]]:
             "protocol": protocol,
             "ip_address": address.host or "::",
             "port": address.port,
-            "socket_opts": {"backlog": settings.tcp.backlog, "nodelay": settings.tcp.nodelay},
+            "socket_opts": {"backlog": settings.tcp_backlog, "nodelay": True},
         }
         for protocol, address in opened
     ]
