@@ -22,7 +22,7 @@ from mirrormq.replication.service import Service
 from mirrormq.replication.sync import first_sequence
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
-from mirrormq.wire.content import build_frames
+from mirrormq.wire.content import body_of, build_frames
 from mirrormq.wire.methods import encode_basic_publish
 from mirrormq.wire.properties import BasicProperties, encode_properties
 
@@ -252,12 +252,12 @@ class World:
 
     def rejoin(self, node: Node) -> None:
         if node.name == self.view.master:
-            again = self.view.rejoined(node.name)
+            again = rejoined(self.view, node.name)
             members = (node.name, *(name for name in again.members if name != node.name))
             only = frozenset({node.name})
             view = again._replace(epoch=again.epoch + 1, members=members, in_sync=only, joining=frozenset())
         else:
-            view = self.view.rejoined(node.name)
+            view = rejoined(self.view, node.name)
         self.adopt(view)
         node.start(view)
         self.collect(node)
@@ -308,5 +308,12 @@ class World:
                 assert [body(message) for message in copy.load(live)] == bodies
 
 
+def rejoined(view: View, name: str) -> View:
+    """The next view, in which a member that came back is the youngest, and is not synchronised."""
+    others = tuple(member for member in view.members if member != name)
+    without = view.with_members(others)
+    return without._replace(version=view.version).with_members((*others, name))
+
+
 def body(message: Message) -> str:
-    return message.frames[message.header_size + 7 : -1].decode()
+    return body_of(message.frames).decode()

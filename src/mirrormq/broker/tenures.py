@@ -21,7 +21,7 @@ from mirrormq.broker.queue_factory import make_queue, make_queue_of, queue_setti
 from mirrormq.metadata import records
 from mirrormq.metadata.view import View
 from mirrormq.queues.consumers import QueueConsumer
-from mirrormq.queues.envelope import make_envelope, properties_of
+from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.face import Publisher, QueueFace, Subscriber
 from mirrormq.queues.message import Message
 from mirrormq.queues.producers import presented_in
@@ -35,6 +35,7 @@ from mirrormq.remote.unsettled import Batch
 from mirrormq.replication.operations import Append
 from mirrormq.replication.replica import Unsettled
 from mirrormq.replication.sync import first_sequence
+from mirrormq.wire.content import properties_of
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mirrormq.broker import reply_to
 from mirrormq.queues.message import NEVER, Envelope, Message
 from mirrormq.queues.producers import PRODUCER_HEADER, presented_by
+from mirrormq.wire.content import properties_of
 from mirrormq.wire.properties import decode_properties, scan_properties
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from mirrormq.queues.face import QueueFace
 
 NOBODY = ("", 0)
-PROPERTIES_AT = 19
 """Where the property flags start in content frames: frame head, class, weight, body size."""
 
 
@@ -35,7 +35,7 @@ def publish_mixed(publishing: Publishing, publish: bytes, contents: list[bytes])
         queues = vhost.queues_for(target.exchange, target.routing_key)
     if not queues:
         for content in contents:
-            publishing.publish(publish, _properties(content), [content])
+            publishing.publish(publish, properties_of(content), [content])
         return
     batch: list[Message] = []
     try:
@@ -53,7 +53,7 @@ def _collect(
     suffix = b"\x00" + publish[6:-1] + b"\xce"
     kind = (False, False)
     for content in contents:
-        properties = _properties(content)
+        properties = properties_of(content)
         presented = None
         persistent, priority, expiration, headers_at, user_id = scan_properties(properties)
         if headers_at >= 0:
@@ -80,10 +80,6 @@ def _collect(
         )
         envelope.presented = presented
         batch.append(Message(envelope, content, NEVER, int.from_bytes(content[11:19], "big")))
-
-
-def _properties(content: bytes) -> bytes:
-    return content[PROPERTIES_AT : 7 + int.from_bytes(content[3:7], "big")]
 
 
 def _append(publishing: Publishing, queues: tuple[QueueFace, ...], batch: list[Message]) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 
-from mirrormq.queues.message import HEADER_PAYLOAD_AT, Envelope
+from mirrormq.queues.message import Envelope
+from mirrormq.wire.content import properties_of as properties_of
 from mirrormq.wire.properties import scan_properties
-
-PROPERTIES_AT = HEADER_PAYLOAD_AT + 12
-"""Where the properties start inside content frames: behind class, weight and body size."""
 
 PUBLISH_IDS_SIZE = 6
 """Class and method ids and the reserved short of basic.publish."""
@@ -21,11 +19,6 @@ _NUMBER = re.compile(rb"[+-]?[0-9]+")
 
 class ExpirationInvalid(ValueError):
     """The expiration property is not a number of milliseconds in range; says why in RabbitMQ's words."""
-
-
-def properties_of(frames: bytes) -> bytes:
-    """The raw properties in a message's content frames."""
-    return frames[PROPERTIES_AT : HEADER_PAYLOAD_AT + int.from_bytes(frames[3:HEADER_PAYLOAD_AT], "big")]
 
 
 def make_envelope(publish: bytes, properties: bytes) -> Envelope:

@@ -15,9 +15,6 @@ usually differ in nothing but their bodies. They share one `Envelope`.
 
 from __future__ import annotations
 
-HEADER_PAYLOAD_AT = 7
-"""Where the header payload starts inside `frames`: type octet, channel (2), size (4)."""
-
 NEVER = 0
 """`expires_at` of a message that does not expire."""
 
@@ -88,8 +85,3 @@ class Message:
         self.position = 0
         """Where the journal keeps it; 0 while it is in memory only."""
         self.redelivered = False
-
-    @property
-    def header_size(self) -> int:
-        """Length of the whole header frame inside `frames`."""
-        return HEADER_PAYLOAD_AT + int.from_bytes(self.frames[3:7], "big") + 1

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from struct import Struct
 
-from mirrormq.queues.message import HEADER_PAYLOAD_AT, Envelope, Message
+from mirrormq.queues.message import Envelope, Message
 from mirrormq.storage import records
 from mirrormq.storage.errors import DamagedMessages
 from mirrormq.storage.limits import ENVELOPE_CACHE_ENTRIES, READ_GAP_BYTES, READ_TAIL_BYTES, READ_WINDOW_BYTES
 from mirrormq.storage.segments import Segment, Segments
 from mirrormq.storage.table import PositionTable
 from mirrormq.storage.writer import Writer
+from mirrormq.wire.content import HEADER_PAYLOAD_AT, PROPERTIES_AT
 
 MakeEnvelope = Callable[[bytes, bytes], Envelope]
 """Of the basic.publish payload and the raw properties (flags on)."""
 
-PROPERTIES_AT = HEADER_PAYLOAD_AT + 12
-"""Behind class, weight and body size."""
 FRAME_SIZE = Struct(">I")
 FRAME_SIZE_AT = 3
 

@@ -20,8 +20,11 @@ BODY_FRAME: Final = 3
 FRAME_OVERHEAD_BYTES: Final = 8
 """Type, channel and size before the payload, the end octet behind it."""
 
-PROPERTIES_AT: Final = 19
-"""Where the property flags start inside `frames`: frame head (7), class, weight and body size (12)."""
+HEADER_PAYLOAD_AT: Final = 7
+"""Where the header's payload starts inside `frames`: behind type, channel and size."""
+
+PROPERTIES_AT: Final = HEADER_PAYLOAD_AT + 12
+"""Where the property flags start: behind class, weight and body size."""
 
 BASIC_CLASS: Final = 60
 
