@@ -92,10 +92,7 @@ class Method:
         self.constant = self.name.upper()
         self.tuple_name = "".join(word.capitalize() for word in self.name.split("_"))
         self.id = class_id << 16 | spec["id"]
-        self.has_content = bool(spec["content"])
         self.has_defaults = spec["sent_by"] == ["client"]
-        self.synchronous = bool(spec["synchronous"])
-        self.sent_by: list[str] = spec["sent_by"]
         self.fields = [(python_name(f["name"]), f["type"]) for f in spec["fields"] if not f.get("reserved")]
         self.parts = parts_of(spec["fields"])
 
@@ -314,11 +311,6 @@ def dict_lines(name: str, type_: str, entries: list[str]) -> list[str]:
     return ["", f"{name}: Final[{type_}] = {{", *(f"    {entry}," for entry in entries), "}"]
 
 
-def set_lines(name: str, methods: list[Method]) -> list[str]:
-    members = [f"        {method.constant}," for method in methods]
-    return ["", f"{name}: Final[frozenset[int]] = frozenset(", "    {", *members, "    }", ")"]
-
-
 def layout_lines(methods: list[Method]) -> list[str]:
     runs = [run for method in methods for run in runs_of(method.parts) if run[0].is_fixed]
     layouts = {struct_format(run) for run in runs if any(part.names for part in run)} | {"I"}
@@ -337,8 +329,6 @@ def index_lines(methods: list[Method]) -> list[str]:
     lines += dict_lines("METHOD_IDS", "dict[type[Method], int]", ids)
     names = [f'{m.constant}: "{m.label}"' for m in methods]
     lines += dict_lines("METHOD_NAMES", "dict[int, str]", names)
-    for name, chosen in chosen_sets(methods).items():
-        lines += set_lines(name, chosen)
     return lines
 
 
@@ -350,15 +340,6 @@ def generate() -> str:
         for block in (tuple_lines(method), decoder_lines(method), encoder_lines(method)):
             lines += ["", "", *wrap_definition(block)]
     return "\n".join(lines + index_lines(methods)) + "\n" + FOOTER
-
-
-def chosen_sets(methods: list[Method]) -> dict[str, list[Method]]:
-    return {
-        "METHODS_WITH_CONTENT": [m for m in methods if m.has_content],
-        "SYNCHRONOUS_METHODS": [m for m in methods if m.synchronous],
-        "METHODS_FROM_CLIENT": [m for m in methods if "client" in m.sent_by],
-        "METHODS_FROM_SERVER": [m for m in methods if "server" in m.sent_by],
-    }
 
 
 def main() -> int:

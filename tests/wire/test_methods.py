@@ -131,12 +131,6 @@ def test_the_constants_are_class_and_method() -> None:
     assert methods.QUEUE_DECLARE == 0x0032000A
     assert methods.EXCHANGE_UNBIND_OK == 40 << 16 | 51
     assert METHOD_NAMES[methods.BASIC_GET_EMPTY] == "basic.get-empty"
-    assert {METHOD_NAMES[i] for i in methods.METHODS_WITH_CONTENT} == {
-        "basic.publish",
-        "basic.return",
-        "basic.deliver",
-        "basic.get-ok",
-    }
 
 
 def test_the_spec_is_whole() -> None:
