@@ -37,7 +37,7 @@ from mirrormq.replication.messages import RingMail
 from mirrormq.replication.replica import Replica
 from mirrormq.wire import methods
 from mirrormq.wire.content import body_of
-from mirrormq.wire.fields import Table, encode_table, table_of
+from mirrormq.wire.fields import Table, table_of
 from tests.harness import Client, Node, deliveries
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -373,7 +373,3 @@ class MirroredClient(Client):
             self.send(methods.encode_basic_qos(0, prefetch))
         self.send(methods.encode_basic_consume(queue, tag, arguments=table))
         return deliveries(self.read())
-
-
-def table_bytes(arguments: dict[str, Any]) -> bytes:
-    return encode_table(table_of(arguments))[4:]

@@ -18,6 +18,7 @@ from mirrormq.metadata.view import View
 from mirrormq.replication.messages import Again, Lap, Report
 from mirrormq.replication.operations import Delivered, decode, encode
 from mirrormq.replication.ring import Ring
+from tests.replication.world import rejoined
 
 SEEDS = int(os.environ.get("SEEDS", "300"))
 NAMES = ("a", "b", "c", "d", "e")
@@ -160,7 +161,7 @@ class World:
 
     def restart(self, ring: Ring) -> None:
         """A member that has what its master does not have starts afresh, at the end of the ring."""
-        view = self.view.rejoined(ring.me)
+        view = rejoined(self.view, ring.me)
         self.rings[ring.me] = Ring(1, ring.me, view)
         self.applied[ring.me] = []
         for link in [link for link in self.links if ring.me in link]:

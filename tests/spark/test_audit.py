@@ -17,8 +17,6 @@ from mirrormq.spark.audit.findings import Findings
 from mirrormq.spark.jobs.audit import audit
 from tests.spark.planted import FAULTS, KILL_FROM_NS, MESSAGES, NODES, QUEUE, START_NS, Planted, at
 
-SERIOUS = {*FAULTS, "nothing"}
-
 
 @pytest.fixture
 def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> CliRunner:

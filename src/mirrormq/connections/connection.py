@@ -72,7 +72,6 @@ class Connection(Outbox, ChannelFrames):
         self.closed_because: str = ""
         self.connected_at_ms = broker.clock.now_ms
         self.last_received_ms = broker.clock.now_ms
-        self.exclusive_queues: dict[str, None] = {}
         self._holds = 0
         self._header = b""
         self._scanner = Scanner(self, broker.settings.initial_frame_max)

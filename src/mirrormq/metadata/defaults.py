@@ -5,7 +5,6 @@ from __future__ import annotations
 from mirrormq.metadata.records import Exchange
 
 DEFAULT_VHOST = "/"
-DEFAULT_USER = "guest"
 DEFAULT_VHOST_DESCRIPTION = "Default virtual host"
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 

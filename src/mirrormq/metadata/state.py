@@ -15,7 +15,7 @@ Only `apply` changes a State. It is deterministic, and it leaves nothing danglin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -50,8 +50,6 @@ from mirrormq.metadata.records import (
 )
 from mirrormq.metadata.snapshots import Snapshot
 from mirrormq.metadata.tables import IN_VHOST, TABLE_OF, TABLES, drop_from_index
-
-R = TypeVar("R", bound=Any)
 
 _NO_BINDINGS: dict[BindingKey, Binding] = {}
 _NO_QUEUES: dict[str, Queue] = {}

@@ -83,12 +83,6 @@ class View(NamedTuple):
             attempts=frozenset(attempts.items()),
         )
 
-    def rejoined(self, name: str) -> View:
-        """The next view, in which a member that came back is the youngest, and is not synchronised."""
-        others = tuple(member for member in self.members if member != name)
-        without = self.with_members(others)
-        return without._replace(version=self.version).with_members((*others, name))
-
     def joined_with(self, name: str) -> int:
         """The version that a member joined with; -1 if it is none."""
         return dict(self.joined).get(name, 0) if name in self.members else -1

@@ -84,8 +84,6 @@ class RecoveryReport:
     """Records read; 0 if the index of a clean shutdown made reading unnecessary."""
     queues: int = 0
     messages: int = 0
-    message_bytes: int = 0
-    """Body bytes of the live messages."""
     from_index: bool = False
     index_ignored: str | None = None
     """Why an index that was there could not be used."""
@@ -96,7 +94,6 @@ class RecoveryReport:
         self.segments = len(segments.by_number)
         self.queues = len(queues)
         self.messages = sum(store.live_count for store in queues.values())
-        self.message_bytes = sum(store.live_bytes for store in queues.values())
 
 
 class Recovery:

@@ -13,12 +13,6 @@ from mirrormq.spark.report.words import duration, number, since, text
 BAD = ("lost", "unexpected", "unflagged")
 """Numbers that are red when they are not zero."""
 
-RELATIONS = {
-    "during": "confirmed during it",
-    "before": "confirmed before it",
-    "apart": "no fault then or later",
-}
-
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[str]], left: int = 1) -> str:
     """Cells that are ready-made HTML; all but the first `left` columns are aligned to the right."""
