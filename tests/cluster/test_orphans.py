@@ -286,6 +286,13 @@ def test_a_queue_that_only_the_loser_holds_stays_as_it_is() -> None:
     assert share("a", home, "a", healed(ring("q", 9, "a"))) is Share.SET_ASIDE, "another queue of that name"
 
 
+def test_a_copy_that_was_handed_on_is_set_aside_if_nobody_of_the_ring_is_there() -> None:
+    handed_on = ring("q", 7, "b")
+    assert share("a", handed_on, "ab", healed(ring("q", 7, "ac"))) is Share.DROP, "b does it"
+    assert share("a", handed_on, "a", healed(ring("q", 7, "ac"))) is Share.SET_ASIDE
+    assert share("a", handed_on, "a", healed(ring("q", 7, "a"))) is Share.KEEP
+
+
 def test_exclusive_queues_die_with_their_clients() -> None:
     queue = Queue("/", "x", 7, durable=False, exclusive=True, node="a")
     assert share("a", queue, "a", healed()) is Share.DROP

@@ -37,6 +37,19 @@ def test_of_two_nodes_one_goes_on_alone_and_the_other_catches_up() -> None:
     assert not forks(world, "A") + forks(world, "B")
 
 
+def test_whoever_leads_a_few_seeks_a_majority_as_soon_as_one_answers() -> None:
+    world = World("ABC", rule=Reachable, settings=Settings(election_ticks=240, stagger_ticks=3))
+    world["A"].state.elections.stand()
+    world.pump(world.nodes["A"])
+    world.until(world.leaders)
+    world.partition("A", "B", "C")
+    world.write("A")
+    assert not world["A"].whole
+    world.partition("AB", "C")
+    world.until(lambda: world["A"].whole, 40)
+    assert world.leaders()[0] == "A"
+
+
 def test_without_a_word_from_the_detector_nobody_goes_on_alone() -> None:
     world = cluster("AB")
     world.crash("B")

@@ -9,8 +9,9 @@ only it can have:
     a sequence from the mark on      numbered since, or on its way then: nobody else may have it
     a queue id from the floor on     given since; on the other side it may be another queue's
 
-Marks are kept on disk, but nothing waits for that: what has no mark counts as nobody else's, which sets
-aside too much and never too little.
+Marks are on disk before anything happens that only this side knows: marks that were lost and made anew would
+count all of that as everybody's. What has no mark counts as nobody else's, which sets aside too much and
+never too little.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Apart:
         """Somebody is missing. The first marks stand, whoever is missed later."""
         if self._parting is None:
             self._parting = Parting(floor, dict(marks))
-            self._log.append(msgspec.msgpack.encode(self._parting), sync=False)
+            self._log.append(msgspec.msgpack.encode(self._parting), sync=True)
 
     def end(self) -> None:
         """Everybody is back, and there is one history."""
@@ -101,12 +102,15 @@ def share(me: str, queue: Queue, alive: Iterable[str], winner: State) -> Share:
     theirs = winner.queues.get(queue.key)
     if theirs is not None and theirs.queue_id == queue.queue_id and theirs.ring.members == (me,):
         return Share.KEEP
-    if queue.exclusive or _speaker(queue.ring, set(alive)) != me:
+    if queue.exclusive or _speaker(queue.ring, set(alive), me) != me:
         return Share.DROP
     return Share.SET_ASIDE
 
 
-def _speaker(view: View, alive: set[str]) -> str:
-    """The node that sets aside for its side: the master or, if it is gone, the next one with everything."""
+def _speaker(view: View, alive: set[str], me: str) -> str:
+    """The node that sets aside for its side: the master or, if it is gone, the next one with everything. Who
+    has handed its copy on, and sees nobody of the ring, does so too: they may never have heard of it."""
+    if me not in view.members and not alive.intersection(view.members):
+        return me
     complete = [name for name in view.members if name in view.in_sync and name in alive]
     return view.master if view.master in alive or not complete else complete[0]

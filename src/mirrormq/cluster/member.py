@@ -103,6 +103,8 @@ class Member:
         self._working = False
         self._failure: Exception | None = None
         self._events: list[MemberEvent] = []
+        self.parting: Callable[[], None] = lambda: None
+        """Told when this node begins to go on with a few, who may have others beside them that do."""
         self._doors = Doors(self, send)
         self._everywhere = Everywhere(send, self._companions)
         if self.consensus.state.voters == {name}:
@@ -327,6 +329,8 @@ class Member:
     def _carry_out(self, ready: Ready, trouble: list[Exception]) -> None:
         ready.must_sync = self._must_sync(ready)
         try:
+            if ready.parts:
+                self.parting()
             self._storage.save(ready)
             for peer, message in ready.messages:
                 self._send(peer, Raft(encode_message(message)), urgent=not isinstance(message, Chunk))

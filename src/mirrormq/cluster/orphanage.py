@@ -108,7 +108,7 @@ class Orphanage:
         self._journal.flush(sync=True)
 
     def _share(self, queue: Queue, loss: Loss) -> Share:
-        if self._me not in queue.ring.members:
+        if self._me not in queue.ring.members and queue.queue_id not in self._journal.queues:
             return Share.DROP
         return share(self._me, queue, {self._me, *loss.companions}, loss.winner)
 

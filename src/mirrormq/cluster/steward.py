@@ -118,6 +118,7 @@ class Steward:
         self._winner = ""
         """Who wins, as this node said while it was the arbiter of that fork."""
         member.metadata.listeners.append(self.coordinator.follow)
+        member.parting = application.part
         self._hindrance = "it looks for the others"
         """Why the application must not start, as of the last tick: in between half of it is known."""
         self.serving.held_back = self._held_back
@@ -208,14 +209,16 @@ class Steward:
         self.serving.look(self._now_ms)
 
     def _survey(self) -> None:
-        """Somebody may have come into sight, or gone out of it."""
+        """Somebody may have come into sight, or gone out of it. Who went another way is out of it for the
+        rings: what it agrees to is no part of this history."""
         member = self.member
         victims: frozenset[str] = frozenset()
         if member.leading:
             running = [node.name for node in member.metadata.state.nodes.values() if node.running]
             victims = self._sightings.victims(running, self._now_ms)
-        self.coordinator.reach(member.linked - victims | self._rumoured() | self._meeting.expected)
         self._mark()
+        seen = member.linked - victims | self._rumoured() | self._meeting.expected
+        self.coordinator.reach(seen - member.consensus.forks.keys())
         self.look()
 
     def _rumoured(self) -> frozenset[str]:
@@ -298,9 +301,10 @@ class Steward:
         voters = member.consensus.members.voters
         if self._strict:
             return
-        if not member.linked >= set(voters) - {member.name}:
+        missing = not member.linked >= set(voters) - {member.name}
+        if missing or member.consensus.forks or not member.consensus.whole:
             self._application.part()
-        elif not member.consensus.forks and member.leader is not None:
+        elif member.leader is not None:
             leaders = {presence.leader for presence in self.presences.values()}
             if leaders <= {member.leader} and self.presences.keys() >= set(voters) - {member.name}:
                 self._application.whole()

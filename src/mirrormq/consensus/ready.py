@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mirrormq.consensus.messages import Committed, Entry, HardState, Members, Message, Snapshot
+from mirrormq.consensus.messages import Branch, Committed, Entry, HardState, Members, Message, Snapshot
 
 
 class Forked(msgspec.Struct, frozen=True):
@@ -51,6 +51,11 @@ class Ready(msgspec.Struct):
     @property
     def empty(self) -> bool:
         return self == _EMPTY
+
+    @property
+    def parts(self) -> bool:
+        """Whether what comes now was begun by fewer than a majority: others may go on beside them."""
+        return any(isinstance(entry.payload, Branch) and not entry.payload.whole for entry in self.entries)
 
 
 _EMPTY = Ready()

@@ -85,14 +85,22 @@ class Replication:
             self._check_quorum()
 
     def _check_quorum(self) -> None:
-        """Step down without a quorum; stand again for a whole one when it is there again."""
+        """Step down without a quorum."""
         state = self._state
-        heard = {peer for peer, progress in self.followers.items() if progress.active} | {state.name}
+        heard = self._heard()
         for progress in self.followers.values():
             progress.active = False
         if not is_quorum(heard, self.electorate) or not state.may_go_on:
             state.follow(state.term, None)
-        elif self.partial and is_quorum(heard & state.present, state.voters):
+
+    def _heard(self) -> set[str]:
+        """Who has answered since the last check."""
+        return {peer for peer, progress in self.followers.items() if progress.active} | {self._state.name}
+
+    def _seek_majority(self) -> None:
+        """Stand again when a majority is there: what only a few agree on might fork from what others do."""
+        state = self._state
+        if self.partial and is_quorum(self._heard() & state.present, state.voters):
             state.elections.campaign()
 
     def presence_changed(self, back: frozenset[str]) -> None:
@@ -188,7 +196,8 @@ class Replication:
             progress.accepted(reply.index)
             self.count()
             state.membership.promote_caught_up()
-            return self._hand_over_if_caught_up(sender)
+            self._hand_over_if_caught_up(sender)
+            return self._seek_majority()
         if not progress.stale_refusal(reply.index):
             progress.refused(common)
         return None

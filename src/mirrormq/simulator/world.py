@@ -257,9 +257,9 @@ class World:
         return max(sum(member.leading for member in members), 1 + forked)
 
     def _outnumbered(self) -> list[str]:
-        """Who must not go on, as things are."""
+        """Who must not go on, as things are, and is awake: who slept gives others time to be heard again."""
         found = []
-        for name in self.names:
+        for name in sorted(set(self.names) - self.network.frozen):
             seen = [other for other in self.names if other != name and self.network.linked(name, other)]
             if not self.handling.may_go_on(name, self.names, seen):
                 found.append(name)
