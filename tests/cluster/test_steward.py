@@ -198,6 +198,21 @@ def test_of_two_nodes_that_do_not_see_each_other_one_stops_until_they_do() -> No
     assert cluster.nodes[other].steward.partitions == []
 
 
+@pytest.mark.parametrize("handling", [Handling(), Handling(AUTOHEAL)])
+def test_a_node_that_does_not_see_the_leader_stops_though_it_sees_others(handling: Handling) -> None:
+    cluster = mirrored(3, handling)
+    leader = next(name for name in cluster.names if cluster.nodes[name].member.leading)
+    other, third = (name for name in cluster.names if name != leader)
+    cluster.network.cut(leader, other)
+    cluster.network.cut(other, leader)
+    assert cluster.until(lambda: cluster.serving() == sorted([leader, third])) < 7000
+    assert cluster.house(other).told[-1] == f"stop: the node does not see {leader}, which leads the others"
+    cluster.run(20_000)
+    assert cluster.serving() == sorted([leader, third])
+    cluster.heal()
+    cluster.until(lambda: cluster.serving() == ["a", "b", "c"])
+
+
 def test_a_cut_in_one_direction_is_a_cut() -> None:
     cluster = mirrored(3)
     for other in "bc":

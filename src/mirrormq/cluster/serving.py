@@ -72,6 +72,8 @@ class Serving:
         """Why it must not start although it could; empty: it may."""
         self.idle: Callable[[], dict[str, int]] = dict
         """The other nodes that say themselves that they do not serve, and their last lives."""
+        self.left_behind: Callable[[], str] = str
+        """Why it cannot learn what the others agree on, although it sees enough of them; empty: it can."""
         self._member = member
         self._application = application
         self._census = census
@@ -126,7 +128,7 @@ class Serving:
             return "the other nodes gave this one up as lost"
         if not self._may_go_on():
             return TOO_FEW
-        return ""
+        return self.left_behind()
 
     # -- what happens ---------------------------------------------------------------------------
 

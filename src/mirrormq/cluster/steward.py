@@ -114,6 +114,8 @@ class Steward:
         """Nodes to which a connection broke, and when."""
         self._lingering: dict[str, int] = {}
         """Those that the member has not been told of yet."""
+        self._led_ms = 0
+        """When this node last had a leader, or nobody it sees followed one that it does not see."""
         self._forked_since_ms: int | None = None
         self._winner = ""
         """Who wins, as this node said while it was the arbiter of that fork."""
@@ -123,6 +125,7 @@ class Steward:
         """Why the application must not start, as of the last tick: in between half of it is known."""
         self.serving.held_back = self._held_back
         self.serving.idle = self._idle
+        self.serving.left_behind = self._left_behind
 
     # -- what happens ---------------------------------------------------------------------------
 
@@ -177,6 +180,8 @@ class Steward:
     def tick(self, now_ms: int) -> None:
         """Time passes: call it every `member.TICK_MS`."""
         self._now_ms = now_ms
+        if self.member.leader is not None or not self._leader_elsewhere():
+            self._led_ms = now_ms
         self._meeting.tick(now_ms)
         for peer in [name for name, at in self._lingering.items() if now_ms - at >= REDIAL_MS]:
             del self._lingering[peer]
@@ -351,6 +356,18 @@ class Steward:
         if others := self._to_join():
             return f"it is to join {', '.join(presence.node for presence in others)}"
         return self._meeting.awaits(self._strict)
+
+    def _leader_elsewhere(self) -> str:
+        """Whom others of this side follow that this node cannot reach."""
+        followed = {self.presences[name].leader for name in self.companions}
+        return min(followed - self.member.linked - {"", self.member.name}, default="")
+
+    def _left_behind(self) -> str:
+        """A leader gives up whom it does not see, and those that both see are of no help: who is given up so
+        never hears of it, could not have anything agreed on, and would keep its clients waiting."""
+        if self._now_ms - self._led_ms < HEARSAY_MS:
+            return ""
+        return f"the node does not see {self._leader_elsewhere()}, which leads the others"
 
     def _idle(self) -> dict[str, int]:
         """Who says that it does not serve, and the last life that it knows of. A later one may have begun."""
