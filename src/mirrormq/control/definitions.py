@@ -18,7 +18,8 @@ import msgspec
 
 from mirrormq.auth import passwords
 from mirrormq.control.protocol import EXIT_DATA, ControlError
-from mirrormq.control.tables import encoded_arguments, plain_arguments
+from mirrormq.control.rows import binding_row, exchange_row, policy_row, queue_row, user_row
+from mirrormq.control.tables import encoded_arguments
 from mirrormq.control.verbs.parameters import parameter_command, parameter_rows
 from mirrormq.control.verbs.policies import checked_policy
 from mirrormq.exchanges.registry import KINDS
@@ -33,26 +34,20 @@ def export_definitions(state: State, version: str) -> dict[str, Any]:
     return {
         "rabbit_version": version,
         "rabbitmq_version": version,
-        "users": [_user(user) for user in state.users.values()],
+        "users": [user_row(user) for user in state.users.values()],
         "vhosts": [_vhost(vhost) for vhost in state.vhosts.values()],
         "permissions": [msgspec.structs.asdict(found) for found in state.permissions.values()],
         "topic_permissions": [msgspec.structs.asdict(found) for found in state.topic_permissions.values()],
         "parameters": parameter_rows(state),
         "global_parameters": [msgspec.structs.asdict(found) for found in state.global_parameters.values()],
-        "policies": [_policy(policy) for policy in state.policies.values()],
-        "queues": [_queue(queue) for queue in state.queues.values() if queue.survives_restart],
-        "exchanges": [_exchange(found) for found in state.exchanges.values() if _is_exported(found)],
-        "bindings": [_binding(found) for found in state.bindings.values() if _is_lasting(state, found)],
-    }
-
-
-def _user(user: r.User) -> dict[str, Any]:
-    return {
-        "name": user.name,
-        "password_hash": user.password_hash,
-        "hashing_algorithm": user.hashing_algorithm,
-        "tags": user.tags,
-        "limits": user.limits,
+        "policies": [policy_row(policy) for policy in state.policies.values()],
+        "queues": [
+            {**queue_row(queue), "type": "classic"}
+            for queue in state.queues.values()
+            if queue.survives_restart
+        ],
+        "exchanges": [exchange_row(found) for found in state.exchanges.values() if _is_exported(found)],
+        "bindings": [binding_row(found) for found in state.bindings.values() if _is_lasting(state, found)],
     }
 
 
@@ -62,42 +57,8 @@ def _vhost(vhost: r.Vhost) -> dict[str, Any]:
     return {"name": vhost.name, "limits": limits, "metadata": metadata}
 
 
-def _policy(policy: r.Policy) -> dict[str, Any]:
-    return {
-        "vhost": policy.vhost,
-        "name": policy.name,
-        "pattern": policy.pattern,
-        "apply-to": policy.apply_to,
-        "definition": policy.definition,
-        "priority": policy.priority,
-    }
-
-
-def _queue(queue: r.Queue) -> dict[str, Any]:
-    return {
-        "name": queue.name,
-        "vhost": queue.vhost,
-        "durable": queue.durable,
-        "auto_delete": queue.auto_delete,
-        "arguments": plain_arguments(queue.arguments),
-        "type": "classic",
-    }
-
-
 def _is_exported(exchange: r.Exchange) -> bool:
     return bool(exchange.name) and not exchange.name.startswith("amq.") and exchange.durable
-
-
-def _exchange(exchange: r.Exchange) -> dict[str, Any]:
-    return {
-        "name": exchange.name,
-        "vhost": exchange.vhost,
-        "type": exchange.kind,
-        "durable": exchange.durable,
-        "auto_delete": exchange.auto_delete,
-        "internal": exchange.internal,
-        "arguments": plain_arguments(exchange.arguments),
-    }
 
 
 def _is_lasting(state: State, binding: r.Binding) -> bool:
@@ -108,17 +69,6 @@ def _is_lasting(state: State, binding: r.Binding) -> bool:
         return bool(source and source.durable and target and target.durable)
     queue = state.queues.get((binding.vhost, binding.destination))
     return bool(source and source.durable and queue and queue.survives_restart)
-
-
-def _binding(binding: r.Binding) -> dict[str, Any]:
-    return {
-        "source": binding.source,
-        "vhost": binding.vhost,
-        "destination": binding.destination,
-        "destination_type": binding.destination_kind,
-        "routing_key": binding.routing_key,
-        "arguments": plain_arguments(binding.arguments),
-    }
 
 
 def import_definitions(metadata: MetadataStore, document: Any, node_name: str) -> None:

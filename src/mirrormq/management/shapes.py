@@ -7,7 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, unquote
 
-from mirrormq.control.tables import plain_arguments
+from mirrormq.control.rows import binding_row
 from mirrormq.metadata import records
 from mirrormq.wire.fields import decode_table, plain
 
@@ -21,15 +21,7 @@ if TYPE_CHECKING:
 
 
 def binding(record: records.Binding) -> dict[str, Any]:
-    return {
-        "source": record.source,
-        "vhost": record.vhost,
-        "destination": record.destination,
-        "destination_type": record.destination_kind,
-        "routing_key": record.routing_key,
-        "arguments": plain_arguments(record.arguments),
-        "properties_key": properties_key(record),
-    }
+    return {**binding_row(record), "properties_key": properties_key(record)}
 
 
 def properties_key(record: records.Binding) -> str:

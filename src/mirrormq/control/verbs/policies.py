@@ -6,6 +6,7 @@ from typing import Any
 
 from mirrormq.control.node import Node
 from mirrormq.control.protocol import ControlError, Request
+from mirrormq.control.rows import policy_row
 from mirrormq.control.verbs.checks import json_value, validation_failed, vhost_of
 from mirrormq.metadata.commands import DeleteOperatorPolicy, DeletePolicy, PutOperatorPolicy, PutPolicy
 from mirrormq.metadata.policies import (
@@ -91,18 +92,7 @@ def list_operator_policies(node: Node, request: Request) -> list[dict[str, Any]]
 
 def _rows(node: Node, request: Request, found: Any) -> list[dict[str, Any]]:
     vhost_of(node, request.vhost)
-    return [
-        {
-            "vhost": policy.vhost,
-            "name": policy.name,
-            "pattern": policy.pattern,
-            "apply-to": policy.apply_to,
-            "definition": policy.definition,
-            "priority": policy.priority,
-        }
-        for policy in found
-        if policy.vhost == request.vhost
-    ]
+    return [policy_row(policy) for policy in found if policy.vhost == request.vhost]
 
 
 VERBS = {

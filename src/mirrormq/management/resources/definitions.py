@@ -14,13 +14,12 @@ import msgspec
 
 from mirrormq.auth.limits import MAX_QUEUES, UNLIMITED
 from mirrormq.control.definitions import import_definitions
-from mirrormq.control.tables import plain_arguments
+from mirrormq.control.rows import binding_row, exchange_row, policy_row, queue_row, user_row
 from mirrormq.control.verbs.parameters import parameter_rows
 from mirrormq.management import access
 from mirrormq.management.answers import bad_request, encode, missing
 from mirrormq.management.call import Call, Done, Raw
 from mirrormq.management.listing import SLICE_ROWS, only_columns
-from mirrormq.management.resources import policies, users
 from mirrormq.management.routing import Route
 from mirrormq.metadata import records
 from mirrormq.metadata.state import State
@@ -39,13 +38,13 @@ async def _document(call: Call) -> dict[str, Any]:
         "rabbitmq_version": settings.product_version,
         "product_name": settings.product,
         "product_version": settings.product_version,
-        "users": await _rows(state.users, users.row),
+        "users": await _rows(state.users, user_row),
         "vhosts": await _rows(state.vhosts, lambda vhost: {"name": vhost.name}),
         "permissions": await _rows(state.permissions, msgspec.structs.asdict),
         "topic_permissions": await _rows(state.topic_permissions, msgspec.structs.asdict),
         "parameters": parameter_rows(state),
         "global_parameters": await _rows(state.global_parameters, msgspec.structs.asdict),
-        "policies": await _rows(state.policies, policies.row),
+        "policies": await _rows(state.policies, policy_row),
         "queues": await _rows(state.queues, _queue),
         "exchanges": await _rows(state.exchanges, _exchange),
         "bindings": await _rows(state.bindings, lambda binding: _binding(state, binding)),
@@ -63,43 +62,18 @@ async def _rows(kept: Mapping[Any, T], row: Callable[[T], dict[str, Any] | None]
 
 
 def _queue(queue: records.Queue) -> dict[str, Any] | None:
-    if queue.exclusive:
-        return None
-    return {
-        "name": queue.name,
-        "vhost": queue.vhost,
-        "durable": queue.durable,
-        "auto_delete": queue.auto_delete,
-        "arguments": plain_arguments(queue.arguments),
-    }
+    return None if queue.exclusive else queue_row(queue)
 
 
 def _exchange(exchange: records.Exchange) -> dict[str, Any] | None:
-    if not exchange.name or exchange.name.startswith("amq."):
-        return None
-    return {
-        "name": exchange.name,
-        "vhost": exchange.vhost,
-        "type": exchange.kind,
-        "durable": exchange.durable,
-        "auto_delete": exchange.auto_delete,
-        "internal": exchange.internal,
-        "arguments": plain_arguments(exchange.arguments),
-    }
+    return exchange_row(exchange) if exchange.name and not exchange.name.startswith("amq.") else None
 
 
 def _binding(state: State, binding: records.Binding) -> dict[str, Any] | None:
     queue = state.queues.get((binding.vhost, binding.destination))
     if binding.destination_kind == "queue" and queue is not None and queue.exclusive:
         return None
-    return {
-        "source": binding.source,
-        "vhost": binding.vhost,
-        "destination": binding.destination,
-        "destination_type": binding.destination_kind,
-        "routing_key": binding.routing_key,
-        "arguments": plain_arguments(binding.arguments),
-    }
+    return binding_row(binding)
 
 
 def _answer(call: Call, document: dict[str, Any]) -> Raw:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mirrormq.control.protocol import ControlError
+from mirrormq.control.rows import policy_row
 from mirrormq.control.verbs.policies import checked_operator_policy, checked_policy
 from mirrormq.management import access
 from mirrormq.management.answers import bad_request, html_escaped, not_found
@@ -16,27 +17,16 @@ from mirrormq.metadata import commands, records
 Kept = Mapping[tuple[str, str], records.Policy | records.OperatorPolicy]
 
 
-def row(policy: records.Policy | records.OperatorPolicy) -> dict[str, Any]:
-    return {
-        "vhost": policy.vhost,
-        "name": policy.name,
-        "pattern": policy.pattern,
-        "apply-to": policy.apply_to,
-        "definition": policy.definition,
-        "priority": policy.priority,
-    }
-
-
 def _listed(call: Call, kept: Kept) -> Listing:
     vhosts = set(call.chosen_vhosts())
-    return Listing([kept[key] for key in sorted(kept) if key[0] in vhosts], row)
+    return Listing([kept[key] for key in sorted(kept) if key[0] in vhosts], policy_row)
 
 
 def _one(call: Call, kept: Kept) -> dict[str, Any]:
     policy = kept.get((call.vhost, call.name))
     if policy is None:
         raise not_found()
-    return row(policy)
+    return policy_row(policy)
 
 
 def _fields(call: Call) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ import binascii
 from typing import Any
 
 from mirrormq.auth import passwords
+from mirrormq.control.rows import user_row
 from mirrormq.control.verbs.users import hashed
 from mirrormq.management import access
 from mirrormq.management.answers import bad_request, not_found
@@ -18,23 +19,15 @@ from mirrormq.management.routing import Route
 from mirrormq.metadata import commands, records
 
 
-def row(user: records.User) -> dict[str, Any]:
-    return {
-        "name": user.name,
-        "password_hash": user.password_hash,
-        "hashing_algorithm": user.hashing_algorithm,
-        "tags": user.tags,
-        "limits": user.limits,
-    }
-
-
 def list_users(call: Call) -> Listing:
-    return Listing([call.state.users[name] for name in sorted(call.state.users)], row)
+    return Listing([call.state.users[name] for name in sorted(call.state.users)], user_row)
 
 
 def without_permissions(call: Call) -> Listing:
     known = {user for user, _ in call.state.permissions}
-    return Listing([call.state.users[name] for name in sorted(call.state.users) if name not in known], row)
+    return Listing(
+        [call.state.users[name] for name in sorted(call.state.users) if name not in known], user_row
+    )
 
 
 def _record(call: Call) -> records.User:
@@ -45,7 +38,7 @@ def _record(call: Call) -> records.User:
 
 
 def show(call: Call) -> dict[str, Any]:
-    return row(_record(call))
+    return user_row(_record(call))
 
 
 async def put(call: Call) -> Done:
