@@ -116,11 +116,13 @@ class Steward:
         """Those that the member has not been told of yet."""
         self._led_ms = 0
         """When this node last had a leader, or nobody it sees followed one that it does not see."""
+        self.apart = False
+        """May others go on without this node? An application that starts meanwhile has to know."""
         self._forked_since_ms: int | None = None
         self._winner = ""
         """Who wins, as this node said while it was the arbiter of that fork."""
         member.metadata.listeners.append(self.coordinator.follow)
-        member.parting = application.part
+        member.parting = self._part
         self._hindrance = "it looks for the others"
         """Why the application must not start, as of the last tick: in between half of it is known."""
         self.serving.held_back = self._held_back
@@ -308,11 +310,16 @@ class Steward:
             return
         missing = not member.linked >= set(voters) - {member.name}
         if missing or member.consensus.forks or not member.consensus.whole:
-            self._application.part()
+            self._part()
         elif member.leader is not None:
             leaders = {presence.leader for presence in self.presences.values()}
             if leaders <= {member.leader} and self.presences.keys() >= set(voters) - {member.name}:
+                self.apart = False
                 self._application.whole()
+
+    def _part(self) -> None:
+        self.apart = True
+        self._application.part()
 
     # -- healing --------------------------------------------------------------------------------
 

@@ -64,6 +64,8 @@ class Lives:
         application: Application | None = None
         try:
             application = Application(node, life)
+            if node.cluster_node.steward.apart:
+                _part(application)
             if settings.load_definitions is not None:
                 self._load_definitions(settings.load_definitions)
                 await node.settled()
@@ -162,12 +164,15 @@ class Lives:
 
     def part(self) -> None:
         """Somebody is missing who may go on without this node."""
-        application = self.application
-        if application is not None:
-            state = self._node.metadata.state
-            application.orphanage.part(LiveHoldings(application.broker), state)
+        if self.application is not None:
+            _part(self.application)
 
     def whole(self) -> None:
         """Everybody is here and of one mind."""
         if self.application is not None:
             self.application.orphanage.whole()
+
+
+def _part(application: Application) -> None:
+    broker = application.broker
+    application.orphanage.part(LiveHoldings(broker), broker.metadata.state)

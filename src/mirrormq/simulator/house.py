@@ -72,6 +72,8 @@ class BrokerHouse:
             self.broker.link_up(peer)
         assert self.orphanage is not None
         OrphanReturn(self.broker, self.orphanage.orphans)
+        if node.steward.apart:
+            self.part()
         node.wake()
 
     def _open_journal(self) -> Journal:
