@@ -12,6 +12,7 @@ stop, to give up. The runtime and the simulator drive the same object.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -102,9 +103,7 @@ class Steward:
         self._send = send
         self._sightings = Sightings()
         self._exports = Exports(member)
-        self._surrender = Surrender(
-            member, self._give_up, lambda peer, message: send(peer, message, urgent=True)
-        )
+        self._surrender = Surrender(member, self._give_up, partial(send, urgent=True))
         self._when_stopped: Callable[[], None] | None = None
         self._now_ms = 0
         self._told: Presence | None = None
