@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.durability.node import DEADLINE_S, Node
+from tests.durability.node import DEADLINE_S, Node, wait_until
 from tests.durability.traffic import Publisher, browse
 
 SHIM = r"""
@@ -83,6 +83,21 @@ def test_a_full_disk_stops_the_node_and_loses_nothing_that_was_confirmed(small_d
         found = [delivery.number for delivery in browse(node, "q")]
         assert found == sorted(set(found))
         assert publisher.confirmed <= set(found)
+
+
+@pytest.mark.parametrize("megabytes", [60, 180])
+def test_publishers_rest_before_the_disk_is_full(small_disk: Path, megabytes: int) -> None:
+    """A segment's preallocated size is above the limit at which the alarm is raised: it may not fit."""
+    subprocess.run(["mount", "-o", f"remount,size={megabytes}m", str(small_disk)], check=True)
+    with Node(data=small_disk / "data") as node:
+        node.dial().declare_queue("q", durable=True)
+        publisher = Publisher(node, "", "q", 0, seed=1, size=30_000)
+        publisher.start()
+        wait_until(lambda: "disk resource limit alarm set" in node.output, "an alarm")
+        publisher.join(0.5)
+        assert publisher.is_alive(), node.output
+        found = {delivery.number for delivery in browse(node, "q")}
+        assert publisher.confirmed <= found
 
 
 @pytest.fixture(scope="module")

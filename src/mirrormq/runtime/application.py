@@ -228,7 +228,8 @@ class Application:
 
     def _watch_resources(self) -> None:
         self.look_at_resources()
-        self.later(self.settings.memory_monitor_interval_ms / 1000, self._watch_resources)
+        most_s = self.settings.memory_monitor_interval_ms / 1000
+        self.later(self.resources.pause_s(most_s), self._watch_resources)
 
     def look_at_resources(self) -> None:
         """Compare memory and disk with their limits now."""

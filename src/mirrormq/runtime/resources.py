@@ -13,6 +13,11 @@ from mirrormq.broker.alarms import DISK, MEMORY, Alarms
 FILE_HANDLES_MAX = 1_000_000
 """More than a million sockets have no place in the kernel's tables either."""
 
+DISK_LOOK_MIN_S = 0.1
+DISK_FILL_BYTES_PER_S = 250_000_000
+"""How often at most the free space is looked at, and how fast a disk is thought to fill: the nearer its limit
+is, the sooner is the next look. RabbitMQ's numbers."""
+
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -69,6 +74,12 @@ class ResourceWatch:
         self._directory = directory
         self.memory_limit_bytes = memory_limit_bytes
         self.disk_limit_bytes = disk_limit_bytes
+        self._free_bytes = 0
+
+    def pause_s(self, most_s: float) -> float:
+        """How long it may be until the next look, so that the disk's limit is not passed by far."""
+        room = max(0, self._free_bytes - self.disk_limit_bytes)
+        return min(most_s, max(DISK_LOOK_MIN_S, 2 * room / DISK_FILL_BYTES_PER_S))
 
     def look(self) -> list[str]:
         """Compare with the limits; returns what to log."""
@@ -76,7 +87,7 @@ class ResourceWatch:
         if used > self.memory_limit_bytes:
             return_free_memory()
             used = resident_bytes()
-        free = free_disk_bytes(self._directory)
+        free = self._free_bytes = free_disk_bytes(self._directory)
         news: list[str] = []
         if self._alarms.set(MEMORY, used > self.memory_limit_bytes):
             news.append(

@@ -28,7 +28,8 @@ class File(Protocol):
         """Everything written so far survives a crash once this returns."""
 
     def allocate(self, size: int) -> None:
-        """Extend to `size` with zeros, with the space reserved if the file system can."""
+        """Extend to `size` with zeros, with the space reserved if the file system can and has it: less may
+        do, and it is for the disk alarm to stop publishers before a write fails."""
 
     def truncate(self, size: int) -> None:
         """Cut to `size`."""
@@ -116,11 +117,13 @@ class LocalFile:
         self._usage.synced(perf_counter() - began_s)
 
     def allocate(self, size: int) -> None:
+        used = self.size()
         try:
             os.posix_fallocate(self._descriptor, 0, size)
         except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSPC):
                 raise
+            os.ftruncate(self._descriptor, used)  # gives back what was got before the disk was full
             os.ftruncate(self._descriptor, size)
 
     def truncate(self, size: int) -> None:
