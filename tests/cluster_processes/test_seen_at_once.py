@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pika
 
 from mirrormq.testing import Cluster
@@ -28,3 +30,19 @@ def test_what_one_client_declared_another_finds_at_once_on_any_node() -> None:
             first.queue_declare(name, auto_delete=True)
         for connection in connections:
             connection.close()
+
+
+def _declare_and_delete(cluster: Cluster, index: int) -> int:
+    connection = pika.BlockingConnection(parameters(cluster, index))
+    channel = connection.channel()
+    for _ in range(2 * ROUNDS):
+        channel.queue_declare("contended", durable=True)
+        channel.queue_delete("contended")
+    connection.close()
+    return 2 * ROUNDS
+
+
+def test_a_declaration_is_no_error_because_another_client_deletes_the_queue_meanwhile() -> None:
+    with Cluster(nodes=2) as cluster, ThreadPoolExecutor(2) as clients:
+        done = [clients.submit(_declare_and_delete, cluster, index) for index in range(2)]
+        assert [work.result(60) for work in done] == [2 * ROUNDS] * 2

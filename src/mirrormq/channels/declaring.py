@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 from mirrormq.broker import arguments as queue_arguments
 from mirrormq.broker import copy_rules, equivalence, reply_to
 from mirrormq.broker.placing import placed
-from mirrormq.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
+from mirrormq.errors import AccessRefused, AmqpError, NotFound, PreconditionFailed, ResourceLocked
 from mirrormq.exchanges import registry
 from mirrormq.metadata import commands, records
-from mirrormq.queues.face import Refused
+from mirrormq.queues.face import QueueFace, Refused
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Table, encode_table
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
+
+Count = Callable[[Callable[[int, int], bool], Refused], None]
 
 _LENGTH_SIZE = 4
 
@@ -121,8 +123,8 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
         _declare_reply_queue(channel, name, method.nowait)
         return
     if method.passive:
-        vhost.accessible_queue(name, channel.connection)
-        _declared(channel, name, method.nowait)
+        queue = vhost.accessible_queue(name, channel.connection)
+        _tell(channel, name, method.nowait, queue, queue.count)
         return
     if name:
         if vhost.find_queue(name) is None:
@@ -178,8 +180,28 @@ def _declare_reply_queue(channel: Channel, name: str, nowait: bool) -> None:
 
 
 def _declared(channel: Channel, name: str, nowait: bool) -> None:
-    channel.last_queue = name
+    """It is there as it was wanted; or it was, and somebody has deleted it since then."""
+    gone = f"no queue '{name}' in vhost '{channel.vhost.name}'"
+    if name not in channel.vhost.queues:
+        channel.last_queue = name
+        answer(channel, nowait, methods.encode_queue_declare_ok(name, 0, 0))
+        return
     queue = channel.vhost.accessible_queue(name, channel.connection)
+
+    def count(answered: Callable[[int, int], bool], refused: Refused) -> None:
+        def otherwise(error: AmqpError) -> None:
+            if isinstance(error, NotFound) and error.explanation == gone:
+                answered(0, 0)
+            else:
+                refused(error)
+
+        queue.count(answered, otherwise)
+
+    _tell(channel, name, nowait, queue, count)
+
+
+def _tell(channel: Channel, name: str, nowait: bool, queue: QueueFace, count: Count) -> None:
+    channel.last_queue = name
     if nowait:
         queue.touch()
         return
@@ -187,7 +209,7 @@ def _declared(channel: Channel, name: str, nowait: bool) -> None:
     def counted(ready: int, consumers: int) -> None:
         channel.send(methods.encode_queue_declare_ok(name, ready, consumers))
 
-    channel.ask(methods.QUEUE_DECLARE, queue.count, counted)
+    channel.ask(methods.QUEUE_DECLARE, count, counted)
 
 
 def _check_queue(channel: Channel, existing: records.Queue, wanted: records.Queue, arguments: Table) -> None:

@@ -11,15 +11,18 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import random
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from mirrormq.auth import passwords
+from mirrormq.broker.import_placing import Places
+from mirrormq.config.settings import Settings
 from mirrormq.control.protocol import EXIT_DATA, ControlError
 from mirrormq.control.rows import binding_row, exchange_row, policy_row, queue_row, user_row
-from mirrormq.control.tables import encoded_arguments
+from mirrormq.control.tables import decoded_arguments, encoded_arguments
 from mirrormq.control.verbs.parameters import parameter_command, parameter_rows
 from mirrormq.control.verbs.policies import checked_policy
 from mirrormq.exchanges.registry import KINDS
@@ -71,12 +74,12 @@ def _is_lasting(state: State, binding: r.Binding) -> bool:
     return bool(source and source.durable and queue and queue.survives_restart)
 
 
-def import_definitions(metadata: MetadataStore, document: Any, node_name: str) -> None:
+def import_definitions(metadata: MetadataStore, document: Any, settings: Settings) -> None:
     """Apply a definitions document; raises ControlError, having changed nothing, if it is a bad one."""
     if not isinstance(document, dict):
         raise ControlError("The definitions must be a JSON object.", EXIT_DATA)
     try:
-        wanted = list(_commands(metadata.state, document, node_name))
+        wanted = list(_commands(metadata.state, document, settings))
     except ControlError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -90,8 +93,9 @@ def _words(error: Exception) -> str:
     return f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
 
 
-def _commands(state: State, document: dict[str, Any], node_name: str) -> Iterator[c.Command]:
+def _commands(state: State, document: dict[str, Any], settings: Settings) -> Iterator[c.Command]:
     scratch = _with_vhosts(state, document)
+    places = Places(state, scratch, settings, random.randrange)
     for user in document.get("users", []):
         yield c.PutUser(_user_record(user))
     for vhost in document.get("vhosts", []):
@@ -106,9 +110,11 @@ def _commands(state: State, document: dict[str, Any], node_name: str) -> Iterato
         yield c.PutGlobalParameter(r.GlobalParameter(found["name"], found["value"]))
     for found in document.get("parameters", []):
         vhost_name = _vhost_name(scratch, found)
-        yield parameter_command(scratch, vhost_name, found["component"], found["name"], found["value"])
+        command = parameter_command(scratch, vhost_name, found["component"], found["name"], found["value"])
+        places.heed(command)
+        yield command
     for found in document.get("policies", []):
-        yield c.PutPolicy(
+        policy = c.PutPolicy(
             checked_policy(
                 _vhost_name(scratch, found),
                 found["name"],
@@ -118,14 +124,17 @@ def _commands(state: State, document: dict[str, Any], node_name: str) -> Iterato
                 found.get("priority", 0),
             )
         )
-    yield from _declarations(scratch, document, node_name)
+        places.heed(policy)
+        yield policy
+    yield from _declarations(scratch, document, places)
 
 
-def _declarations(scratch: State, document: dict[str, Any], node_name: str) -> Iterator[c.Command]:
+def _declarations(scratch: State, document: dict[str, Any], places: Places) -> Iterator[c.Command]:
     for found in document.get("exchanges", []):
         yield c.PutExchange(_exchange_record(scratch, found))
     for found in document.get("queues", []):
-        yield c.PutQueue(_queue_record(scratch, found, node_name))
+        queue = _queue_record(scratch, found)
+        yield c.PutQueue(places.placed(queue, decoded_arguments(queue.arguments)))
     for found in document.get("bindings", []):
         if found["destination_type"] not in ("queue", "exchange"):
             raise ValueError(f"a binding's destination_type is '{found['destination_type']}'")
@@ -200,7 +209,7 @@ def _exchange_record(scratch: State, found: dict[str, Any]) -> r.Exchange:
     )
 
 
-def _queue_record(scratch: State, found: dict[str, Any], node_name: str) -> r.Queue:
+def _queue_record(scratch: State, found: dict[str, Any]) -> r.Queue:
     arguments = found.get("arguments", {})
     if arguments.get("x-queue-type", "classic") != "classic":
         raise ValueError(f"queue '{found['name']}' has the type '{arguments['x-queue-type']}', not classic")
@@ -210,5 +219,4 @@ def _queue_record(scratch: State, found: dict[str, Any], node_name: str) -> r.Qu
         durable=bool(found.get("durable", True)),
         auto_delete=bool(found.get("auto_delete", False)),
         arguments=encoded_arguments(arguments),
-        node=node_name,
     )

@@ -12,13 +12,14 @@ from typing import Any
 from mirrormq.wire import fields
 
 
-def _decoded(arguments: bytes) -> fields.Table:
+def decoded_arguments(arguments: bytes) -> fields.Table:
+    """A table from its bytes."""
     return fields.decode_table(len(arguments).to_bytes(4, "big") + arguments, 0)[0]
 
 
 def typed_arguments(arguments: bytes) -> list[list[Any]]:
     """A table as triples."""
-    return typed_table(_decoded(arguments)) if arguments else []
+    return typed_table(decoded_arguments(arguments)) if arguments else []
 
 
 def typed_table(table: fields.Table) -> list[list[Any]]:
@@ -36,7 +37,7 @@ def _typed(found: fields.Field) -> Any:
 
 def plain_arguments(arguments: bytes) -> dict[str, Any]:
     """A table as an object of plain values."""
-    return fields.plain(_decoded(arguments)) if arguments else {}
+    return fields.plain(decoded_arguments(arguments)) if arguments else {}
 
 
 def encoded_arguments(values: dict[str, Any]) -> bytes:

@@ -92,7 +92,7 @@ class Lives:
             document = json.loads(path.read_bytes())
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"The definitions in {path} cannot be read: {error}") from error
-        definitions.import_definitions(self._node.metadata, document, self._node.settings.name)
+        definitions.import_definitions(self._node.metadata, document, self._node.settings)
 
     def stop(self, reason: str) -> None:
         """Close clients and files; the process, its metadata and its control socket stay."""

@@ -15,7 +15,7 @@ def export_definitions(node: Node, request: Request) -> dict[str, Any]:
 
 
 def import_definitions(node: Node, request: Request) -> None:
-    definitions.import_definitions(node.metadata, json_value(request.arguments[0]), node.settings.name)
+    definitions.import_definitions(node.metadata, json_value(request.arguments[0]), node.settings)
 
 
 VERBS = {"export_definitions": export_definitions, "import_definitions": import_definitions}

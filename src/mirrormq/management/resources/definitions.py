@@ -105,7 +105,7 @@ def _import(call: Call, document: dict[str, Any]) -> Done:
     _check_vhosts(call, document)
     _check_limits(call, document)
     with call.node.metadata.acting_as(call.user.name):
-        import_definitions(call.node.metadata, document, call.node.settings.name)
+        import_definitions(call.node.metadata, document, call.node.settings)
     return Done()
 
 
