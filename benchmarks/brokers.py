@@ -109,6 +109,31 @@ class _Process:
             return
 
 
+def rabbitmq_environment(
+    base: Path, name: str, port: int, distribution_port: int, epmd_port: int
+) -> dict[str, str]:
+    """The variables that point every file and port of a RabbitMQ node at its own place."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(base),
+        "LANG": "C.UTF-8",
+        "ERL_EPMD_PORT": str(epmd_port),
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODENAME": name,
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": str(port),
+        "RABBITMQ_DIST_PORT": str(distribution_port),
+        "RABBITMQ_MNESIA_BASE": str(base / "mnesia"),
+        "RABBITMQ_LOG_BASE": str(base / "log"),
+        "RABBITMQ_PID_FILE": str(base / "pid"),
+        "RABBITMQ_GENERATED_CONFIG_DIR": str(base / "generated"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(base / "enabled_plugins"),
+        "RABBITMQ_CONFIG_FILE": str(base / "rabbitmq.conf"),
+        "RABBITMQ_ADVANCED_CONFIG_FILE": str(base / "advanced.config"),
+        "RABBITMQ_CONF_ENV_FILE": str(base / "no-environment-file"),
+    }
+
+
 class RabbitMQ(_Process):
     """Debian's rabbitmq-server, without the wrapper that wants its own account."""
 
@@ -130,26 +155,8 @@ class RabbitMQ(_Process):
         return [str(RABBITMQ_SCRIPTS / "rabbitmq-server")]
 
     def _environment(self) -> dict[str, str]:
-        base = self.directory
-        return {
-            "PATH": os.environ["PATH"],
-            "HOME": str(base),
-            "LANG": "C.UTF-8",
-            "ERL_EPMD_PORT": str(self._epmd_port),
-            "ERL_EPMD_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODENAME": f"bench{self.port}@localhost",
-            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODE_PORT": str(self.port),
-            "RABBITMQ_DIST_PORT": str(self._distribution_port),
-            "RABBITMQ_MNESIA_BASE": str(base / "mnesia"),
-            "RABBITMQ_LOG_BASE": str(base / "log"),
-            "RABBITMQ_PID_FILE": str(base / "pid"),
-            "RABBITMQ_GENERATED_CONFIG_DIR": str(base / "generated"),
-            "RABBITMQ_ENABLED_PLUGINS_FILE": str(base / "enabled_plugins"),
-            "RABBITMQ_CONFIG_FILE": str(base / "none.conf"),
-            "RABBITMQ_ADVANCED_CONFIG_FILE": str(base / "none.config"),
-            "RABBITMQ_CONF_ENV_FILE": str(base / "none"),
-        }
+        name = f"bench{self.port}@localhost"
+        return rabbitmq_environment(self.directory, name, self.port, self._distribution_port, self._epmd_port)
 
     def stop(self) -> None:
         """The node first, then the port mapper it started, known by our port."""

@@ -4,7 +4,6 @@ and quorum queues."""
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
 import signal
 import statistics
@@ -16,7 +15,7 @@ from pathlib import Path
 from benchmarks.brokers import RabbitMQ
 from benchmarks.cluster_lines import CLUSTER_LINES, ClusterLine, Measure
 from benchmarks.clusters import Cluster, MirrorMQCluster, RabbitMQCluster
-from benchmarks.machine import describe
+from benchmarks.machine import describe, today, write_table
 
 RESULTS = Path(__file__).with_name("CLUSTER.md")
 ROUND_S = 4.0
@@ -97,24 +96,17 @@ def measure(lines: list[ClusterLine], ours: Cluster, theirs: Cluster | None, rou
 
 def write(results: list[Result], machine: list[str]) -> None:
     """The table in CLUSTER.md."""
-    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     text = [
         "# Three mirrored nodes beside RabbitMQ",
         "",
-        f"Written by `make bench` on {today}: medians of alternating rounds, lowest and highest in brackets.",
+        f"Written by `make bench` on {today()}: medians of alternating rounds, lowest and highest in",
+        "brackets.",
         "All six nodes are up for the whole run on the same machine, one cluster is loaded at a time.",
         "100-byte persistent messages, durable queues, confirm window 1000, prefetch 500, ack every 100;",
         "`ha-mode: all`, `ha-sync-mode: automatic`. RabbitMQ notices a frozen node after its net_ticktime",
         "(60 s by default), which is not waited for here.",
-        "",
-        *[f"- {fact}" for fact in machine],
-        "",
-        "| " + " | ".join(HEADINGS) + " |",
-        "|" + "---|" * len(HEADINGS),
-        *["| " + " | ".join(result.cells()) + " |" for result in results],
-        "",
     ]
-    RESULTS.write_text("\n".join(text))
+    write_table(RESULTS, text, machine, HEADINGS, [result.cells() for result in results])
 
 
 def main() -> int:

@@ -16,7 +16,13 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks.brokers import RABBITMQ_SCRIPTS, START_DEADLINE_S, STOP_DEADLINE_S, free_port
+from benchmarks.brokers import (
+    RABBITMQ_SCRIPTS,
+    START_DEADLINE_S,
+    STOP_DEADLINE_S,
+    free_port,
+    rabbitmq_environment,
+)
 from mirrormq.perf.dial import Dialer
 from mirrormq.perf.options import PerfError, parse_uri
 from mirrormq.testing import Cluster as LocalCluster
@@ -105,26 +111,13 @@ class RabbitMQCluster:
         wait_until_served(self.uri(index))
 
     def _environment(self, index: int) -> dict[str, str]:
-        base = self._base / str(index)
-        return {
-            "PATH": os.environ["PATH"],
-            "HOME": str(base),
-            "LANG": "C.UTF-8",
-            "ERL_EPMD_PORT": str(self._epmd_port),
-            "ERL_EPMD_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODENAME": self._node(index),
-            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODE_PORT": str(self._ports[index]),
-            "RABBITMQ_DIST_PORT": str(self._distribution[index]),
-            "RABBITMQ_MNESIA_BASE": str(base / "mnesia"),
-            "RABBITMQ_LOG_BASE": str(base / "log"),
-            "RABBITMQ_PID_FILE": str(base / "pid"),
-            "RABBITMQ_GENERATED_CONFIG_DIR": str(base / "generated"),
-            "RABBITMQ_ENABLED_PLUGINS_FILE": str(base / "enabled_plugins"),
-            "RABBITMQ_CONFIG_FILE": str(base / "rabbitmq.conf"),
-            "RABBITMQ_ADVANCED_CONFIG_FILE": str(base / "none.config"),
-            "RABBITMQ_CONF_ENV_FILE": str(base / "none"),
-        }
+        return rabbitmq_environment(
+            self._base / str(index),
+            self._node(index),
+            self._ports[index],
+            self._distribution[index],
+            self._epmd_port,
+        )
 
     def control(self, *arguments: str) -> str:
         done = subprocess.run(

@@ -16,6 +16,7 @@ import pstats
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mirrormq.broker.broker import Broker, Outside
@@ -118,10 +119,10 @@ def end_turn(broker: Broker) -> None:
         b"".join(connection.take_output())
 
 
-def main() -> None:
-    """Measure, or profile."""
+def make_parser(description: str | None) -> argparse.ArgumentParser:
+    """What the work is like."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--persistent", action="store_true")
     parser.add_argument("--vary", action="store_true", help="bodies of 50 to 100 octets")
@@ -129,15 +130,25 @@ def main() -> None:
     parser.add_argument("--single", action="store_true", help="acknowledge one by one")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--rounds", type=int, default=300)
-    options = parser.parse_args()
+    return parser
+
+
+def show_profile(work: Callable[[], float]) -> None:
+    """Where the time goes."""
+    profile = cProfile.Profile()
+    profile.runcall(work)
+    pstats.Stats(profile).sort_stats("tottime").print_stats(30)
+
+
+def main() -> None:
+    """Measure, or profile."""
+    options = make_parser(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        broker = make_broker(directory)
+        work = partial(run, make_broker(directory), options.rounds, options)
         if options.profile:
-            profile = cProfile.Profile()
-            profile.runcall(run, broker, options.rounds, options)
-            pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+            show_profile(work)
         else:
-            print(f"{run(broker, options.rounds, options):.2f} µs of CPU per message")
+            print(f"{work():.2f} µs of CPU per message")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""What a number was measured on, because without it the number says nothing."""
+"""What a number was measured on, because without it the number says nothing; and tables with both."""
 
 from __future__ import annotations
 
+import datetime
 import os
 import platform
 import subprocess
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -32,6 +34,24 @@ def revision() -> str:
         return subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def today() -> str:
+    return datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+
+
+def write_table(
+    file: Path,
+    text: Sequence[str],
+    machine: Sequence[str],
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+) -> None:
+    """A page of words, the machine, and what was measured on it."""
+    facts = [f"- {fact}" for fact in machine]
+    head = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
+    table = ["| " + " | ".join(cells) + " |" for cells in rows]
+    file.write_text("\n".join([*text, "", *facts, "", *head, *table, ""]))
 
 
 def _processor() -> str:

@@ -9,8 +9,6 @@ between nodes is encoded and decoded. The same work as `core_micro.py`, so that 
 from __future__ import annotations
 
 import argparse
-import cProfile
-import pstats
 import tempfile
 import time
 from collections import deque
@@ -18,7 +16,17 @@ from functools import partial
 
 import msgspec
 
-from benchmarks.core_micro import ACK_EVERY, PREFETCH, WINDOW, connect, end_turn, make_broker, prepared
+from benchmarks.core_micro import (
+    ACK_EVERY,
+    PREFETCH,
+    WINDOW,
+    connect,
+    end_turn,
+    make_broker,
+    make_parser,
+    prepared,
+    show_profile,
+)  # fmt: skip
 from mirrormq.broker.broker import Broker
 from mirrormq.config.settings import Settings
 from mirrormq.metadata import commands, records
@@ -110,26 +118,17 @@ def run(nodes: Nodes, rounds: int, options: argparse.Namespace) -> float:
 
 def main() -> None:
     """Measure, or profile."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--persistent", action="store_true")
-    parser.add_argument("--vary", action="store_true", help="bodies of 50 to 100 octets")
-    parser.add_argument("--ids", action="store_true", help="a message id of its own for each message")
-    parser.add_argument("--single", action="store_true", help="acknowledge one by one")
+    parser = make_parser(__doc__)
     parser.add_argument("--mirrored", action="store_true", help="the queue is mirrored on all three nodes")
-    parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--rounds", type=int, default=300)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         ring = "bca" if options.mirrored else "b"
         nodes = Nodes(directory, "abc", ring, durable=options.persistent)
+        work = partial(run, nodes, options.rounds, options)
         if options.profile:
-            profile = cProfile.Profile()
-            profile.runcall(run, nodes, options.rounds, options)
-            pstats.Stats(profile).sort_stats("tottime").print_stats(30)
+            show_profile(work)
         else:
-            spent = run(nodes, options.rounds, options)
+            spent = work()
             each = options.rounds * WINDOW // nodes.parcels
             print(f"{spent:.2f} µs of CPU per message on three nodes together, {each} messages a letter")
 

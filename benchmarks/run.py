@@ -7,7 +7,6 @@ them so that a slow minute of the machine hits both; the median leaves out a rou
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
 import signal
 import statistics
@@ -22,7 +21,7 @@ from rich.table import Table
 
 from benchmarks.brokers import Broker, MirrorMQ, RabbitMQ
 from benchmarks.lines import LINES, Line
-from benchmarks.machine import describe
+from benchmarks.machine import describe, today, write_table
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 ROUNDS, ROUND_S = 5, 3.0
@@ -121,23 +120,15 @@ def show(results: list[Result], console: Console) -> None:
 
 def write(results: list[Result], machine: list[str], rounds: int, seconds: float) -> None:
     """The table in RESULTS.md."""
-    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     text = [
         "# MirrorMQ beside RabbitMQ",
         "",
-        f"Written by `make bench` on {today}: medians of {rounds} alternating rounds of {seconds:g} s,",
+        f"Written by `make bench` on {today()}: medians of {rounds} alternating rounds of {seconds:g} s,",
         "lowest and highest in brackets, both brokers in one run, never loaded at once. 100-byte bodies,",
         "one publisher, one consumer unless the line says otherwise. Both run with their defaults, RabbitMQ",
         "without plugins.",
-        "",
-        *[f"- {fact}" for fact in machine],
-        "",
-        "| " + " | ".join(HEADINGS) + " |",
-        "|" + "---|" * len(HEADINGS),
-        *["| " + " | ".join(result.cells()) + " |" for result in results],
-        "",
     ]
-    RESULTS.write_text("\n".join(text))
+    write_table(RESULTS, text, machine, HEADINGS, [result.cells() for result in results])
 
 
 def main() -> int:

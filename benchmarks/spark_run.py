@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
 import shutil
 import signal
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import spark_cost, spark_lines
 from benchmarks.brokers import MirrorMQ
-from benchmarks.machine import describe
+from benchmarks.machine import describe, today, write_table
 from benchmarks.spark_cost import Cost
 from mirrormq.spark import register
 from mirrormq.spark.session import start_session
@@ -164,25 +163,17 @@ def measure(messages: int, rounds: int, directory: Path) -> list[Result]:
 
 def write(results: list[Result], machine: list[str], messages: int, rounds: int) -> None:
     """The table in SPARK.md."""
-    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     text = [
         "# Spark and queues",
         "",
-        f"Written by `make bench` on {today}: {messages:,} persistent messages of 100 bytes in a durable",
+        f"Written by `make bench` on {today()}: {messages:,} persistent messages of 100 bytes in a durable",
         f"queue of a fresh node, Spark {version('pyspark')} on `local[2]` after a round to warm up; medians",
         f"of {rounds} rounds, each with every line. Times are from `load()` or `write` to the query's end,",
         f"its start included. pika does a part of the work ({PIKA_MESSAGES:,} messages consumed,",
         f"{PIKA_CONFIRMS:,} published) and its rate is compared. The last line is the median of",
         f"{COST_ROUNDS} times {spark_cost.SECONDS:g} s alone and with a reader (`benchmarks/spark_cost.py`).",
-        "",
-        *[f"- {fact}" for fact in machine],
-        "",
-        "| " + " | ".join(HEADINGS) + " |",
-        "|" + "---|" * len(HEADINGS),
-        *["| " + " | ".join(result.cells()) + " |" for result in results],
-        "",
     ]
-    RESULTS.write_text("\n".join(text))
+    write_table(RESULTS, text, machine, HEADINGS, [result.cells() for result in results])
 
 
 def main() -> int:

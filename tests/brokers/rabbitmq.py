@@ -17,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.brokers import rabbitmq_environment
 from tests.brokers.ports import accepts, free_ports
 
 PLUGINS = (
@@ -130,28 +131,9 @@ class RabbitMQ:
         return done.stdout
 
     def environment(self) -> dict[str, str]:
-        """The variables that point every file and port of the node at its own place."""
-        base = self.directory
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        return kept | {
-            "HOME": str(base),
-            "LANG": "C.UTF-8",
-            "ERL_EPMD_PORT": str(self._epmd_port),
-            "ERL_EPMD_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODENAME": self.node_name,
-            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODE_PORT": str(self.amqp_port),
-            "RABBITMQ_DIST_PORT": str(self._distribution_port),
-            "RABBITMQ_MNESIA_BASE": str(base / "mnesia"),
-            "RABBITMQ_LOG_BASE": str(base / "log"),
-            "RABBITMQ_PID_FILE": str(base / "pid"),
-            "RABBITMQ_GENERATED_CONFIG_DIR": str(base / "generated"),
-            "RABBITMQ_ENABLED_PLUGINS_FILE": str(base / "enabled_plugins"),
-            "RABBITMQ_CONFIG_FILE": str(base / "rabbitmq.conf"),
-            "RABBITMQ_ADVANCED_CONFIG_FILE": str(base / "advanced.config"),
-            "RABBITMQ_CONF_ENV_FILE": str(base / "no-environment-file"),
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none",
-        }
+        ports = (self.amqp_port, self._distribution_port, self._epmd_port)
+        erlang = {"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none"}
+        return rabbitmq_environment(self.directory, self.node_name, *ports) | erlang
 
     def _write_configuration(self) -> None:
         base = self.directory
