@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pika
@@ -13,6 +13,7 @@ import pytest
 from mirrormq.wire import methods
 from tests.brokers.mirrormq import MirrorMQ
 from tests.hostile.raw import RawClient, publish_bytes, ready_client
+from tests.waiting import until
 
 RAISE = {
     "low on memory": (["set_vm_memory_high_watermark", "0.0000001"], ["set_vm_memory_high_watermark", "0.9"]),
@@ -36,17 +37,6 @@ def cleared(node: MirrorMQ) -> Iterator[None]:
     yield
     for _, clear in RAISE.values():
         node.control(*clear)
-
-
-def until(
-    true: Callable[[], bool], work: Callable[[], object] = lambda: None, deadline_s: float = 40.0
-) -> None:
-    """Poll, doing `work` in between."""
-    deadline = time.monotonic() + deadline_s
-    while not true():
-        assert time.monotonic() < deadline, "it did not come about"
-        work()
-        time.sleep(0.01)
 
 
 @contextmanager
@@ -86,14 +76,14 @@ def test_publishers_are_told_held_and_let_go(node: MirrorMQ, reason: str) -> Non
         until(lambda: count(watcher, "held") == 1)
         node.control(*raise_alarm)
         channel.basic_publish("", "held", b"during")
-        until(lambda: bool(told), lambda: publisher.process_data_events(0.01))
+        until(lambda: publisher.process_data_events(0.01) or told)
         assert told == [reason]
         assert "blocked" in node.control("list_connections", "state").splitlines()
         watcher.method(1, methods.encode_basic_get("held", no_ack=True))
         watcher.expect("BasicGetOk")
         assert count(watcher, "held") == 0, "what was published during the alarm waits"
         node.control(*clear_alarm)
-        until(lambda: told == [reason, "unblocked"], lambda: publisher.process_data_events(0.01))
+        until(lambda: publisher.process_data_events(0.01) or told == [reason, "unblocked"])
         until(lambda: count(watcher, "held") == 1)
         channel.basic_publish("", "held", b"after")
         until(lambda: count(watcher, "held") == 2)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from mirrormq.testing import Cluster
 from mirrormq.wire import methods
 from tests.hostile.raw import RawClient, publish_bytes, ready_client
+from tests.waiting import until
 
 SHORT, ENOUGH = ("set_vm_memory_high_watermark", "0.0000001"), ("set_vm_memory_high_watermark", "0.9")
 
@@ -22,13 +22,6 @@ SHORT, ENOUGH = ("set_vm_memory_high_watermark", "0.0000001"), ("set_vm_memory_h
 def pair() -> Iterator[Cluster]:
     with Cluster(nodes=2, conf="memory_monitor_interval = 200\n") as started:
         yield started
-
-
-def until(true: Callable[[], bool], deadline_s: float = 30.0) -> None:
-    deadline = time.monotonic() + deadline_s
-    while not true():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
 
 
 def count(client: RawClient, queue: str) -> int:

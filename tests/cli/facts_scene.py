@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 from tests.brokers.rabbitmq import RabbitMQ, script_directory
-from tests.management.three import until
+from tests.waiting import until
 
 RECORDED = Path(__file__).parent / "transcripts" / "facts.json"
 TOOLS = {"listeners": "rabbitmq-diagnostics", "cluster_status": "rabbitmqctl"}

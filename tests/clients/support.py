@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 WAIT_S = 60.0
-"""How long a test waits for what must happen; the machine may be busy with other things."""
 POLL_INTERVAL_S = 0.02
+"""How long a test waits for what must happen; the machine may be busy with other things."""
 
 
 def uri(broker: Any, vhost: str = "%2F", query: str = "") -> str:
     """Where a client connects to."""
     return f"amqp://guest:guest@127.0.0.1:{broker.amqp_port}/{vhost}{query}"
-
-
-def wait_for(condition: Callable[[], Any], what: str, deadline_s: float = WAIT_S) -> Any:
-    """Look until `condition` gives something true, and return it."""
-    deadline = time.monotonic() + deadline_s
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"{what}: not within {deadline_s:g} s"
-        time.sleep(POLL_INTERVAL_S)
-    return value
 
 
 def missing(sentence: str) -> None:

@@ -17,7 +17,8 @@ from celery import chain, group
 from celery.exceptions import TaskRevokedError
 
 from tests.clients import celery_tasks as tasks
-from tests.clients.support import WAIT_S, uri, wait_for
+from tests.clients.support import WAIT_S, uri
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNTDOWN_S = 5
@@ -52,7 +53,7 @@ class Worker:
             assert self._process.poll() is None, self._output.read_text()
             return bool(tasks.app.control.ping(destination=[self.name], timeout=1, limit=1))
 
-        wait_for(ready, "the worker's first pong", 60)
+        until(ready, "the worker's first pong")
 
     def consume(self, queue: str) -> None:
         """Tell the worker to take tasks from one more queue."""
@@ -149,7 +150,7 @@ def test_a_revoked_task_does_not_run(worker: Worker) -> None:
     def scheduled() -> bool:
         return waiting.id in {entry["request"]["id"] for entry in inspect.scheduled()[worker.name]}
 
-    wait_for(scheduled, "the worker has the task")
+    until(scheduled, "the worker has the task")
     waiting.revoke()
     with pytest.raises(TaskRevokedError):
         waiting.get(timeout=WAIT_S)
@@ -158,7 +159,7 @@ def test_a_revoked_task_does_not_run(worker: Worker) -> None:
 def test_a_running_task_can_be_ended(worker: Worker, tmp_path: Path) -> None:
     started = tmp_path / "started"
     running = tasks.record_and_wait.delay(str(started), str(tmp_path / "never"))
-    wait_for(started.exists, "the task has started")
+    until(started.exists, "the task has started")
     running.revoke(terminate=True)
     with pytest.raises(TaskRevokedError):
         running.get(timeout=WAIT_S)
@@ -172,7 +173,7 @@ def test_the_task_of_a_killed_worker_goes_to_another(
     doomed = Worker(broker, name, tmp_path / "output")
     try:
         result = in_queue(name, tasks.record_and_wait, str(started), str(release))
-        wait_for(started.exists, "the task has started in the first worker", 60)
+        until(started.exists, "the task has started in the first worker")
     finally:
         doomed.kill()
     release.touch()

@@ -8,7 +8,8 @@ from typing import Any
 import kombu
 import pytest
 
-from tests.clients.support import uri, wait_for
+from tests.clients.support import uri
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def drain_until(connection: kombu.Connection, condition: Any, what: str) -> None
             pass
         return condition()
 
-    wait_for(drained, what)
+    until(drained, what)
 
 
 def test_it_takes_the_broker_for_a_rabbitmq(kombu_connection: kombu.Connection) -> None:

@@ -14,7 +14,8 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.adapters.select_connection import SelectConnection
 
-from tests.clients.support import WAIT_S, uri, wait_for
+from tests.clients.support import WAIT_S, uri
+from tests.waiting import until
 
 ROUND_TRIPS = 500
 NORMAL_WATERMARK = "0.4"
@@ -159,7 +160,7 @@ def test_a_client_that_is_silent_is_dropped(broker: Any) -> None:
                 return error.reply_code == 404
             raise AssertionError("another connection could use an exclusive queue")
 
-        wait_for(gone, "the exclusive queue of the silent client is deleted")
+        until(gone, "the exclusive queue of the silent client is deleted")
         assert time.monotonic() - started > 1
     with pytest.raises(pika.exceptions.AMQPConnectionError):
         connection.process_data_events(1)
@@ -180,7 +181,7 @@ def _deliver_events(connection: pika.BlockingConnection, events: list[Any]) -> A
         connection.process_data_events(0.02)
         return events
 
-    return wait_for(arrived, "connection.blocked or unblocked")[0]
+    return until(arrived, "connection.blocked or unblocked")[0]
 
 
 def test_publishers_are_blocked_by_an_alarm_and_others_go_on(
@@ -204,7 +205,7 @@ def test_publishers_are_blocked_by_an_alarm_and_others_go_on(
             assert consumer.basic_get(name, auto_ack=True)[0] is None
         assert unblocked == []
     _deliver_events(connection, unblocked)
-    assert wait_for(lambda: channel.basic_get(name, auto_ack=True)[2], "the message that waited") == b"during"
+    assert until(lambda: channel.basic_get(name, auto_ack=True)[2], "the message that waited") == b"during"
     channel.queue_delete(name)
 
 

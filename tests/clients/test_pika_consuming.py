@@ -9,7 +9,8 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from tests.clients.support import uri, wait_for
+from tests.clients.support import uri
+from tests.waiting import until
 
 
 class Received(list[tuple[Any, bytes]]):
@@ -28,7 +29,7 @@ def process_until(connection: pika.BlockingConnection, count: int, received: Rec
         connection.process_data_events(0.02)
         return len(received) >= count
 
-    wait_for(enough, f"{count} deliveries")
+    until(enough, f"{count} deliveries")
 
 
 def settle(channel: BlockingChannel) -> None:
@@ -118,7 +119,7 @@ def test_consumers_of_a_deleted_queue_are_told(
         connection.process_data_events(0.02)
         return cancelled
 
-    assert wait_for(told, "basic.cancel") == [tag]
+    assert until(told, "basic.cancel") == [tag]
 
 
 def test_a_cancelled_consumer_gets_no_more(

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pika
@@ -17,6 +16,7 @@ import pika
 from mirrormq.control.client import call
 from mirrormq.control.protocol import ControlError, Request
 from tests.brokers.ports import free_ports
+from tests.waiting import until
 
 DEADLINE_S = 40.0
 """Far more than anything here takes, for a machine that is busy with other things."""
@@ -79,9 +79,7 @@ class Nodes:
         self.await_serving(index)
 
     def await_serving(self, index: int) -> None:
-        wait_until(
-            lambda: self._serves(index), lambda: f"{self.names[index]} serves:\n{self.log(index)[-3000:]}"
-        )
+        until(lambda: self._serves(index), lambda: f"{self.names[index]} serves:\n{self.log(index)[-3000:]}")
 
     def _serves(self, index: int) -> bool:
         process = self.processes[index]
@@ -94,7 +92,7 @@ class Nodes:
     def await_running(self, index: int, *expected: int) -> None:
         """Wait until a node sees exactly these run."""
         names = [self.names[number] for number in expected]
-        wait_until(
+        until(
             lambda: self._running(index) == names,
             lambda: f"{names} run, not {self._running(index)}:\n{self.log(index)[-3000:]}",
         )
@@ -153,11 +151,3 @@ class Nodes:
         finally:
             if connection.is_open:
                 connection.close()
-
-
-def wait_until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
-    """Poll until something is so."""
-    end = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < end, f"waited {DEADLINE_S} s in vain: {what()}"
-        time.sleep(0.02)

@@ -15,7 +15,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from mirrormq.testing import Cluster
-from tests.seeds.people import wait_for
+from tests.waiting import until
 
 HOME_IS_DOWN = "NOT_FOUND - home node '{}' of durable queue 'far' in vhost '/' is down or inaccessible"
 DEEDS: dict[str, Callable[[BlockingChannel], object]] = {
@@ -65,7 +65,7 @@ def test_a_vhost_has_so_many_connections_on_all_nodes_together(cluster: Cluster)
         assert code == 530
         assert "access to vhost 'small' refused for user 'guest': connection limit (2) is reached" in text
         first.close()
-        third = wait_for(lambda: attempt(cluster, vhost="small"))
+        third = until(lambda: attempt(cluster, vhost="small"))
         assert second.is_open
         third.close()
 
@@ -98,7 +98,7 @@ def test_nothing_can_be_done_with_a_durable_queue_whose_only_node_is_down(cluste
     with connect(cluster, 1) as connection:
         connection.channel().queue_declare("far", durable=True)
     cluster.kill(1)
-    wait_for(lambda: "far\tdown" in cluster.ctl("-q", "list_queues", "name", "state"))
+    until(lambda: "far\tdown" in cluster.ctl("-q", "list_queues", "name", "state"))
     expected = (404, HOME_IS_DOWN.format(cluster.name(1)))
     with connect(cluster, 0) as connection:
         for name, deed in DEEDS.items():
@@ -112,5 +112,5 @@ def test_nothing_can_be_done_with_a_durable_queue_whose_only_node_is_down(cluste
         cluster.ctl("purge_queue", "far")
     cluster.start(1)
     with connect(cluster, 0) as connection:
-        wait_for(lambda: "far\trunning" in cluster.ctl("-q", "list_queues", "name", "state"))
+        until(lambda: "far\trunning" in cluster.ctl("-q", "list_queues", "name", "state"))
         assert connection.channel().queue_delete("far").method.message_count == 0

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster_processes.nodes import Nodes, wait_until
+from tests.cluster_processes.nodes import Nodes
 from tests.tls import certificates
 from tests.tls.certificates import Authority
+from tests.waiting import until
 
 MIRROR3 = "mirror3@localhost"
 
@@ -61,10 +62,8 @@ def test_one_that_lost_its_disk_does_not_begin_another_cluster_and_is_let_in_onc
     for path in sorted(nodes.data(0).rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
     nodes.spawn(0, conf=listed(nodes))
-    wait_until(lambda: "is a member already" in nodes.log(0), lambda: nodes.log(0))
-    wait_until(
-        lambda: nodes.control(1, ["forget_cluster_node", nodes.names[0]])[0] == 0, lambda: nodes.log(1)
-    )
+    until(lambda: "is a member already" in nodes.log(0), lambda: nodes.log(0))
+    until(lambda: nodes.control(1, ["forget_cluster_node", nodes.names[0]])[0] == 0, lambda: nodes.log(1))
     nodes.await_serving(0)
     nodes.await_running(0, 0, 1, 2)
 
@@ -72,8 +71,8 @@ def test_one_that_lost_its_disk_does_not_begin_another_cluster_and_is_let_in_onc
 def test_a_wrong_cookie_is_refused_and_both_sides_say_so(nodes: Nodes) -> None:
     nodes.start(0)
     nodes.spawn(1, "--join", nodes.seed(0), MIRRORMQ_COOKIE="another")
-    wait_until(lambda: "no link for a stranger" in nodes.log(0), lambda: nodes.log(0))
-    wait_until(lambda: "no link" in nodes.log(1), lambda: nodes.log(1))
+    until(lambda: "no link for a stranger" in nodes.log(0), lambda: nodes.log(0))
+    until(lambda: "no link" in nodes.log(1), lambda: nodes.log(1))
     assert "of these tests" not in nodes.log(0) + nodes.log(1)
     assert nodes.ask(0, "running_nodes") == ["mirror1@localhost"]
     assert nodes.ask(1, "ping")["serving"] is False  # type: ignore[index]
@@ -94,7 +93,7 @@ def test_links_run_in_tls_where_the_file_says_so_and_a_node_without_it_stays_out
     nodes.start(1, "--join", nodes.seed(0), conf=conf)
     nodes.await_running(0, 0, 1)
     nodes.spawn(2, "--join", nodes.seed(0))
-    wait_until(lambda: "no link" in nodes.log(2), lambda: nodes.log(2))
+    until(lambda: "no link" in nodes.log(2), lambda: nodes.log(2))
     assert nodes.ask(2, "ping")["serving"] is False  # type: ignore[index]
 
 
@@ -112,7 +111,7 @@ def test_a_data_directory_belongs_to_one_name(nodes: Nodes, tmp_path: Path) -> N
     nodes.names[0] = "other@localhost"
     (tmp_path / "mirror1@localhost").rename(tmp_path / "other@localhost")
     nodes.spawn(0)
-    wait_until(lambda: nodes.processes[0].poll() is not None, lambda: nodes.log(0))
+    until(lambda: nodes.processes[0].poll() is not None, lambda: nodes.log(0))
     assert "belongs to node mirror1@localhost, not to other@localhost" in nodes.log(0)
 
 
@@ -139,7 +138,7 @@ def test_a_node_forgotten_while_it_was_down_does_not_come_back_until_it_is_reset
     nodes.await_running(0, 0, 1)
     assert nodes.control(0, ["forget_cluster_node", MIRROR3])[0] == 0
     nodes.spawn(2)
-    wait_until(lambda: "has taken this node out" in nodes.log(2), lambda: nodes.log(2))
+    until(lambda: "has taken this node out" in nodes.log(2), lambda: nodes.log(2))
     assert nodes.ask(2, "ping")["serving"] is False  # type: ignore[index]
     assert nodes.control(2, ["-q", "stop_app"])[0] == 0
     code, _, error = nodes.control(2, ["-q", "start_app"])
@@ -160,6 +159,6 @@ def test_a_node_that_will_not_come_back_is_forgotten_by_one_that_is_down(nodes: 
     for name in nodes.names[1:]:
         assert nodes.control(0, ["forget_cluster_node", "--offline", name], **data)[0] == 0
     nodes.start(0)
-    wait_until(lambda: nodes.control(0, ["cluster_status"])[1].count("mirror2") == 0, lambda: nodes.log(0))
+    until(lambda: nodes.control(0, ["cluster_status"])[1].count("mirror2") == 0, lambda: nodes.log(0))
     with nodes.channel(0) as channel:
         channel.exchange_declare("kept", passive=True)

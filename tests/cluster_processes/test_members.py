@@ -8,7 +8,8 @@ import signal
 import pika.exceptions
 import pytest
 
-from tests.cluster_processes.nodes import Nodes, wait_until
+from tests.cluster_processes.nodes import Nodes
+from tests.waiting import until
 
 
 def exchanges(nodes: Nodes, index: int) -> str:
@@ -75,7 +76,7 @@ def test_a_frozen_node_is_given_up_and_starts_its_next_life_when_it_thaws(nodes:
     os.kill(nodes.processes[2].pid, signal.SIGSTOP)
     nodes.await_running(0, 0, 1)
     os.kill(nodes.processes[2].pid, signal.SIGCONT)
-    wait_until(lambda: nodes.log(2).count("serves clients at") == 2, lambda: nodes.log(2))
+    until(lambda: nodes.log(2).count("serves clients at") == 2, lambda: nodes.log(2))
     assert "serves no clients any more" in nodes.log(2)
     nodes.await_running(0, 0, 1, 2)
     nodes.await_serving(2)

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from mirrormq.control.protocol import ControlError
-from tests.cluster_processes.nodes import Nodes, wait_until
+from tests.cluster_processes.nodes import Nodes
+from tests.waiting import until
 
 
 class Starting(threading.Thread):
@@ -38,7 +39,7 @@ def starting(nodes: Nodes) -> Iterator[Starting]:
     for index in (0, 1):
         os.kill(nodes.processes[index].pid, signal.SIGSTOP)
     starting = Starting(nodes)
-    wait_until(lambda: nodes.ask(2, "ping")["app"] == "starting", lambda: nodes.log(2))  # type: ignore[index]
+    until(lambda: nodes.ask(2, "ping")["app"] == "starting", lambda: nodes.log(2))  # type: ignore[index]
     yield starting
     for index in (0, 1):
         os.kill(nodes.processes[index].pid, signal.SIGCONT)

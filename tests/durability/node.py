@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from mirrormq.perf.dial import Dialer
@@ -93,11 +91,3 @@ class Node(MirrorMQ):
     def segments(self) -> list[Path]:
         """The journal's files, oldest first."""
         return sorted((self.data / "journal").glob("*.journal"))
-
-
-def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
-    """Poll until something is so."""
-    end = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end, f"waited {deadline_s} s in vain: {what}"
-        time.sleep(0.01)

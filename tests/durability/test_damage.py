@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from mirrormq.storage import records
-from tests.durability.node import Node, wait_until
+from tests.durability.node import Node
 from tests.durability.traffic import browse, publish_all, ready
+from tests.waiting import until
 
 COUNT = 300
 EXIT_CONFIGURATION = 78
@@ -58,7 +59,7 @@ def test_a_flipped_bit_costs_one_message_and_is_reported(node: Node, clean: bool
     found = browse(node, "q", less=1 if clean else 0)
     assert [delivery.number for delivery in found] == [n for n in range(COUNT) if n != 150]
     assert all(not delivery.body.partition(b":")[2].strip(b".") for delivery in found)
-    wait_until(lambda: ready(node, "q") == COUNT - 1, "the count is right again")
+    until(lambda: ready(node, "q") == COUNT - 1, "the count is right again")
     pattern = r"dropped: 1 message\(s\) of queue \d+ are damaged" if clean else r"dropped \d+ bytes at \d+ of"
     assert re.search(pattern, node.output), node.output
 

@@ -15,8 +15,9 @@ import pytest
 
 from mirrormq.perf.frames import METHOD, ack_frame, frame
 from mirrormq.wire import methods
-from tests.durability.node import DEADLINE_S, Node, wait_until
+from tests.durability.node import DEADLINE_S, Node
 from tests.durability.traffic import Consumer, Deliveries, Publisher, Wire, browse, publish_all, ready
+from tests.waiting import until
 
 ROUNDS = 2
 LOAD_S = (0.15, 0.9)
@@ -66,7 +67,7 @@ class World:
         for thread in threads:
             thread.start()
         if going:
-            wait_until(lambda: all(publisher.confirmed for publisher, _ in publishers), "the load gets going")
+            until(lambda: all(publisher.confirmed for publisher, _ in publishers), "the load gets going")
         time.sleep(random.Random(seed).uniform(*LOAD_S))
         self.node.kill()
         for thread in threads:

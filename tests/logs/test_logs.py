@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +23,10 @@ from tests.brokers.mirrormq import MirrorMQ
 from tests.logs.record import RECORDING
 from tests.logs.scene import Line, act, lines_of, shown
 from tests.management.conftest import managed
+from tests.waiting import until
 
-DEADLINE_S = 60.0
 DIFFERENT = {"closing AMQP connection <pid> (address -> address, vhost: 'none', user: 'guest')"}
 """Who asked for a vhost that is not there was never in one; RabbitMQ names it all the same."""
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.05)
-    return found
 
 
 @pytest.fixture(scope="module")

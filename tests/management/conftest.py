@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,16 +11,14 @@ from tests.brokers.mirrormq import START_DEADLINE_S, MirrorMQ
 from tests.brokers.ports import accepts
 from tests.management.http import Client
 from tests.management.three import clients, cluster  # noqa: F401 - fixtures for the files beside
+from tests.waiting import until
 
 
 @contextmanager
 def managed(configuration: str = "") -> Iterator[MirrorMQ]:
     """A node of its own; its API opens a moment after its AMQP port."""
     with MirrorMQ(configuration=configuration) as broker:
-        deadline = time.monotonic() + START_DEADLINE_S
-        while not accepts(broker.management_port):
-            assert time.monotonic() < deadline, broker.output
-            time.sleep(0.02)
+        until(lambda: accepts(broker.management_port), lambda: broker.output, patience_s=START_DEADLINE_S)
         yield broker
 
 

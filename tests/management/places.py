@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from tests.management.http import Client, part
 from tests.management.scene import Scene
+from tests.waiting import until
 
 DETAILED = "management.rates_mode = detailed"
-DEADLINE_S = 60.0
 
 OBJECTS = (
     "queues/%2F/scene.full", "queues/%2F/scene.busy", "queues/%2F/scene.idle", "exchanges/%2F/scene.direct",
@@ -31,13 +30,6 @@ def observe(amqp_port: int, management_port: int) -> dict[str, Any]:
     left = {path: _lists(client, path) for path in OBJECTS}
     named = {name: "CONN", node: "NODE", port: 0}
     return {"there": plain(there, named), "left": plain(left, named)}
-
-
-def until(holds: Any) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline, "the statistics never came"
-        time.sleep(0.1)
 
 
 def _complete(client: Client) -> bool:

@@ -13,7 +13,8 @@ import pytest
 
 from mirrormq.testing import Cluster
 from tests.management.http import Client, part
-from tests.management.three import NODES, until
+from tests.management.three import NODES
+from tests.waiting import until
 from tests.web.test_stream import Stream
 
 CONF = "collect_statistics_interval = 1000\n"
@@ -187,10 +188,7 @@ def test_statistics_of_another_node_start_anew(cluster: Cluster, clients: list[C
         row = clients[0].get(f"nodes/{cluster.name(node)}?node_stats_age=30&node_stats_incr=5")
         return [sample["sample"] for sample in row["mem_used_details"]["samples"]]
 
-    deadline = time.monotonic() + 60
-    while not (past(1)[2] and past(2)[2]):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    until(lambda: past(1)[2] and past(2)[2])
     assert clients[0].delete(f"reset/{cluster.name(1)}").status == 204
     assert not any(past(1)[2:]) and past(2)[2]
     assert clients[0].delete("reset").status == 204

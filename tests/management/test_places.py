@@ -14,7 +14,8 @@ from tests.brokers.rabbitmq import RabbitMQ
 from tests.management import places, record, work
 from tests.management.conftest import managed
 from tests.management.http import Client
-from tests.management.places import DETAILED, until
+from tests.management.places import DETAILED
+from tests.waiting import until
 
 RECORDED: dict[str, Any] = json.loads(record.PLACED.read_text())
 

@@ -12,7 +12,7 @@ from tests.management import work
 from tests.management.conftest import managed
 from tests.management.http import Client, part
 from tests.management.record import WITH_STATISTICS
-from tests.management.three import until
+from tests.waiting import until
 
 NONE = f"management.rates_mode = none\n{work.OFTEN}"
 TOLD = frozenset(

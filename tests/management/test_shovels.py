@@ -9,7 +9,7 @@ import pytest
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.rabbitmq import RabbitMQ
 from tests.management.http import Client
-from tests.management.three import until
+from tests.waiting import until
 
 MESSAGES = 5
 GET = {"count": 2 * MESSAGES, "ackmode": "ack_requeue_false", "encoding": "auto"}

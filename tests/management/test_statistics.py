@@ -16,6 +16,7 @@ from tests.brokers.rabbitmq import RabbitMQ
 from tests.management import record, work
 from tests.management.conftest import managed
 from tests.management.http import Client
+from tests.waiting import until
 
 RECORDED: dict[str, Any] = json.loads(record.COUNTED.read_text())
 
@@ -189,10 +190,7 @@ def test_statistics_start_anew_and_counters_go_on(busy: tuple[Client, MirrorMQ])
     client = busy[0]
     of_queue = ("queues/%2F/q", "msg_rates", "message_stats", "publish_details")
     of_vhost = ("overview", "msg_rates", "message_stats", "publish_details")
-    deadline = time.monotonic() + 60
-    while not all(_past(client, *asked)[2] for asked in (of_queue, of_vhost)):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    until(lambda: all(_past(client, *asked)[2] for asked in (of_queue, of_vhost)))
     published = client.get("queues/%2F/q")["message_stats"]["publish"]
     assert client.delete("reset").status == 204
     for asked in (of_queue, of_vhost):

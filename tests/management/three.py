@@ -5,9 +5,7 @@ A file of tests that wants the nodes configured has `CONF`, one that wants its q
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,16 +13,6 @@ from mirrormq.testing import Cluster
 from tests.management.http import Client
 
 NODES = 3
-DEADLINE_S = 40.0
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    """What the condition gives, once it gives something."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.1)
-    return found
 
 
 @pytest.fixture(scope="module")

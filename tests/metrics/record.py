@@ -10,6 +10,7 @@ from typing import Any
 from tests.brokers.ports import accepts, free_ports
 from tests.brokers.rabbitmq import RabbitMQ
 from tests.metrics.scene import scrape, worked
+from tests.waiting import until
 
 RECORDING = Path(__file__).with_name("recorded.json")
 FAMILIES = (
@@ -34,10 +35,7 @@ def observe() -> dict[str, Any]:
     )
     with RabbitMQ(configuration=configuration, more_plugins=("rabbitmq_prometheus",)) as broker:
         connection = worked(broker.amqp_port)
-        deadline = time.monotonic() + 30
-        while not accepts(port):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(lambda: accepts(port))
         time.sleep(SETTLE_S)
         found = {path: scrape(port, path).shape() for path in PATHS}
         connection.close()

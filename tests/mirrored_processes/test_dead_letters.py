@@ -6,7 +6,8 @@ import pika
 
 from mirrormq.testing import Cluster
 from tests.mirrored_processes.asking import drain, mirror
-from tests.seeds.people import channel, wait_for
+from tests.seeds.people import channel
+from tests.waiting import until
 
 COUNT = 1000
 DYING = pika.BasicProperties(delivery_mode=2, expiration="1000")
@@ -29,7 +30,7 @@ def test_none_is_lost_when_the_master_is_killed_while_they_expire() -> None:
             with channel(cluster, 1) as asking:
                 return int(asking.queue_declare("dead", durable=True, passive=True).method.message_count)
 
-        wait_for(dead)
+        until(dead)
         cluster.kill(0)
-        wait_for(lambda: dead() >= COUNT)
+        until(lambda: dead() >= COUNT)
         assert set(drain(cluster, "dead", node=2)) == set(bodies)

@@ -10,7 +10,8 @@ import pytest
 
 from mirrormq.testing import Cluster
 from tests.mirrored_processes.asking import PERSISTENT, drain, mirror, publish, queue
-from tests.seeds.people import channel, wait_for
+from tests.seeds.people import channel
+from tests.waiting import until
 
 EARLIER = [b"%d" % number for number in range(20)]
 HELD = [b"held by all, %d" % number for number in range(5)]
@@ -29,10 +30,10 @@ def down(cluster: Cluster) -> Iterator[str]:
     publish(cluster, name, *EARLIER)
     members = [cluster.name(0), cluster.name(1)]
     mirror(cluster, ha_mode="nodes", ha_params=members, ha_promote_on_failure="when-synced")
-    wait_for(lambda: queue(cluster, name).get("slave_nodes") == [cluster.name(1)])
+    until(lambda: queue(cluster, name).get("slave_nodes") == [cluster.name(1)])
     publish(cluster, name, *HELD)
     cluster.kill(0)
-    wait_for(lambda: queue(cluster, name, node=2)["state"] == "down")
+    until(lambda: queue(cluster, name, node=2)["state"] == "down")
     yield name
     cluster.ctl("clear_policy", "ha", node=1)
     cluster.ctl("delete_queue", name, node=1)
@@ -41,7 +42,7 @@ def down(cluster: Cluster) -> Iterator[str]:
 def test_it_says_for_whom_it_waits_and_has_everything_when_that_node_is_back(
     cluster: Cluster, down: str
 ) -> None:
-    wait_for(lambda: queue(cluster, down, node=1)["mirrormq"]["waits_for"] == [cluster.name(0)])
+    until(lambda: queue(cluster, down, node=1)["mirrormq"]["waits_for"] == [cluster.name(0)])
     listed = cluster.ctl("-q", "list_queues", "name", "state", node=2)
     assert f"{down}\tdown" in listed
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="is down or inaccessible") as refused:
@@ -50,13 +51,13 @@ def test_it_says_for_whom_it_waits_and_has_everything_when_that_node_is_back(
     with channel(cluster, 1) as opened, pytest.raises(pika.exceptions.NackError):
         opened.basic_publish("", down, b"not now", PERSISTENT)
     cluster.start(0)
-    wait_for(lambda: queue(cluster, down, node=2)["state"] == "running")
+    until(lambda: queue(cluster, down, node=2)["state"] == "running")
     assert drain(cluster, down, node=2) == EARLIER + HELD
 
 
 def test_an_operator_may_go_on_with_what_a_mirror_has(cluster: Cluster, down: str) -> None:
     cluster.ctl("recover_queue", down, cluster.name(1), node=2)
-    wait_for(lambda: queue(cluster, down, node=2)["state"] == "running")
+    until(lambda: queue(cluster, down, node=2)["state"] == "running")
     publish(cluster, down, b"after", node=2)
     cluster.start(0)
     assert drain(cluster, down, node=0) == [*HELD, b"after"]

@@ -14,7 +14,8 @@ import pytest
 
 from mirrormq.testing import Cluster
 from tests.mirrored_processes.asking import PERSISTENT, drain, mirror, synchronised
-from tests.seeds.people import channel, wait_for
+from tests.seeds.people import channel
+from tests.waiting import until
 
 SHIM = r"""
 #define _GNU_SOURCE
@@ -67,7 +68,7 @@ def test_it_is_not_waited_for_any_more_and_comes_back_by_itself(cluster: Cluster
     published = 0
     with channel(cluster, 0) as opened:
         opened.queue_declare("q", durable=True)
-        wait_for(lambda: slow in synchronised(cluster, "q"))
+        until(lambda: slow in synchronised(cluster, "q"))
         trigger.touch()
         deadline = time.monotonic() + 60
         while slow in synchronised(cluster, "q"):
@@ -82,5 +83,5 @@ def test_it_is_not_waited_for_any_more_and_comes_back_by_itself(cluster: Cluster
             published += 1
         assert time.monotonic() - begin < 30, "twenty syncs of the slow disk take sixty seconds"
         trigger.unlink()
-        wait_for(lambda: slow in synchronised(cluster, "q"), patience_s=60)
+        until(lambda: slow in synchronised(cluster, "q"))
     assert drain(cluster, "q", node=2) == [b"%d" % number for number in range(published)]

@@ -8,7 +8,7 @@ import pytest
 
 from mirrormq.testing import Cluster
 from tests.mirrored_processes.asking import drain, mirror, publish, queue, synchronised
-from tests.seeds.people import wait_for
+from tests.waiting import until
 
 BODIES = [b"%d" % number + bytes(20_000) for number in range(300)]
 PACE = "mirroring_sync_max_throughput = 400KB\n"
@@ -24,21 +24,21 @@ def cluster() -> Iterator[Cluster]:
 def test_it_is_shown_stopped_and_taken_up_again_and_publishers_go_on(cluster: Cluster) -> None:
     publish(cluster, "q", *BODIES)
     mirror(cluster, ha_mode="all", ha_sync_mode="manual")
-    wait_for(lambda: len(queue(cluster, "q").get("slave_nodes", ())) == 2)
+    until(lambda: len(queue(cluster, "q").get("slave_nodes", ())) == 2)
     cluster.ctl("sync_queue", "q", node=1)
-    seen = wait_for(lambda: queue(cluster, "q", node=2).get("sync_messages"))
+    seen = until(lambda: queue(cluster, "q", node=2).get("sync_messages"))
     assert 0 < seen < len(BODIES)
     assert "{syncing, " in cluster.ctl("-q", "list_queues", "name", "state", node=2)
     publish(cluster, "q", b"meanwhile", node=1)
     assert synchronised(cluster, "q") == set(), "a confirm did not wait for the mirrors to be complete"
     cluster.ctl("cancel_sync_queue", "q", node=2)
-    wait_for(lambda: queue(cluster, "q")["state"] == "running")
+    until(lambda: queue(cluster, "q")["state"] == "running")
     lacks = queue(cluster, "q")["mirrormq"]["lacks"]
     assert all(0 < lacks[cluster.name(index)] < len(BODIES) for index in (1, 2))
     cluster.ctl("sync_queue", "q", node=1)
-    wait_for(lambda: len(synchronised(cluster, "q")) == 2, patience_s=60)
+    until(lambda: len(synchronised(cluster, "q")) == 2)
     cluster.kill(0)
-    wait_for(lambda: queue(cluster, "q", node=1)["node"] != cluster.name(0))
+    until(lambda: queue(cluster, "q", node=1)["node"] != cluster.name(0))
     assert drain(cluster, "q", node=2) == [*BODIES, b"meanwhile"]
     cluster.start(0)
 
@@ -47,18 +47,18 @@ def test_a_mirror_that_was_away_is_given_the_difference(cluster: Cluster) -> Non
     """At the pace of this cluster the whole queue would take fifteen seconds; a few messages take none."""
     mirror(cluster, ha_mode="all", ha_sync_mode="automatic")
     publish(cluster, "away", *BODIES)
-    wait_for(lambda: len(synchronised(cluster, "away")) == 2, patience_s=60)
+    until(lambda: len(synchronised(cluster, "away")) == 2)
     cluster.kill(2)
     publish(cluster, "away", b"while it was away")
     cluster.start(2)
-    progress = wait_for(
+    progress = until(
         lambda: (
             queue(cluster, "away")["mirrormq"]["sync"].get(cluster.name(2))
             or (cluster.name(2) in synchronised(cluster, "away") and {"total": 0})
         )
     )
     assert progress["total"] < len(BODIES)
-    wait_for(lambda: len(synchronised(cluster, "away")) == 2, patience_s=12)
+    until(lambda: len(synchronised(cluster, "away")) == 2, patience_s=12)
     cluster.ctl("move_master", "away", cluster.name(2))
-    wait_for(lambda: queue(cluster, "away")["node"] == cluster.name(2))
+    until(lambda: queue(cluster, "away")["node"] == cluster.name(2))
     assert drain(cluster, "away", node=1) == [*BODIES, b"while it was away"]

@@ -16,12 +16,12 @@ from mirrormq.testing.networks import Networks
 from mirrormq.testing.separated import SeparatedCluster
 from tests.management.http import Client
 from tests.metrics.scene import scrape
-from tests.seeds.people import channel, wait_for
+from tests.seeds.people import channel
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(Networks.obstacle() is not None, reason=str(Networks.obstacle()))
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
-PATIENCE_S = 60.0
 LOST = "another side of the cluster has won"
 """What a node says that gives up its own. Where links come back one by one, both sides may do so in turn."""
 
@@ -66,7 +66,7 @@ def test_the_minority_stops_and_comes_back_with_everything(cluster: SeparatedClu
         opened.queue_declare("q", durable=True)
         opened.basic_publish("", "q", b"before", PERSISTENT)
     cluster.part([0], [1, 2])
-    wait_for(lambda: not serves(cluster, 0), PATIENCE_S)
+    until(lambda: not serves(cluster, 0))
 
     def published() -> bool:
         try:
@@ -76,12 +76,12 @@ def test_the_minority_stops_and_comes_back_with_everything(cluster: SeparatedClu
         except pika.exceptions.AMQPError:
             return False
 
-    wait_for(published, PATIENCE_S)
+    until(published)
     assert not serves(cluster, 0)
     assert "Cluster minority/secondary status detected - awaiting recovery" in log_of(cluster, 0)
     cluster.heal()
-    wait_for(lambda: serves(cluster, 0), PATIENCE_S)
-    wait_for(lambda: count(cluster, 0, "q") == 2, PATIENCE_S)
+    until(lambda: serves(cluster, 0))
+    until(lambda: count(cluster, 0, "q") == 2)
 
 
 @pytest.mark.parametrize("cluster", ["autoheal"], indirect=True)
@@ -93,8 +93,8 @@ def test_orphans_that_are_kept_are_listed_exported_restored_and_deleted(
     with channel(cluster, 0) as opened:
         opened.queue_declare("q", durable=True)
     cluster.part([0], [1, 2])
-    wait_for(lambda: sent(cluster, 0, b"left"), PATIENCE_S)
-    wait_for(lambda: sent(cluster, 1, b"right"), PATIENCE_S)
+    until(lambda: sent(cluster, 0, b"left"))
+    until(lambda: sent(cluster, 1, b"right"))
     cluster.heal()
 
     def listed() -> list[dict[str, Any]]:
@@ -106,10 +106,10 @@ def test_orphans_that_are_kept_are_listed_exported_restored_and_deleted(
         except RuntimeError:
             return []
 
-    rows = wait_for(listed, 60)
+    rows = until(listed)
     assert [(row["queue"], row["messages"]) for row in rows] == [("q", 1)]
     keeper = next(index for index in range(3) if cluster.name(index) == rows[0]["node"])
-    wait_for(lambda: serves(cluster, keeper), PATIENCE_S)
+    until(lambda: serves(cluster, keeper))
     told = scrape(cluster.management_port(keeper))
     assert told.values("mirrormq_orphan_messages") == told.values("mirrormq_orphan_queues") == [1]
     file = tmp_path / "orphans.json"
@@ -118,8 +118,8 @@ def test_orphans_that_are_kept_are_listed_exported_restored_and_deleted(
     assert base64.b64decode(exported["body"]) in (b"left", b"right")
     before = count(cluster, keeper, "q")
     cluster.ctl("restore_orphans", "all", node=keeper)
-    wait_for(lambda: count(cluster, keeper, "q") == before + 1, PATIENCE_S)
-    wait_for(lambda: not listed(), PATIENCE_S)
+    until(lambda: count(cluster, keeper, "q") == before + 1)
+    until(lambda: not listed())
     with pytest.raises(RuntimeError, match="keeps no batch"):
         cluster.ctl("delete_orphans", "1", node=keeper)
 
@@ -130,8 +130,8 @@ def test_both_sides_go_on_and_orphans_say_where_they_were(cluster: SeparatedClus
         opened.queue_declare("q", durable=True)
     cluster.part([0], [1, 2])
 
-    wait_for(lambda: sent(cluster, 0, b"left"), PATIENCE_S)
-    wait_for(lambda: sent(cluster, 1, b"right"), PATIENCE_S)
+    until(lambda: sent(cluster, 0, b"left"))
+    until(lambda: sent(cluster, 1, b"right"))
     cluster.heal()
 
     def together() -> bool:
@@ -140,7 +140,7 @@ def test_both_sides_go_on_and_orphans_say_where_they_were(cluster: SeparatedClus
         except (pika.exceptions.AMQPError, OSError):
             return False
 
-    wait_for(together, 60)
+    until(together)
     bodies: dict[bytes, dict[str, object]] = {}
     with channel(cluster, 2) as opened:
         while (got := opened.basic_get("q", auto_ack=True))[0] is not None:
@@ -158,8 +158,8 @@ def test_nobody_is_told_what_to_do_until_an_operator_restarts_a_side(cluster: Se
     with channel(cluster, 0) as opened:
         opened.queue_declare("q", durable=True)
     cluster.part([0], [1, 2])
-    wait_for(lambda: sent(cluster, 0, b"left"), PATIENCE_S)
-    wait_for(lambda: sent(cluster, 1, b"right"), PATIENCE_S)
+    until(lambda: sent(cluster, 0, b"left"))
+    until(lambda: sent(cluster, 1, b"right"))
     cluster.heal()
 
     def partitions(index: int) -> dict[str, list[str]]:
@@ -167,14 +167,14 @@ def test_nobody_is_told_what_to_do_until_an_operator_restarts_a_side(cluster: Se
         found: dict[str, list[str]] = status["partitions"]
         return found
 
-    wait_for(lambda: partitions(0) and partitions(1), PATIENCE_S)
+    until(lambda: partitions(0) and partitions(1))
     assert cluster.name(0) in str(partitions(1))
     timeline = Client(cluster.management_port(1))
     apart = f"partitioned from {cluster.name(0)}"
-    wait_for(lambda: apart in [event["text"] for event in timeline.get("mirrormq/timeline")], PATIENCE_S)
+    until(lambda: apart in [event["text"] for event in timeline.get("mirrormq/timeline")])
     assert scrape(cluster.management_port(1)).values("mirrormq_cluster_partitions") == [1]
     assert sent(cluster, 0, b"left again") and sent(cluster, 2, b"right again"), "each side still goes on"
     cluster.stop(0)
     cluster.start(0)
-    wait_for(lambda: all(not partitions(index) for index in range(3)), PATIENCE_S)
-    wait_for(lambda: all(count(cluster, index, "q") == 4 for index in range(3)), 60)
+    until(lambda: all(not partitions(index) for index in range(3)))
+    until(lambda: all(count(cluster, index, "q") == 4 for index in range(3)))

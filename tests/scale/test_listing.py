@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from benchmarks.listing import GAP_MS_MAX, Deliveries, declare, gap_beside, listings, load
 from mirrormq.testing import Cluster
+from tests.waiting import until
 
 QUEUES = 10_000
 START_DEADLINE_S = 60.0
@@ -26,10 +26,7 @@ def loaded() -> Iterator[tuple[Cluster, Deliveries]]:
         deliveries.start()
         publishing = load(node.uri())
         try:
-            deadline = time.monotonic() + START_DEADLINE_S
-            while not deliveries.bytes:
-                assert time.monotonic() < deadline, "the load never got going"
-                time.sleep(0.1)
+            until(lambda: deliveries.bytes, "the load never got going", patience_s=START_DEADLINE_S)
             yield node, deliveries
         finally:
             deliveries.over = True

@@ -17,8 +17,9 @@ from mirrormq.perf.frames import METHOD, ack_frame, frame, publish_frames
 from mirrormq.perf.load import Load
 from mirrormq.perf.options import Options
 from mirrormq.wire import methods
-from tests.durability.node import Node, wait_until
+from tests.durability.node import Node
 from tests.durability.traffic import Deliveries, Wire, ready
+from tests.waiting import until
 
 MESSAGES = 200_000
 BACKLOG_BYTES_EACH = 60
@@ -77,7 +78,7 @@ def test_segments_are_freed_while_the_queue_is_in_use(node: Node) -> None:
     segments = len(node.segments())
     assert segments >= 4
     load(node, mode="consume", messages=10_000, size=20_000)
-    wait_until(lambda: len(node.segments()) <= segments - 2, f"{segments} segments are still there")
+    until(lambda: len(node.segments()) <= segments - 2, f"{segments} segments are still there")
     assert 1_500 <= ready(node, "q") <= 2_000, "the load generator takes a few more than it was asked to"
 
 
@@ -97,7 +98,7 @@ def test_a_consumer_that_takes_a_backlog_without_acknowledging_it_costs_less_tha
     assert grown(node, before) < HEAD_BYTES + MESSAGES * UNACKED_BYTES_EACH
     wire.send(ack_frame(1, MESSAGES // 2, True))
     dialer.socket.close()
-    wait_until(lambda: ready(node, "q") == MESSAGES // 2, "the rest is requeued")
+    until(lambda: ready(node, "q") == MESSAGES // 2, "the rest is requeued")
     again = node.dial()
     again.prefetch(1)
     wire, reader = Wire(again), Deliveries()
@@ -159,7 +160,5 @@ def test_many_connections_each_with_a_consumer(node: Node) -> None:
     for dialer in dialers:
         dialer.socket.close()
     probe = node.dial()
-    wait_until(
-        lambda: node.control("list_connections", "pid").count("\n") <= 2, "closed connections are gone"
-    )
+    until(lambda: node.control("list_connections", "pid").count("\n") <= 2, "closed connections are gone")
     probe.close()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,15 +35,6 @@ def channel(cluster: Cluster, index: int, vhost: str = "%2F") -> Iterator[Blocki
     finally:
         if connection.is_open:
             connection.close()
-
-
-def wait_for(what: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
-    """Wait until something is true, and give it back."""
-    deadline = time.monotonic() + patience_s
-    while not (found := what()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-    return found
 
 
 class Delivered:

@@ -10,7 +10,8 @@ import pika.exceptions
 import pytest
 
 from mirrormq.testing import Cluster
-from tests.seeds.people import Consumer, channel, wait_for
+from tests.seeds.people import Consumer, channel
+from tests.waiting import until
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
@@ -41,7 +42,7 @@ def facts(cluster: Cluster, queue: str, node: int = 0) -> dict[str, object]:
 
 def mirrored(cluster: Cluster, queue: str, mirrors: int = 2, node: int = 0) -> None:
     """Wait until so many mirrors hold everything."""
-    wait_for(lambda: len(facts(cluster, queue, node)["synchronised_slave_pids"] or []) == mirrors)  # type: ignore[arg-type]
+    until(lambda: len(facts(cluster, queue, node)["synchronised_slave_pids"] or []) == mirrors)  # type: ignore[arg-type]
 
 
 def drain(cluster: Cluster, node: int, queue: str) -> list[tuple[bytes, bool]]:
@@ -77,16 +78,16 @@ def test_a_durable_queue_whose_node_is_down_says_so(cluster: Cluster) -> None:
                 opened.basic_consume("HELLO", lambda *_: None)
             return bool(closed.value.reply_code == 404 and closed.value.reply_text == text)
 
-    wait_for(refused)
+    until(refused)
     cluster.start(0)
-    wait_for(lambda: [body for body, _ in drain(cluster, 1, "HELLO")] == [b"0"])
+    until(lambda: [body for body, _ in drain(cluster, 1, "HELLO")] == [b"0"])
 
 
 def test_a_transient_queue_goes_with_its_node(cluster: Cluster) -> None:
     declare(cluster, 0, "fleeting", durable=False)
     declare(cluster, 1, "staying", durable=False)
     cluster.kill(0)
-    wait_for(lambda: "fleeting" not in cluster.ctl("-q", "list_queues", "name", node=1))
+    until(lambda: "fleeting" not in cluster.ctl("-q", "list_queues", "name", node=1))
     assert "staying" in cluster.ctl("-q", "list_queues", "name", node=1)
 
 
@@ -111,7 +112,7 @@ def test_a_mirrored_queue_survives_its_node(cluster: Cluster) -> None:
     declare(cluster, 0, "mirror.hello")
     fill(cluster, 0, "mirror.hello", 1)
     cluster.kill(0)
-    wait_for(lambda: [body for body, _ in drain(cluster, 1, "mirror.hello")] == [b"0"])
+    until(lambda: [body for body, _ in drain(cluster, 1, "mirror.hello")] == [b"0"])
 
 
 def test_masters_and_mirrors_are_by_queue_not_by_node(cluster: Cluster) -> None:
@@ -134,7 +135,7 @@ def test_masters_are_spread_by_rebalance(cluster: Cluster) -> None:
         masters = [str(facts(cluster, name)["pid"]) for name in ("Q1", "Q2", "Q3")]
         return all(any(cluster.name(node) in pid for pid in masters) for node in range(3))
 
-    wait_for(spread)
+    until(spread)
 
 
 def test_exactly_two_finds_another_mirror_when_one_dies(cluster: Cluster) -> None:
@@ -146,7 +147,7 @@ def test_exactly_two_finds_another_mirror_when_one_dies(cluster: Cluster) -> Non
         node for node in (1, 2) if cluster.name(node) in str(facts(cluster, "two.queue")["slave_pids"])
     )
     cluster.kill(first)
-    wait_for(lambda: cluster.name(3 - first) in str(facts(cluster, "two.queue")["synchronised_slave_pids"]))
+    until(lambda: cluster.name(3 - first) in str(facts(cluster, "two.queue")["synchronised_slave_pids"]))
 
 
 def test_named_nodes_hold_the_mirrors(cluster: Cluster) -> None:
@@ -170,7 +171,7 @@ def test_a_new_mirror_gets_old_messages_only_when_told_or_by_draining(cluster: C
     declare(cluster, 0, "manual")
     fill(cluster, 0, "manual", 20)
     cluster.ctl("set_policy", "all", "^manual", '{"ha-mode":"all"}')
-    wait_for(lambda: len(facts(cluster, "manual")["slave_pids"] or []) == 2)  # type: ignore[arg-type]
+    until(lambda: len(facts(cluster, "manual")["slave_pids"] or []) == 2)  # type: ignore[arg-type]
     assert not facts(cluster, "manual")["synchronised_slave_pids"]
     cluster.ctl("sync_queue", "manual")
     mirrored(cluster, "manual")
@@ -183,7 +184,7 @@ def test_a_new_mirror_becomes_synchronised_by_draining(cluster: Cluster) -> None
     declare(cluster, 0, "draining")
     fill(cluster, 0, "draining", 20)
     cluster.ctl("set_policy", "all", "^draining", '{"ha-mode":"all"}')
-    wait_for(lambda: len(facts(cluster, "draining")["slave_pids"] or []) == 2)  # type: ignore[arg-type]
+    until(lambda: len(facts(cluster, "draining")["slave_pids"] or []) == 2)  # type: ignore[arg-type]
     drain(cluster, 0, "draining")
     mirrored(cluster, "draining")
 
@@ -194,7 +195,7 @@ def test_automatic_synchronisation(cluster: Cluster) -> None:
     cluster.ctl("set_policy", "all", "^automatic", '{"ha-mode":"all","ha-sync-mode":"automatic"}')
     mirrored(cluster, "automatic")
     cluster.kill(0)
-    wait_for(lambda: facts(cluster, "automatic", node=1)["state"] == "running")
+    until(lambda: facts(cluster, "automatic", node=1)["state"] == "running")
     assert len(drain(cluster, 1, "automatic")) == 50
 
 
@@ -217,9 +218,9 @@ def test_what_was_unacknowledged_is_redelivered_in_order_and_says_so(cluster: Cl
     declare(cluster, 0, "again")
     fill(cluster, 1, "again", 6)
     with Consumer(cluster, 1, "again", ack_after_s=30.0) as consumer:
-        wait_for(lambda: len(consumer.got) == 6)
+        until(lambda: len(consumer.got) == 6)
         cluster.kill(0)
-        wait_for(lambda: len(consumer.got) == 12)
+        until(lambda: len(consumer.got) == 12)
         assert [delivery.redelivered for delivery in consumer.got] == [False] * 6 + [True] * 6
         assert consumer.bodies[6:] == [b"%d" % number for number in range(6)]
 
@@ -230,9 +231,9 @@ def test_a_consumer_that_asked_for_it_is_cancelled_at_failover(cluster: Cluster)
     asked = {"x-cancel-on-ha-failover": True}
     with Consumer(cluster, 1, "told", arguments=asked) as told, Consumer(cluster, 1, "told") as untold:
         cluster.kill(0)
-        wait_for(lambda: told.cancelled)
+        until(lambda: told.cancelled)
         fill(cluster, 1, "told", 1)
-        wait_for(lambda: untold.bodies == [b"0"])
+        until(lambda: untold.bodies == [b"0"])
         assert not untold.cancelled
         assert not told.got
 
@@ -244,7 +245,7 @@ def test_a_dead_mirror_disturbs_nobody(cluster: Cluster) -> None:
         fill(cluster, 0, "calm", 3)
         cluster.kill(2)
         fill(cluster, 0, "calm", 3)
-        wait_for(lambda: len(consumer.got) == 6)
+        until(lambda: len(consumer.got) == 6)
         assert not any(delivery.redelivered for delivery in consumer.got)
         assert not consumer.lost
 
@@ -253,23 +254,23 @@ def test_unsynchronised_and_stopped_in_good_order_the_queue_waits_for_its_master
     declare(cluster, 0, "waits")
     fill(cluster, 0, "waits", 10)
     cluster.ctl("set_policy", "all", "^waits", '{"ha-mode":"all"}')
-    wait_for(lambda: len(facts(cluster, "waits")["slave_pids"] or []) == 2)  # type: ignore[arg-type]
+    until(lambda: len(facts(cluster, "waits")["slave_pids"] or []) == 2)  # type: ignore[arg-type]
     cluster.ctl("stop_app")
     with channel(cluster, 1) as opened:
         with pytest.raises(pika.exceptions.ChannelClosedByBroker) as closed:
             opened.queue_declare("waits", passive=True)
         assert closed.value.reply_code == 404
     cluster.ctl("start_app")
-    wait_for(lambda: len(drain(cluster, 1, "waits")) == 10)
+    until(lambda: len(drain(cluster, 1, "waits")) == 10)
 
 
 def test_unsynchronised_and_stopped_in_good_order_with_always_a_mirror_takes_over(cluster: Cluster) -> None:
     declare(cluster, 0, "always")
     fill(cluster, 0, "always", 10)
     cluster.ctl("set_policy", "all", "^always", '{"ha-mode":"all","ha-promote-on-shutdown":"always"}')
-    wait_for(lambda: len(facts(cluster, "always")["slave_pids"] or []) == 2)  # type: ignore[arg-type]
+    until(lambda: len(facts(cluster, "always")["slave_pids"] or []) == 2)  # type: ignore[arg-type]
     cluster.ctl("stop_app")
-    wait_for(lambda: cluster.name(0) not in str(facts(cluster, "always", node=1)["pid"]))
+    until(lambda: cluster.name(0) not in str(facts(cluster, "always", node=1)["pid"]))
     fill(cluster, 1, "always", 1)
     assert [body for body, _ in drain(cluster, 2, "always")] == [b"0"]
 
@@ -278,11 +279,11 @@ def test_when_synced_a_mirror_with_holes_is_not_promoted_after_a_failure(cluster
     declare(cluster, 0, "strict")
     fill(cluster, 0, "strict", 10)
     cluster.ctl("set_policy", "all", "^strict", '{"ha-mode":"all","ha-promote-on-failure":"when-synced"}')
-    wait_for(lambda: len(facts(cluster, "strict")["slave_pids"] or []) == 2)  # type: ignore[arg-type]
+    until(lambda: len(facts(cluster, "strict")["slave_pids"] or []) == 2)  # type: ignore[arg-type]
     cluster.kill(0)
-    wait_for(lambda: facts(cluster, "strict", node=1)["state"] == "down")
+    until(lambda: facts(cluster, "strict", node=1)["state"] == "down")
     cluster.start(0)
-    wait_for(lambda: facts(cluster, "strict", node=1)["state"] == "running")
+    until(lambda: facts(cluster, "strict", node=1)["state"] == "running")
     assert len(drain(cluster, 1, "strict")) == 10
 
 
@@ -292,5 +293,5 @@ def test_a_policy_that_goes_takes_the_mirrors_along(cluster: Cluster) -> None:
     fill(cluster, 0, "bare", 3)
     mirrored(cluster, "bare")
     cluster.ctl("clear_policy", "all")
-    wait_for(lambda: not facts(cluster, "bare")["slave_pids"])
+    until(lambda: not facts(cluster, "bare")["slave_pids"])
     assert len(drain(cluster, 1, "bare")) == 3

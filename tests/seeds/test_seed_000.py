@@ -14,7 +14,8 @@ import pika
 import pytest
 
 from mirrormq.testing import Cluster
-from tests.seeds.people import Consumer, channel, wait_for
+from tests.seeds.people import Consumer, channel
+from tests.waiting import until
 
 VHOST = "cluster"
 QUEUES = {
@@ -106,20 +107,20 @@ def test_2_a_queue_declared_again_on_the_other_node_is_the_same_queue(calm: Clus
 def test_3_published_on_its_own_node(calm: Cluster) -> None:
     with Consumer(calm, 0, "clusterRabbit1Queue1", VHOST) as one:
         publish(calm, 0, "clusterRabbit1key", b"here")
-        wait_for(lambda: one.bodies == [b"here"])
+        until(lambda: one.bodies == [b"here"])
 
 
 def test_4_published_on_another_node(calm: Cluster) -> None:
     with Consumer(calm, 0, "clusterRabbit1Queue1", VHOST) as one:
         publish(calm, 1, "clusterRabbit1key", b"there")
-        wait_for(lambda: one.bodies == [b"there"])
+        until(lambda: one.bodies == [b"there"])
 
 
 def test_5_queues_of_several_nodes_bound_with_one_key_each_get_the_message(calm: Cluster) -> None:
     with ExitStack() as stack:
         people = consumers(calm, stack)
         publish(calm, 0, "clusterRabbitCommonKey", b"common")
-        wait_for(lambda: people["two"].bodies == [b"common"] and people["five"].bodies == [b"common"])
+        until(lambda: people["two"].bodies == [b"common"] and people["five"].bodies == [b"common"])
 
 
 def test_6_consumers_on_two_nodes_take_turns(calm: Cluster) -> None:
@@ -128,7 +129,7 @@ def test_6_consumers_on_two_nodes_take_turns(calm: Cluster) -> None:
         for number in range(10):
             publish(calm, 0, "clusterRabbit2key", b"%d" % number)
         three, four = people["three"], people["four"]
-        wait_for(lambda: len(three.got) + len(four.got) == 10)
+        until(lambda: len(three.got) + len(four.got) == 10)
         assert sorted(three.bodies + four.bodies) == [b"%d" % number for number in range(10)]
         assert len(three.got) == len(four.got) == 5
 
@@ -137,9 +138,9 @@ def test_7_the_node_of_a_queue_goes_and_comes_back(cluster: Cluster) -> None:
     with ExitStack() as stack:
         people = consumers(cluster, stack)
         cluster.kill(1)
-        wait_for(lambda: people["three"].lost and people["five"].lost)
+        until(lambda: people["three"].lost and people["five"].lost)
         publish(cluster, 0, "clusterRabbit2key", b"after the fall")
-        wait_for(lambda: people["four"].bodies == [b"after the fall"])
+        until(lambda: people["four"].bodies == [b"after the fall"])
         assert not people["four"].lost
         assert not people["four"].cancelled
         for name in ("clusterRabbit2Queue1", "clusterRabbit2Queue2"):
@@ -150,7 +151,7 @@ def test_7_the_node_of_a_queue_goes_and_comes_back(cluster: Cluster) -> None:
             found = listed(cluster)["clusterRabbit2Queue1"]
             return cluster.name(1) in str(found["slave_pids"])
 
-        wait_for(rejoined)
+        until(rejoined)
         for name in ("clusterRabbit2Queue1", "clusterRabbit2Queue2"):
             assert cluster.name(0) in str(listed(cluster)[name]["pid"]), "it does not become master again"
 
@@ -158,9 +159,9 @@ def test_7_the_node_of_a_queue_goes_and_comes_back(cluster: Cluster) -> None:
 def test_8_a_message_that_was_not_acknowledged_in_time_comes_twice(cluster: Cluster) -> None:
     with Consumer(cluster, 0, "clusterRabbit2Queue1", VHOST, ack_after_s=8.0) as four:
         publish(cluster, 0, "clusterRabbit2key", b"slow")
-        wait_for(lambda: four.bodies == [b"slow"])
+        until(lambda: four.bodies == [b"slow"])
         cluster.kill(1)
-        wait_for(lambda: four.bodies == [b"slow", b"slow"])
+        until(lambda: four.bodies == [b"slow", b"slow"])
         assert [delivery.redelivered for delivery in four.got] == [False, True]
         assert not four.lost
-        wait_for(lambda: listed(cluster)["clusterRabbit2Queue1"]["messages"] == 0)
+        until(lambda: listed(cluster)["clusterRabbit2Queue1"]["messages"] == 0)

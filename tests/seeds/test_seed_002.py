@@ -13,7 +13,8 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from mirrormq.testing import Cluster
-from tests.seeds.people import channel, wait_for
+from tests.seeds.people import channel
+from tests.waiting import until
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
@@ -67,7 +68,7 @@ def test_a_copy_gets_what_its_source_gets_whatever_node_either_is_on(cluster: Cl
         three.queue_declare("further", durable=True, arguments={"x-copy-from": "backup"})
         one.queue_declare("orders", durable=True)
         one.queue_bind("orders", "amq.topic", "#")
-        wait_for(lambda: all("amq.topic" in cluster.ctl("-q", "list_bindings", node=n) for n in (1, 2)))
+        until(lambda: all("amq.topic" in cluster.ctl("-q", "list_bindings", node=n) for n in (1, 2)))
         for opened, key in ((one, "a.urgent"), (two, "b.slow"), (three, "c.urgent")):
             opened.basic_publish("amq.topic", key, key.encode(), PERSISTENT, mandatory=True)
     everything = {b"a.urgent", b"b.slow", b"c.urgent"}
@@ -82,7 +83,7 @@ def test_copying_ends_with_the_source_on_every_node(cluster: Cluster) -> None:
         three.queue_declare("of brief", durable=True, arguments={"x-copy-from": "brief"})
         publish(three, "brief", b"copied")
         one.queue_delete("brief")
-        wait_for(lambda: "brief" not in cluster.ctl("-q", "list_queues", "name", node=2).splitlines())
+        until(lambda: "brief" not in cluster.ctl("-q", "list_queues", "name", node=2).splitlines())
         three.basic_publish("", "brief", b"to nobody", PERSISTENT)
         one.queue_declare("brief", durable=True)
         publish(one, "brief", b"again")
@@ -96,14 +97,14 @@ def test_queues_bound_to_a_mirrored_exchange_are_mirrored_and_survive_their_mast
             for name in ("kept", "loose"):
                 opened.queue_declare(name, durable=True)
                 opened.queue_bind(name, "mirrored")
-            assert len(wait_for(lambda: mirrors(cluster, "kept"))) == 2
+            assert len(until(lambda: mirrors(cluster, "kept"))) == 2
             opened.queue_unbind("loose", "mirrored")
-            wait_for(lambda: mirrors(cluster, "loose") == [])
+            until(lambda: mirrors(cluster, "loose") == [])
             for number in range(20):
                 opened.basic_publish("mirrored", "", b"%d" % number, PERSISTENT, mandatory=True)
-        wait_for(lambda: len(synchronised(cluster, "kept")) == 2)
+        until(lambda: len(synchronised(cluster, "kept")) == 2)
         cluster.kill(0)
-        wait_for(lambda: len(mirrors(cluster, "kept", node=1)) == 1)
+        until(lambda: len(mirrors(cluster, "kept", node=1)) == 1)
         assert drain(cluster, 2, "kept") == [b"%d" % number for number in range(20)]
 
 

@@ -21,6 +21,7 @@ from mirrormq.spark.jobs.reporter import END_TIMEOUT_S, Reporter
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
 from tests.brokers.rabbitmq import RabbitMQ
+from tests.waiting import until
 
 
 def addresses(port: int) -> Sequence[Address]:
@@ -43,10 +44,7 @@ def job(mirrormq: MirrorMQ, name: str) -> dict[str, Any]:
 def test_a_job_is_seen_while_it_runs_and_how_it_ended(mirrormq: MirrorMQ) -> None:
     with Reporter(addresses(mirrormq.amqp_port), "archive", "about to start") as reporter:
         reporter.tell("batch 3", {"messages": 10, "per_second": 2.5}, [{"queue": "a", "count": 1}])
-        deadline = time.monotonic() + 10
-        while not (found := [each for each in jobs(mirrormq) if each["job"] == reporter.job]):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        found = until(lambda: [each for each in jobs(mirrormq) if each["job"] == reporter.job])
         assert (found[0]["kind"], found[0]["state"]) == ("archive", "running")
     ended = job(mirrormq, reporter.job)
     assert (ended["state"], ended["text"]) == ("done", "batch 3")

@@ -6,7 +6,7 @@ import json
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs.stats import Options, stats
 from mirrormq.spark.jobs.timing import APART_MS_MAX, times_of
 from tests.brokers.mirrormq import MirrorMQ
+from tests.waiting import until
 
 COUNT = 20
 AGES_S = (0.05, 0.4)
@@ -33,13 +34,6 @@ def uri(mirrormq: MirrorMQ) -> Iterator[str]:
     connection = pika.BlockingConnection(pika.URLParameters(uri))
     connection.channel().queue_delete("stats.test")
     connection.close()
-
-
-def until(seen: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not seen():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def flow(uri: str, queue: str, age_s: float) -> list[float]:

@@ -15,6 +15,7 @@ import pyspark
 
 from mirrormq.spark.java import find_java, quiet_java_home
 from tests.brokers.ports import accepts, free_port
+from tests.waiting import until
 
 START_TIMEOUT_S = 90.0
 MASTER = "org.apache.spark.deploy.master.Master"
@@ -70,10 +71,7 @@ class SparkCluster:
 
     def kill_executor(self) -> None:
         """SIGKILL to one of them."""
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not (running := self.executors()):
-            assert time.monotonic() < deadline, "no executor to kill"
-            time.sleep(0.1)
+        running = until(self.executors, "no executor to kill", patience_s=START_TIMEOUT_S)
         os.kill(running[0], signal.SIGKILL)
 
     def kill_worker(self) -> None:

@@ -7,7 +7,6 @@ import socket
 import ssl
 import struct
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from tests.brokers.ports import accepts, free_port
 from tests.hostile.raw import PROTOCOL_HEADER, Ended, RawClient
 from tests.tls.certificates import Authority, Pair, client_context
 from tests.tls.conftest import configuration
+from tests.waiting import until
 
 
 def binary(command: int, family: int, addresses: bytes, more: bytes = b"") -> bytes:
@@ -194,10 +194,7 @@ def haproxy(node: MirrorMQ, tmp_path: Path) -> Iterator[tuple[int, int]]:
     process = subprocess.Popen(
         [program, "-db", "-f", str(tmp_path / "haproxy.cfg")], stdin=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 20
-    while not all(map(accepts, ports)):
-        assert time.monotonic() < deadline, "haproxy did not start"
-        time.sleep(0.05)
+    until(lambda: all(map(accepts, ports)), "haproxy did not start")
     yield ports
     process.terminate()
     process.wait()

@@ -11,7 +11,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from mirrormq.testing import Cluster
 from tests.management.http import Client
-from tests.management.three import NODES, until
+from tests.management.three import NODES
+from tests.waiting import until
 from tests.web.watching import watched_page
 
 MESSAGES = 4_000

@@ -12,8 +12,9 @@ from playwright.sync_api import Browser, expect
 
 from mirrormq.testing import Cluster
 from tests.management.http import Client
-from tests.management.three import NODES, until
+from tests.management.three import NODES
 from tests.metrics.scene import scrape
+from tests.waiting import until
 from tests.web.watching import watched_page
 
 MIRROR_ALL = True
