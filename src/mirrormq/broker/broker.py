@@ -74,7 +74,7 @@ class Outside(NamedTuple):
     """Does so much wait for a node that senders should wait too?"""
 
 
-class Broker(ClientLimits):
+class Broker:
     """All live objects of one node."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Broker(ClientLimits):
         self._verify_password = outside.verify_password
         self.permissions = Permissions(metadata.state)
         self.policies = Policies(metadata.state)
-        self.alarms = Alarms()
+        self.alarms, self.client_limits = Alarms(), ClientLimits(self)
         self.pids = Pids(settings.name, clock.now_ms)
         self.events = Events(self)
         self.firehose = Firehose(self)

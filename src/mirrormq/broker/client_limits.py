@@ -13,7 +13,7 @@ from mirrormq.auth import limits as access_limits
 from mirrormq.errors import PreconditionFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from mirrormq.broker.broker import Broker
     from mirrormq.metadata import records
@@ -27,25 +27,25 @@ CHANNELS = "channels"
 
 
 class ClientLimits:
-    """The part of a Broker that refuses one too many."""
+    """Refuses one too many."""
 
-    def usage_elsewhere(self) -> Iterable[Usage]:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.usage_elsewhere: Callable[[], Iterable[Usage]] = tuple
         """What other nodes have said; the runtime knows."""
-        return ()
-
-    def usage_grows(self) -> None:
+        self.usage_grows: Callable[[], None] = lambda: None
         """The others are to be told; the runtime does so."""
 
-    def check_queue_limit(self: Broker, vhost: str, name: str) -> None:  # type: ignore[misc]
+    def check_queue(self, vhost: str, name: str) -> None:
         """Refuse one queue too many."""
-        state = self.metadata.state
+        state = self._broker.metadata.state
         refusal = access_limits.queue_refusal(state.vhosts[vhost], name, len(state.queues_of(vhost)))
         if refusal is not None:
             raise PreconditionFailed(refusal)
 
-    def connection_refusal(self: Broker, user: records.User, vhost: str) -> str | None:  # type: ignore[misc]
+    def connection_refusal(self, user: records.User, vhost: str) -> str | None:
         """Why this user may not have one more connection to this vhost, if so."""
-        record = self.metadata.state.vhosts[vhost]
+        record = self._broker.metadata.state.vhosts[vhost]
         limited = (record.limits, user.limits)
         if not any(access_limits.MAX_CONNECTIONS in limits for limits in limited):
             return None
@@ -54,20 +54,20 @@ class ClientLimits:
             record, user.name, self._in_use(OF_VHOST, vhost)
         ) or access_limits.user_connection_refusal(user, self._in_use(OF_USER, user.name))
 
-    def channel_refusal(self: Broker, user: records.User) -> str | None:  # type: ignore[misc]
+    def channel_refusal(self, user: records.User) -> str | None:
         """Why this user may not have one more channel, if so."""
-        current = self.metadata.state.users.get(user.name, user)
+        current = self._broker.metadata.state.users.get(user.name, user)
         if access_limits.MAX_CHANNELS not in current.limits:
             return None
         self.usage_grows()
         return access_limits.user_channel_refusal(current, self._in_use(CHANNELS, user.name))
 
-    def usage(self: Broker) -> Usage:  # type: ignore[misc]
+    def usage(self) -> Usage:
         """What this node has of what is limited."""
         return tuple(entry for entry in self._limited() if entry[2])
 
-    def _limited(self: Broker) -> Iterator[tuple[str, str, int]]:  # type: ignore[misc]
-        state = self.metadata.state
+    def _limited(self) -> Iterator[tuple[str, str, int]]:
+        state = self._broker.metadata.state
         for vhost in state.vhosts.values():
             if access_limits.MAX_CONNECTIONS in vhost.limits:
                 yield OF_VHOST, vhost.name, self._here(OF_VHOST, vhost.name)
@@ -77,7 +77,7 @@ class ClientLimits:
             if access_limits.MAX_CHANNELS in user.limits:
                 yield CHANNELS, user.name, self._here(CHANNELS, user.name)
 
-    def _in_use(self: Broker, what: str, name: str) -> int:  # type: ignore[misc]
+    def _in_use(self, what: str, name: str) -> int:
         """How many there are on all nodes."""
         elsewhere = sum(
             count
@@ -87,8 +87,8 @@ class ClientLimits:
         )
         return self._here(what, name) + elsewhere
 
-    def _here(self: Broker, what: str, name: str) -> int:  # type: ignore[misc]
+    def _here(self, what: str, name: str) -> int:
         if what == OF_VHOST:
-            return sum(connection.vhost_name == name for connection in self.connections)
-        theirs = [connection for connection in self.connections if connection.user.name == name]
+            return sum(connection.vhost_name == name for connection in self._broker.connections)
+        theirs = [connection for connection in self._broker.connections if connection.user.name == name]
         return len(theirs) if what == OF_USER else sum(len(one.channels) for one in theirs)

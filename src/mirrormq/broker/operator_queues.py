@@ -33,5 +33,5 @@ def declaration(broker: Broker, vhost: str, name: str, source: str | None) -> co
     if name.startswith("amq."):
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
     queue_arguments.validate(vhost, name, arguments, exclusive=False)
-    broker.check_queue_limit(vhost, name)
+    broker.client_limits.check_queue(vhost, name)
     return commands.PutQueue(placed(broker, record, arguments))

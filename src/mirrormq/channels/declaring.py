@@ -147,7 +147,7 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
     queue_arguments.validate(vhost.name, name, method.arguments, exclusive=method.exclusive)
     _check_dead_letter_rights(channel, name, method.arguments)
     _check_copy_rights(channel, method.arguments)
-    channel.broker.check_queue_limit(vhost.name, name)
+    channel.broker.client_limits.check_queue(vhost.name, name)
     if method.exclusive:
         vhost.claim_exclusive(name, channel.connection)
 

@@ -133,7 +133,7 @@ class ChannelFrames:
                 f"has reached the negotiated channel_max ({self.channel_max})",
                 class_id=0,
             )
-        refusal = self.broker.channel_refusal(self.user)
+        refusal = self.broker.client_limits.channel_refusal(self.user)
         if refusal is not None:
             raise NotAllowed(refusal, class_id=0)
         self.channels[number] = Channel(self, number)

@@ -213,7 +213,7 @@ def open_(connection: Connection, method: methods.ConnectionOpen) -> None:
         raise NotAllowed(refusals.vhost_not_found(name))
     if not broker.permissions.vhost_access(user.name, name):
         raise NotAllowed(refusals.vhost_refused(name, user.name))
-    refusal = broker.connection_refusal(user, name)
+    refusal = broker.client_limits.connection_refusal(user, name)
     if refusal is not None:
         raise NotAllowed(refusal)
     connection.vhost_name = name

@@ -262,7 +262,7 @@ class Application:
             return [presence.usage for presence in steward.presences.values() if presence.serving]
 
         def look() -> None:
-            steward.own_usage = broker.usage()
+            steward.own_usage = broker.client_limits.usage()
 
         def tell() -> None:
             if not self._over:
@@ -277,8 +277,8 @@ class Application:
             look()
             self.later(limits.USAGE_INTERVAL_S, look_again)
 
-        broker.usage_elsewhere = elsewhere  # type: ignore[method-assign]
-        broker.usage_grows = grows  # type: ignore[method-assign]
+        broker.client_limits.usage_elsewhere = elsewhere
+        broker.client_limits.usage_grows = grows
         look_again()
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
