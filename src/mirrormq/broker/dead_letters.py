@@ -137,7 +137,7 @@ def _last_journey(
     frames = with_properties(message.frames, payload)
     _, targets, _ = vhost.route(envelope, headers, [frames])
     if reason != "rejected":
-        targets = tuple(target for target in targets if not _circles(headers, target.name, queue.name))
+        targets = tuple(target for target in targets if not _circles(headers, target.name))
     return envelope, frames, targets
 
 
@@ -202,7 +202,7 @@ def _is(death: Table, name: str, value: str) -> bool:
     return field is not None and field.value == value.encode("utf-8", "surrogateescape")
 
 
-def _circles(headers: Table, target: str, source: str) -> bool:
+def _circles(headers: Table, target: str) -> bool:
     """Has the message been in `target` before, and only died by itself since?"""
     deaths = _deaths(headers)
     for index, death in enumerate(deaths):

@@ -53,12 +53,12 @@ class Dialer:
 
     def _open(self) -> None:
         self._write(PROTOCOL_HEADER)
-        self._expect(methods.CONNECTION_START, channel=0)
+        self._expect(methods.CONNECTION_START)
         address = self.address
         response = f"\0{address.user}\0{address.password}".encode()
         start_ok = methods.encode_connection_start_ok(table_of(CLIENT_PROPERTIES), "PLAIN", response, "en_US")
         self._write(frame(METHOD, 0, start_ok))
-        tune = methods.decode_connection_tune(self._expect(methods.CONNECTION_TUNE, channel=0))
+        tune = methods.decode_connection_tune(self._expect(methods.CONNECTION_TUNE))
         self.frame_max = min(tune.frame_max or FRAME_MAX_BYTES, FRAME_MAX_BYTES)
         self.heartbeat_s = tune.heartbeat
         tune_ok = methods.encode_connection_tune_ok(tune.channel_max, self.frame_max, tune.heartbeat)
@@ -69,7 +69,7 @@ class Dialer:
     def call(self, payload: bytes, answer: int, channel: int = 1) -> bytes:
         """Send a method and wait for its answer, which is returned undecoded."""
         self._write(frame(METHOD, channel, payload))
-        return self._expect(answer, channel)
+        return self._expect(answer)
 
     def declare_queue(
         self, queue: str, *, durable: bool, exclusive: bool = False, passive: bool = False, kind: str = ""
@@ -107,7 +107,7 @@ class Dialer:
     def _where(self) -> str:
         return f"{self.address.host}:{self.address.port}"
 
-    def _expect(self, wanted: int, channel: int) -> bytes:
+    def _expect(self, wanted: int) -> bytes:
         while True:
             kind, payload = self._read_frame()
             if kind == HEARTBEAT:

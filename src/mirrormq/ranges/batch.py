@@ -39,9 +39,6 @@ ALIGNMENT = 8
 COLUMNS = 11
 HEAD = Struct(f"<4sIII{COLUMNS}Q")
 
-BODY_BYTES_MAX = (1 << 31) - 1
-"""All bodies of a batch together: what an offset can say."""
-
 
 class Envelope(NamedTuple):
     """What messages have in common."""

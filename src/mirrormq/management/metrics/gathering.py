@@ -54,7 +54,7 @@ async def _everything(node: ManagedNode, per_object: bool) -> AsyncIterator[byte
     of_node(node, sheet)
     objects = Objects(node, sheet, per_object)
     sums = await objects.tell()
-    _counted(node, sheet, objects)
+    _counted(sheet, objects)
     _global(sheet, objects, sums)
     await of_rings(node, sheet, per_object)
     for piece in sheet.pieces():
@@ -62,7 +62,7 @@ async def _everything(node: ManagedNode, per_object: bool) -> AsyncIterator[byte
         await asyncio.sleep(0)
 
 
-def _counted(node: ManagedNode, sheet: Sheet, objects: Objects) -> None:
+def _counted(sheet: Sheet, objects: Objects) -> None:
     sheet.add("rabbitmq_connections", len(objects.connections))
     sheet.add("rabbitmq_channels", len(objects.channels))
     sheet.add("rabbitmq_consumers", sum([len(channel.consumers) for channel in objects.channels]))
