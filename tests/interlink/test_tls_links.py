@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirrormq.errors import ConfigurationError
+from mirrormq.runtime.certificate_files import CertificateFiles
 from mirrormq.runtime.interlink_tls import link_contexts
 from tests.interlink.ends import End, Ping, linked, started, until
 from tests.tls import certificates
@@ -22,7 +23,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 def end(name: str, authority: Authority, signer: Authority | None = None, **options: bytes) -> End:
     pair = (signer or authority).issue(name, f"/CN={name}", "subjectAltName=DNS:localhost,IP:127.0.0.1")
-    return End(name, tls=link_contexts(authority.pair.certificate, pair.certificate, pair.key), **options)
+    return End(
+        name, tls=link_contexts(CertificateFiles(*pair, authority=authority.pair.certificate)), **options
+    )
 
 
 async def test_a_link_runs_in_tls(authority: Authority) -> None:
@@ -63,4 +66,4 @@ async def test_the_cookie_does_not_replace_a_certificate(authority: Authority, t
 
 def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="TLS files for links"):
-        link_contexts(tmp_path / "none", tmp_path / "none", tmp_path / "none")
+        link_contexts(CertificateFiles(tmp_path / "none", tmp_path / "none"))

@@ -8,6 +8,7 @@ from mirrormq.config.settings import Address, Settings
 from mirrormq.errors import ConfigurationError
 from mirrormq.interlink.detector import Timing
 from mirrormq.interlink.handshake import Identity
+from mirrormq.runtime.certificate_files import CertificateFiles
 from mirrormq.runtime.interlink_server import Interlink, InterlinkOptions, LinkTls
 from mirrormq.runtime.interlink_tls import link_contexts
 from mirrormq.runtime.link_messages import LinkMessage
@@ -35,7 +36,7 @@ async def open_links(node: Node) -> None:
         Identity(settings.name, node.cluster_node.member.cluster_id),
         settings.cookie.encode(),
         Timing() if ticktime is None else Timing.of_net_ticktime(ticktime),
-        _tls(settings),
+        _tls(node),
         LinkMessage,
     )
     interlink = Interlink(options, node.cluster_node, node.log)
@@ -50,8 +51,12 @@ async def open_links(node: Node) -> None:
     node.cluster_node.connect(interlink)
 
 
-def _tls(settings: Settings) -> LinkTls | None:
-    links = settings.link_tls
+def _tls(node: Node) -> LinkTls | None:
+    links = node.settings.link_tls
     if links.cacertfile is None or links.certfile is None or links.keyfile is None:
         return None
-    return link_contexts(links.cacertfile, links.certfile, links.keyfile, links.password)
+    files = CertificateFiles(links.certfile, links.keyfile, links.password, links.cacertfile)
+    found = link_contexts(files)
+    for context in (found.server, found.client):
+        node.certificates.watch(context, files)
+    return found

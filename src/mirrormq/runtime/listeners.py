@@ -21,7 +21,7 @@ Listener = asyncio.Server | ProxiedTlsListener
 
 async def listen(node: Application, address: Address, *, tls: bool) -> list[Listener]:
     """Listen on an address; `localhost` is IPv4's loopback address, and IPv6's if there is one."""
-    context = server_context(node.settings.tls) if tls else None
+    context = server_context(node.settings.tls, node.node.certificates) if tls else None
     hosts = ["127.0.0.1", "::1"] if address.host == "localhost" else [address.host or None]
     opened: list[Listener] = []
     for host in hosts:

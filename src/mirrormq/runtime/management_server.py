@@ -153,7 +153,7 @@ class ManagementServer:
             )
 
         if settings.management_tls_listener is not None:
-            context = server_context(settings.management_tls)
+            context = server_context(settings.management_tls, self._node.node.certificates)
             await self._listen(protocol, settings.management_tls_listener, context)
         if settings.management_listener is not None:
             await self._listen(protocol, settings.management_listener, None)

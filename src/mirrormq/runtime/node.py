@@ -30,6 +30,7 @@ from mirrormq.errors import DamageError
 from mirrormq.metadata.store import MetadataStore
 from mirrormq.runtime import formation, logs, service_manager
 from mirrormq.runtime.application import Application
+from mirrormq.runtime.certificate_files import LOOK_S, RenewedCertificates
 from mirrormq.runtime.cluster_changes import ClusterChanges
 from mirrormq.runtime.cluster_node import ClusterNode
 from mirrormq.runtime.control_server import ControlServer
@@ -58,6 +59,7 @@ class Node:
         self.log: Any = self.logs.logger()
         self.started_at_s = time.time()
         self.exit_code = 0
+        self.certificates = RenewedCertificates(self.log)
         self.lives = Lives(self)
         self._news = asyncio.Event()
         self._stopped = asyncio.Event()
@@ -239,6 +241,7 @@ class Node:
             self.log.warning(problem)
         for warning in self.settings.warnings:
             self.log.warning(warning)
+        self._look_at_certificates()
         try:
             await self._take_part()
             await self._start()
@@ -250,6 +253,10 @@ class Node:
             await self._finish()
         self.log.info(f"node {self.settings.name} has stopped")
         return self.exit_code
+
+    def _look_at_certificates(self) -> None:
+        self.certificates.look()
+        self.loop.call_later(LOOK_S, self._look_at_certificates)
 
     async def _take_part(self) -> None:
         """Come into contact with the cluster, which may have to be found or begun first."""

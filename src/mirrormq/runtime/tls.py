@@ -9,6 +9,7 @@ from typing import Any
 
 from mirrormq.config.settings import Settings, TlsOptions
 from mirrormq.errors import ConfigurationError
+from mirrormq.runtime.certificate_files import CertificateFiles, RenewedCertificates
 
 _VERSIONS = {
     "tlsv1": ssl.TLSVersion.TLSv1,
@@ -50,21 +51,21 @@ _ALTERNATIVE_KINDS = {
 """`ssl_cert_login_san_type` in the words of Python's ssl module."""
 
 
-def server_context(options: TlsOptions) -> ssl.SSLContext:
+def server_context(options: TlsOptions, renewed: RenewedCertificates) -> ssl.SSLContext:
     """The context of TLS listeners; says what is missing if it cannot be made."""
     if options.certfile is None:
         raise ConfigurationError("A TLS listener needs a certfile and a keyfile.")
+    files = CertificateFiles(options.certfile, options.keyfile, options.password, options.cacertfile)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     chosen = [_VERSIONS[version] for version in options.versions]
     context.minimum_version, context.maximum_version = min(chosen), max(chosen)
     try:
-        context.load_cert_chain(options.certfile, options.keyfile, options.password)
-        if options.cacertfile is not None:
-            context.load_verify_locations(options.cacertfile)
+        files.load(context)
         if options.ciphers:
             context.set_ciphers(":".join(options.ciphers))
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError(f"The TLS files cannot be used: {error}") from error
+    renewed.watch(context, files)
     if options.verify == "verify_peer":
         context.verify_mode = ssl.CERT_REQUIRED if options.fail_if_no_peer_cert else ssl.CERT_OPTIONAL
     return context
