@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -43,17 +44,18 @@ class Client:
         method: str,
         path: str,
         body: Any = None,
-        headers: dict[str, str] | None = None,
+        headers: Mapping[str, str | None] | None = None,
         *,
         raw: bytes | None = None,
     ) -> Answer:
-        """`path` is under /api unless it starts with two slashes."""
+        """`path` is under /api unless it starts with two slashes; a header that is None is not sent."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
         given = {"Authorization": f"Basic {self._credentials}", "Content-Type": "application/json"}
+        sent = {name: value for name, value in {**given, **(headers or {})}.items() if value is not None}
         address = path[1:] if path.startswith("//") else f"/api/{path}"
         try:
-            connection.request(method, address, data, {**given, **(headers or {})})
+            connection.request(method, address, data, sent)
             answer = connection.getresponse()
             fields = {name.lower(): value for name, value in answer.getheaders()}
             return Answer(answer.status, fields, answer.read())

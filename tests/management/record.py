@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.brokers.rabbitmq import RabbitMQ
-from tests.management import places, work
+from tests.management import edges, places, work
 from tests.management.observing import observe
 
 RECORDING = Path(__file__).with_name("recorded.json")
 COUNTED = Path(__file__).with_name("recorded_work.json")
 PLACED = Path(__file__).with_name("recorded_places.json")
+EDGES = Path(__file__).with_name("recorded_edges.json")
 WITH_STATISTICS = "management_agent.disable_metrics_collector = false"
 
 
@@ -22,6 +23,13 @@ def main() -> None:
     RECORDING.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n")
     COUNTED.write_text(json.dumps(count(), indent=1, sort_keys=True) + "\n")
     PLACED.write_text(json.dumps(place(), indent=1, sort_keys=True) + "\n")
+    EDGES.write_text(json.dumps(at_the_edges(), indent=1, sort_keys=True) + "\n")
+
+
+def at_the_edges() -> list[dict[str, Any]]:
+    """What a real RabbitMQ answers to odd requests."""
+    with RabbitMQ(configuration=WITH_STATISTICS) as broker:
+        return edges.observe(broker.management_port)
 
 
 def place() -> dict[str, Any]:

@@ -28,7 +28,7 @@ BODIES: list[tuple[str, str, Any]] = [
     ("POST", "definitions", b'{"users": [{"name": 5}]}'),
     ("POST", "definitions", b'{"queues": [5]}'),
     ("POST", "definitions", b'{"bindings": [{"vhost": "/", "source": [], "destination_type": "queue"}]}'),
-    ("PUT", "users/bad", b'{"tags": "", "hashing_algorithm": "none", "password_hash": ""}'),
+    ("PUT", "users/bad", b'{"tags": "", "hashing_algorithm": "none", "password_hash": "AAAA"}'),
     ("PUT", "permissions/%2F/guest", b'{"configure": 5, "write": "", "read": ""}'),
     ("PUT", "policies/%2F/bad", b'{"pattern": 5, "definition": 5}'),
     ("PUT", "policies/%2F/bad", b'{"pattern": "(a+)+$(", "definition": {"max-length": 1}}'),

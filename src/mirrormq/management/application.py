@@ -10,32 +10,33 @@ import inspect
 import traceback
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from mirrormq.control.protocol import ControlError
-from mirrormq.management import access, cors, ranges
+from mirrormq.management import access, columns, cors, ranges
 from mirrormq.management.answering import Answering
 from mirrormq.management.answers import (
     METHOD_NOT_ALLOWED,
+    NOT_FOUND,
+    UNSUPPORTED_MEDIA_TYPE,
     Refusal,
     Silent,
     bad_request,
     encode,
-    not_found,
     undecided,
 )
 from mirrormq.management.call import Call, Done, Listing, Raw, Stream
-from mirrormq.management.listing import chunks, only_columns
+from mirrormq.management.encoding import query_of
+from mirrormq.management.listing import chunks
 from mirrormq.management.live import Live
 from mirrormq.management.metrics import CONTENT_TYPE, PATHS, gather
 from mirrormq.management.openapi import Guide
 from mirrormq.management.pages import Pages
 from mirrormq.management.resources import ROUTES
-from mirrormq.management.routing import Route, Router
+from mirrormq.management.routing import FILES_ALLOW, Route, Router
 from mirrormq.management.seam import ManagedNode
 from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
@@ -91,25 +92,25 @@ class Application:
             return StreamingResponse(text, headers={**POLICY, "content-type": CONTENT_TYPE})
         if not raw_path.startswith(API):
             return self._pages.answer(request, raw_path)
-        found = self._router.find(raw_path[len(API) :])
+        found = self._router.find(request.method, raw_path[len(API) :])
         if found is None:
-            raise not_found()
+            return Response(b"", headers={**POLICY, "allow": FILES_ALLOW})
         route, parts = found
         if request.method == "OPTIONS":
             return Response(b"", headers={**POLICY, "allow": route.allow})
         access.own_site(request.method, request.headers, self._node.settings.cors)
-        method = "GET" if request.method == "HEAD" else request.method
-        if method not in route.handlers:
+        if route.refuses(request.method):
             refusal = Silent(METHOD_NOT_ALLOWED)
             refusal.headers = {"allow": route.allow}
             raise refusal
+        method = "GET" if request.method == "HEAD" else request.method
         return await self._handled(request, route, parts, method)
 
     async def _handled(self, request: Request, route: Route, parts: dict[str, str], method: str) -> Response:
         user = NOBODY if route.is_open else await self._user(request)
-        query = dict(parse_qsl(request.url.query, keep_blank_values=True))
+        query = query_of(request.url.query, strict=method == "GET")
         call = Call(self._node, self._statistics, user, method, parts, query, dict(request.headers), b"")
-        route.access(call)
+        _admit(call, route)
         call.ranges, call.host = ranges.read(query), _host(request)
         call.content = await _content(request)
         try:
@@ -141,6 +142,27 @@ class Application:
         return user
 
 
+def _admit(call: Call, route: Route) -> None:
+    """May the user do this, and does the content have a type that the route takes? A name of nothing is
+    noticed last."""
+    refused: Refusal | None = None
+    try:
+        route.access(call)
+    except Refusal as refusal:
+        if refusal.status != NOT_FOUND:
+            call.node.turned_away()
+            raise
+        refused = refusal
+    if (
+        call.method in ("PUT", "POST")
+        and not route.is_open
+        and not route.takes(call.headers.get("content-type"))
+    ):
+        raise Silent(UNSUPPORTED_MEDIA_TYPE)
+    if refused is not None:
+        raise refused
+
+
 def _host(request: Request) -> str:
     return request.client.host if request.client is not None else ""
 
@@ -163,7 +185,7 @@ async def _response(answer: Any, query: dict[str, str]) -> Response:
     if isinstance(answer, Raw):
         return Response(answer.body, answer.status, {**headers, **answer.headers})
     if not isinstance(answer, Listing):
-        return Response(encode(only_columns(answer, query)), 200, headers)
+        return Response(encode(columns.of_one(answer, query)), 200, headers)
     pieces = chunks(answer, query)
     first = await anext(pieces)
     return StreamingResponse(_joined(first, pieces), 200, headers)

@@ -17,6 +17,12 @@ from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
 from mirrormq.metadata.state import State
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+TWICE_ENCODED = (
+    "invalid payload: the request body JSON-decoded to a string. Is the input doubly-JSON-encoded?"
+)
+NOT_JSON = "not_json"
+REFUSED = "Access refused."
 CREATED = 201
 NO_CONTENT = 204
 
@@ -92,9 +98,17 @@ class Call:
     def is_monitor(self) -> bool:
         return bool({"administrator", "monitoring"} & set(self.user.tags))
 
+    @property
+    def is_administrator(self) -> bool:
+        return "administrator" in self.user.tags
+
+    def may_enter(self, vhost: str) -> bool:
+        """Has the user any rights there?"""
+        return (self.user.name, vhost) in self.state.permissions
+
     def vhosts(self) -> list[str]:
-        """Those in which the user may do something, by name."""
-        return sorted(name for name in self.state.vhosts if (self.user.name, name) in self.state.permissions)
+        """Those that the user may look into, by name: administrators into all."""
+        return sorted(name for name in self.state.vhosts if self.is_administrator or self.may_enter(name))
 
     def chosen_vhosts(self) -> list[str]:
         """The one of the path, or all of the user's."""
@@ -118,20 +132,28 @@ class Call:
     def flag(self, name: str) -> bool:
         return self.query.get(name) == "true"
 
-    def body(self, *required: str, unreadable: str = "not_json") -> dict[str, Any]:
+    def body(self, *required: str, unreadable: str = NOT_JSON) -> dict[str, Any]:
         """The JSON object that was sent; nothing counts as an empty one."""
+        content = self.content.removeprefix(BYTE_ORDER_MARK)
         try:
-            found = msgspec.json.decode(self.content) if self.content.strip() else {}
+            found = msgspec.json.decode(content) if content.strip() else {}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise bad_request(unreadable) from None
+        if unreadable == NOT_JSON:
+            found = {} if found is None else found
+            if isinstance(found, str):
+                raise bad_request(TWICE_ENCODED)
         if not isinstance(found, dict):
             raise bad_request(unreadable)
         if lacking := [name for name in required if name not in found]:
             raise keys_missing(lacking)
         return found
 
-    def direct(self, vhost: str | None = None) -> DirectChannel:
-        return self.node.direct(self.user, self.vhost if vhost is None else vhost)
+    def direct(self) -> DirectChannel:
+        """What clients do, an administrator too does only with rights in the vhost."""
+        if not self.may_enter(self.vhost):
+            raise not_authorised(REFUSED)
+        return self.node.direct(self.user, self.vhost)
 
     def write(self, *commands: Any) -> None:
         """Change the metadata in the user's name."""
@@ -143,9 +165,9 @@ class Call:
 def boolean(body: dict[str, Any], name: str) -> bool:
     """A member that may also be the word."""
     value = body.get(name, False)
-    if value in (True, "true"):
+    if value is True or value == "true":
         return True
-    if value in (False, "false"):
+    if value is False or value == "false":
         return False
     raise bad_request(["not_boolean", value])
 
@@ -173,7 +195,7 @@ def table(body: dict[str, Any]) -> dict[str, Any]:
 def declared(error: AmqpError) -> Refusal:
     """How RabbitMQ words what AMQP refuses to a declaration."""
     if error.code == 403:
-        return not_authorised("Access refused.")
+        return not_authorised(REFUSED)
     return missing(error.explanation) if error.code == 404 else bad_request(error.explanation)
 
 

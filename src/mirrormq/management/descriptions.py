@@ -25,6 +25,8 @@ PUT feature-flags/{name}/enable Nothing, as all are enabled.
 GET feature-flags RabbitMQ's feature flags, for tools that look for them.
 GET definitions Everything that is declared, as a file that can be imported again.
 POST definitions Import such a file.
+GET all-configuration What `definitions` was called long ago.
+POST all-configuration The same.
 GET definitions/{vhost} What is declared in one virtual host.
 POST definitions/{vhost} Import into one virtual host.
 GET connections All connections of clients.
@@ -53,7 +55,6 @@ GET queues/{vhost}/{name} One queue, with its consumers and its ring.
 PUT queues/{vhost}/{name} Declare it.
 DELETE queues/{vhost}/{name} Delete it; with if-empty=true or if-unused=true only if it is.
 GET queues/{vhost}/{name}/bindings The bindings that end at it.
-GET queues/{vhost}/{name}/unsynced Refused, as in RabbitMQ: see the queue itself for mirrors that lag.
 DELETE queues/{vhost}/{name}/contents Drop its ready messages.
 POST queues/{vhost}/{name}/get Look at messages, and keep or drop them.
 POST queues/{vhost}/{name}/actions Bring its mirrors up to date, or stop doing so: sync, cancel_sync.

@@ -12,8 +12,10 @@ from typing import Any
 
 import regex
 
+from mirrormq.management import columns
 from mirrormq.management.answers import BAD_REQUEST, Refusal, bad_request, encode
 from mirrormq.management.call import Listing
+from mirrormq.management.encoding import whole
 
 SLICE_ROWS = 50
 """Rows built between two turns of the loop: at some 30 µs for a queue's row, about 1.5 ms."""
@@ -34,12 +36,12 @@ async def chunks(listing: Listing, query: dict[str, str]) -> AsyncIterator[bytes
     if listing.name is not None and "page" in query:
         yield encode(await _page(listing, query))
         return
-    columns = _columns(query)
+    wanted = columns.wanted(query)
     if "sort" in query:
         rows = _sorted(await _rows(listing, listing.items), query)
         yield b"["
         for start in range(0, len(rows), SLICE_ROWS):
-            yield _piece([_cut(row, columns) for row in rows[start : start + SLICE_ROWS]], start > 0)
+            yield _piece([columns.cut(row, wanted) for row in rows[start : start + SLICE_ROWS]], start > 0)
             await asyncio.sleep(0)
         yield b"]"
         return
@@ -49,7 +51,7 @@ async def chunks(listing: Listing, query: dict[str, str]) -> AsyncIterator[bytes
     yield b"["
     comma = False
     async for some in _slices(listing, items):
-        yield _piece([_cut(row, columns) for row in some], comma)
+        yield _piece([columns.cut(row, wanted) for row in some], comma)
         comma = True
     yield b"]"
 
@@ -82,22 +84,22 @@ async def rows_of(listing: Listing) -> list[dict[str, Any]]:
 async def _page(listing: Listing, query: dict[str, str]) -> dict[str, Any]:
     number, size = _page_numbers(query)
     found = await _filtered(listing, query)
-    pages = max(1, -(-len(found) // size))
-    if number > pages:
+    pages = -(-len(found) // size)
+    first = (number - 1) * size
+    if first > len(found):
         text = f"Page out of range, page: {number} page size: {size}, len: {len(found)}"
         raise Refusal(BAD_REQUEST, "page_out_of_range", text)
-    first = (number - 1) * size
     if "sort" in query:
         rows = _sorted(await _rows(listing, found), query)[first : first + size]
     else:
         if query.get("sort_reverse") == "true":
             found.reverse()
         rows = await _rows(listing, found[first : first + size])
-    columns = _columns(query)
+    wanted = columns.wanted(query)
     return {
         "filtered_count": len(found),
         "item_count": len(rows),
-        "items": [_cut(row, columns) for row in rows],
+        "items": [columns.cut(row, wanted) for row in rows],
         "page": number,
         "page_count": pages,
         "page_size": size,
@@ -108,8 +110,8 @@ async def _page(listing: Listing, query: dict[str, str]) -> dict[str, Any]:
 def _page_numbers(query: dict[str, str]) -> tuple[int, int]:
     given = query.get("page_size")
     try:
-        number = int(query["page"])
-        size = PAGE_SIZE_DEFAULT if given is None else int(given)
+        number = whole(query["page"])
+        size = PAGE_SIZE_DEFAULT if given is None else whole(given)
     except ValueError:
         raise bad_request("Pagination parameters are invalid") from None
     if number < 1 or not 1 <= size <= PAGE_SIZE_MAX:
@@ -120,13 +122,13 @@ def _page_numbers(query: dict[str, str]) -> tuple[int, int]:
 
 
 async def _filtered(listing: Listing, query: dict[str, str]) -> list[Any]:
-    wanted = query.get("name", "")
+    part = query.get("name", "")
     assert listing.name is not None
-    if not wanted:
+    if not part:
         return list(listing.items)
     try:
         is_pattern = query.get("use_regex") == "true"
-        pattern = regex.compile(wanted if is_pattern else regex.escape(wanted), regex.IGNORECASE)
+        pattern = regex.compile(part if is_pattern else regex.escape(part), regex.IGNORECASE)
         found: list[Any] = []
         for start in range(0, len(listing.items), SLICE_ROWS):
             found += [
@@ -161,29 +163,3 @@ def _at(row: dict[str, Any], path: list[str]) -> Any:
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
     return found
-
-
-def _columns(query: dict[str, str]) -> list[list[str]] | None:
-    wanted = query.get("columns")
-    return None if not wanted else [name.split(".") for name in wanted.split(",")]
-
-
-def only_columns(row: Any, query: dict[str, str]) -> Any:
-    """One object with the columns that were asked for; RabbitMQ shows nothing at all as a list."""
-    columns = _columns(query)
-    return row if columns is None or not isinstance(row, dict) else _cut(row, columns) or []
-
-
-def _cut(row: dict[str, Any], columns: list[list[str]] | None) -> dict[str, Any]:
-    if columns is None:
-        return row
-    kept: dict[str, Any] = {}
-    for path in columns:
-        value = _at(row, path)
-        if value is None and path[-1] not in row:
-            continue
-        inside = kept
-        for name in path[:-1]:
-            inside = inside.setdefault(name, {})
-        inside[path[-1]] = value
-    return kept

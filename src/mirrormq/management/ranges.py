@@ -7,8 +7,8 @@ from typing import NamedTuple
 from mirrormq.management.answers import bad_request
 from mirrormq.management.history import Range
 
-SAMPLES_MAX = 1_000
-"""In one answer, for each number of each object: a chart has fewer points than that."""
+STEPS_MAX = 500
+"""In one answer, for each number of each object; RabbitMQ's."""
 
 
 class Ranges(NamedTuple):
@@ -35,8 +35,6 @@ def _range(query: dict[str, str], name: str) -> Range | None:
         age, step = int(query[f"{name}_age"]), int(query[f"{name}_incr"])
     except (KeyError, ValueError):
         return None
-    if age <= 0 or step <= 0:
+    if age <= 0 or step <= 0 or age // step > STEPS_MAX:
         raise bad_request(f"Invalid range parameters: age {age}, incr {step}")
-    if age // step >= SAMPLES_MAX:
-        raise bad_request(f"Invalid range parameters: more than {SAMPLES_MAX} samples")
     return Range(age, step)

@@ -93,6 +93,9 @@ class ManagedNode(Node, Protocol):
     async def authenticate(self, name: str, password: bytes, host: str) -> User | None:
         """The user, if this is the password and the address one they may come from."""
 
+    def turned_away(self) -> None:
+        """Who has just logged in may not do what they asked for: RabbitMQ counts that as a failed login."""
+
     def warn(self, line: str) -> None:
         """A line for the log."""
 

@@ -50,6 +50,8 @@ def validate_operator_policy(definition: dict[str, Any]) -> None:
 def validate_policy_fields(pattern: Any, apply_to: Any, priority: Any) -> None:
     """Raise PolicyInvalid with everything that is wrong with the rest of a policy."""
     complaints = []
+    if apply_to not in APPLY_TO:
+        complaints.append(f"apply-to '{apply_to}' unrecognised; should be 'queues', 'exchanges' or 'all'")
     if not isinstance(pattern, str):
         complaints.append(f"pattern should be a binary but was {term(pattern)}")
     else:
@@ -60,8 +62,6 @@ def validate_policy_fields(pattern: Any, apply_to: Any, priority: Any) -> None:
             complaints.append(f"pattern should be regular expression but is invalid: {where}")
     if isinstance(priority, bool) or not isinstance(priority, int | float):
         complaints.append(f"priority should be a number, actually was {term(priority)}")
-    if apply_to not in APPLY_TO:
-        complaints.append(f"apply-to '{apply_to}' unrecognised; should be 'queues', 'exchanges' or 'all'")
     if complaints:
         raise PolicyInvalid("\n".join(complaints))
 

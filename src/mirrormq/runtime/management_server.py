@@ -93,6 +93,11 @@ class _Managed:
         self.broker.authenticate(Credentials(PLAIN, name, password), is_loopback(host), decide)
         return await decided
 
+    def turned_away(self) -> None:
+        logins = self.broker.events.logins
+        logins[HTTP, True] -= 1
+        logins[HTTP, False] += 1
+
     def changed(self) -> None:
         self._node.read_clock()
         self._node.end_turn_soon()

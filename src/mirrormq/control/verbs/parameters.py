@@ -15,7 +15,6 @@ from mirrormq.control.node import Node
 from mirrormq.control.protocol import ControlError, Request
 from mirrormq.control.verbs.checks import json_value, validation_failed, vhost_of
 from mirrormq.control.verbs.policies import checked_operator_policy, checked_policy
-from mirrormq.control.verbs.vhosts import checked_limits
 from mirrormq.metadata.commands import (
     Command,
     DeleteGlobalParameter,
@@ -27,12 +26,15 @@ from mirrormq.metadata.commands import (
     PutPolicy,
     PutVhost,
 )
+from mirrormq.metadata.erlang import properties, term
 from mirrormq.metadata.records import GlobalParameter, Parameter
 from mirrormq.metadata.state import State
 
 VHOST_LIMITS_COMPONENT = "vhost-limits"
 OPERATOR_POLICY_COMPONENT = "operator_policy"
 POLICY_COMPONENT = "policy"
+POLICY_KEYS = ("apply-to", "definition", "pattern", "priority")
+NOT_SO = "policies may not be set using this method"
 COMPONENTS = ("shovel", "federation-upstream", "federation-upstream-set")
 """Components whose values are kept as they are; any other is refused as RabbitMQ refuses it."""
 
@@ -40,11 +42,10 @@ COMPONENTS = ("shovel", "federation-upstream", "federation-upstream-set")
 def parameter_command(state: State, vhost: str, component: str, name: str, value: Any) -> Command:
     """The command that sets a parameter, or a refusal with RabbitMQ's words."""
     if component == VHOST_LIMITS_COMPONENT:
-        limits = checked_limits(value, VHOST_LIMITS)
+        limits = _checked_limits(name, value)
         return PutVhost(msgspec.structs.replace(state.vhosts[vhost], limits=limits))
     if component in (OPERATOR_POLICY_COMPONENT, POLICY_COMPONENT):
-        if not isinstance(value, dict):
-            raise validation_failed("policy should be an object")
+        _check_keys(name, value, POLICY_KEYS, ("definition", "pattern", "priority"))
         given = value.get("definition")
         definition = dict(given) if isinstance(given, list) else given
         fields = (value.get("pattern"), value.get("apply-to", "all"), definition, value.get("priority", 0))
@@ -56,9 +57,33 @@ def parameter_command(state: State, vhost: str, component: str, name: str, value
     return PutParameter(Parameter(vhost, component, name, value))
 
 
+def _check_keys(name: str, value: Any, known: tuple[str, ...], needed: tuple[str, ...]) -> None:
+    """Is it an object with everything that it needs and nothing else?"""
+    if not isinstance(value, dict):
+        raise validation_failed(f"{name} not a list {term(value)}")
+    unknown = {key: inner for key, inner in value.items() if key not in known}
+    complaints = [f"Unrecognised terms {properties(unknown)} in {name}"] if unknown else []
+    complaints += [f'Key "{key}" not found in {name}' for key in needed if key not in value]
+    if complaints:
+        raise validation_failed("\n".join(complaints))
+
+
+def _checked_limits(name: str, value: Any) -> dict[str, int]:
+    """RabbitMQ shows no limits as an empty list."""
+    if value == []:
+        return {}
+    _check_keys(name, value, VHOST_LIMITS, ())
+    for limit, number in value.items():
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise validation_failed(f"{limit} should be a number, actually was {term(number)}")
+    return dict(value)
+
+
 def set_parameter(node: Node, request: Request) -> None:
     component, name, value = request.arguments
     vhost_of(node, request.vhost)
+    if component == POLICY_COMPONENT:
+        raise ControlError(NOT_SO)
     node.metadata.write(
         parameter_command(node.metadata.state, request.vhost, component, name, json_value(value))
     )

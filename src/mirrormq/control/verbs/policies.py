@@ -35,13 +35,19 @@ def checked_operator_policy(
 
 
 def _check(validate: Any, pattern: Any, apply_to: Any, definition: Any, priority: Any) -> None:
+    complaints = []
     try:
-        validate_policy_fields(pattern, apply_to, priority)
         if not isinstance(definition, dict):
             raise PolicyInvalid("definition should be an object")
         validate(definition)
     except PolicyInvalid as error:
-        raise validation_failed(str(error)) from None
+        complaints.append(str(error))
+    try:
+        validate_policy_fields(pattern, apply_to, priority)
+    except PolicyInvalid as error:
+        complaints.append(str(error))
+    if complaints:
+        raise validation_failed("\n".join(complaints))
 
 
 def _fields(request: Request) -> tuple[str, str, str, str, Any, int]:

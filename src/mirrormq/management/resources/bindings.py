@@ -24,8 +24,12 @@ def list_bindings(call: Call) -> Listing:
     return Listing(found, shapes.binding)
 
 
+def _exchange(named: str) -> str:
+    return "" if named == DEFAULT_NAME else named
+
+
 def _between(call: Call, kind: DestinationKind) -> list[Binding]:
-    source = "" if call.parts["source"] == DEFAULT_NAME else call.parts["source"]
+    source = _exchange(call.parts["source"])
     destination = call.parts["destination"]
     if not source and kind == "queue":
         return [shapes.default_binding(call.vhost, destination)]
@@ -48,14 +52,13 @@ def _handlers(kind: DestinationKind) -> tuple[dict[str, Handler], dict[str, Hand
 
     async def add(call: Call) -> Done:
         body = call.body()
-        key, source, destination = (
-            body.get("routing_key", ""),
-            call.parts["source"],
-            call.parts["destination"],
-        )
+        key, destination = body.get("routing_key", ""), call.parts["destination"]
+        source, target = _exchange(call.parts["source"]), destination
+        if kind == "exchange":
+            target = _exchange(destination)
         before = set(_between(call, kind))
         try:
-            await call.direct().bind(source, kind, destination, str(key), table(body))
+            await call.direct().bind(source, kind, target, str(key), table(body))
         except AmqpError as error:
             raise declared(error) from None
         made = [found for found in _between(call, kind) if found not in before] or [

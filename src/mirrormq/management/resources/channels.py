@@ -63,5 +63,5 @@ async def show(call: Call) -> dict[str, Any]:
 ROUTES = [
     Route("channels", access.management, {"GET": list_channels}),
     Route("channels/{name}", access.management, {"GET": show}),
-    Route("vhosts/{vhost}/channels", access.visible_vhost, {"GET": list_channels}),
+    Route("vhosts/{vhost}/channels", access.vhost, {"GET": list_channels}),
 ]

@@ -130,7 +130,8 @@ async def channels(call: Call) -> Listing:
 
 
 async def _of_user(call: Call) -> list[Connection | dict[str, Any]]:
-    if access.ADMINISTRATOR not in call.user.tags and call.name != call.user.name:
+    may = call.is_monitor if call.method == "GET" else call.is_administrator
+    if not may and call.name != call.user.name:
         raise not_authorised("User not authorised to access object")
     return [found for found in await _visible(call) if _user(found) == call.name]
 
@@ -158,5 +159,5 @@ ROUTES = [
     Route("connections/{name}", access.management, {"GET": show, "DELETE": close}),
     Route("connections/{name}/channels", access.management, {"GET": channels}),
     Route("connections/username/{name}", access.management, {"GET": list_of_user, "DELETE": close_of_user}),
-    Route("vhosts/{vhost}/connections", access.visible_vhost, {"GET": list_connections}),
+    Route("vhosts/{vhost}/connections", access.vhost, {"GET": list_connections}),
 ]

@@ -16,15 +16,18 @@ from mirrormq.auth.limits import MAX_QUEUES, UNLIMITED
 from mirrormq.control.definitions import import_definitions
 from mirrormq.control.rows import binding_row, exchange_row, policy_row, queue_row, user_row
 from mirrormq.control.verbs.parameters import parameter_rows
-from mirrormq.management import access
+from mirrormq.management import access, columns, form
 from mirrormq.management.answers import bad_request, encode, missing
 from mirrormq.management.call import Call, Done, Raw
-from mirrormq.management.listing import SLICE_ROWS, only_columns
-from mirrormq.management.routing import Route
+from mirrormq.management.listing import SLICE_ROWS
+from mirrormq.management.routing import JSON, Route
 from mirrormq.metadata import records
 from mirrormq.metadata.state import State
 
 T = TypeVar("T")
+
+SEE_OTHER = 303
+UNREADABLE = "failed_to_parse_json"
 
 OF_A_VHOST = ("parameters", "policies", "queues", "exchanges", "bindings")
 NAMELESS = ("queues", "exchanges", "bindings")
@@ -81,7 +84,7 @@ def _answer(call: Call, document: dict[str, Any]) -> Raw:
     if wanted := call.query.get("download"):
         safe = "".join(each for each in wanted if each.isalnum() or each in "-_.@")
         headers["content-disposition"] = f"attachment; filename={safe}"
-    return Raw(encode(only_columns(document, call.query)), headers=headers)
+    return Raw(encode(columns.of_one(document, call.query)), headers=headers)
 
 
 async def export_all(call: Call) -> Raw:
@@ -141,14 +144,24 @@ def _check_limits(call: Call, document: dict[str, Any]) -> None:
 
 
 def import_all(call: Call) -> Done:
-    document = call.body(unreadable="failed_to_parse_json")
-    if vhost := call.query.get("vhost"):
-        return _import_into(call, document, vhost)
-    return _import(call, document)
+    return _uploaded(call, call.query.get("vhost", ""))
 
 
 def import_vhost(call: Call) -> Done:
-    return _import_into(call, call.body(unreadable="failed_to_parse_json"), call.vhost)
+    return _uploaded(call, call.vhost)
+
+
+def _uploaded(call: Call, vhost: str) -> Done:
+    """The document is the body, or the part `file` of a form whose part `redirect` says where to go then."""
+    redirect = b""
+    if form.is_form(kind := call.headers.get("content-type", "")):
+        parts = form.fields(kind, call.content)
+        redirect, call.content = parts.get("redirect", b""), parts.get("file", b"")
+        if "file" not in parts:
+            raise bad_request(UNREADABLE)
+    document = call.body(unreadable=UNREADABLE)
+    done = _import_into(call, document, vhost) if vhost else _import(call, document)
+    return Done(SEE_OTHER, {"location": redirect.decode("latin-1")}) if redirect else done
 
 
 def _import_into(call: Call, document: dict[str, Any], vhost: str) -> Done:
@@ -163,7 +176,12 @@ def _import_into(call: Call, document: dict[str, Any], vhost: str) -> Done:
     return _import(call, chosen)
 
 
+_MEDIA = (JSON, form.MULTIPART)
+_ALL = {"GET": export_all, "POST": import_all}
+_OF_VHOST = {"GET": export_vhost, "POST": import_vhost}
+
 ROUTES = [
-    Route("definitions", access.administrator, {"GET": export_all, "POST": import_all}),
-    Route("definitions/{vhost}", access.administrator, {"GET": export_vhost, "POST": import_vhost}),
+    Route("definitions", access.administrator, _ALL, media=_MEDIA),
+    Route("all-configuration", access.administrator, _ALL, media=_MEDIA),  # what it was called long ago
+    Route("definitions/{vhost}", access.administrator, _OF_VHOST, media=_MEDIA),
 ]

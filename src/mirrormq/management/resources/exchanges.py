@@ -11,7 +11,7 @@ from mirrormq.control.tables import plain_arguments
 from mirrormq.errors import AmqpError
 from mirrormq.management import access, places, shapes
 from mirrormq.management.answers import bad_request, not_found
-from mirrormq.management.call import CREATED, Call, Done, Listing, boolean, declared, spoken, table
+from mirrormq.management.call import CREATED, Call, Done, Listing, boolean, declared, table
 from mirrormq.management.elsewhere import merged
 from mirrormq.management.routing import Route
 from mirrormq.metadata import records
@@ -122,24 +122,25 @@ def to_it(call: Call) -> Listing:
 
 async def publish(call: Call) -> dict[str, bool]:
     body = call.body("routing_key", "properties", "payload", "payload_encoding")
-    payload = _payload(body["payload"], body["payload_encoding"])
-    key = str(body["routing_key"])
+    if not isinstance(body["payload"], str):
+        raise bad_request("payload_not_string")
+    channel, key = call.direct(), body["routing_key"]
+    if not isinstance(key, str):
+        raise bad_request(["not_string", "routing_key"])
     if len(key.encode("utf-8", "surrogateescape")) > ROUTING_KEY_BYTES_MAX:
         return {"routed": False}
     try:
         properties = encode_properties(_properties(body["properties"]))
     except (TypeError, ValueError, OverflowError, struct.error) as error:
         raise bad_request(f"properties cannot be used: {error}") from None
+    payload = _payload(body["payload"], body["payload_encoding"])
     try:
-        return {"routed": await call.direct().publish(_name(call), key, properties, payload)}
+        return {"routed": await channel.publish(_name(call), key, properties, payload)}
     except AmqpError as error:
-        refusal = spoken(error)
-        raise refusal if error.code == 403 else bad_request(f"{error.code} {error.text}") from None
+        raise bad_request(f"{error.code} {error.text}") from None
 
 
-def _payload(payload: Any, encoding: Any) -> bytes:
-    if not isinstance(payload, str):
-        raise bad_request("payload_not_string")
+def _payload(payload: str, encoding: Any) -> bytes:
     raw = payload.encode("utf-8", "surrogateescape")
     if encoding == "string":
         return raw
@@ -180,5 +181,5 @@ ROUTES = [
     Route("exchanges/{vhost}/{name}", access.vhost, {"GET": show, "PUT": declare, "DELETE": delete}),
     Route("exchanges/{vhost}/{name}/bindings/source", access.vhost, {"GET": from_it}),
     Route("exchanges/{vhost}/{name}/bindings/destination", access.vhost, {"GET": to_it}),
-    Route("exchanges/{vhost}/{name}/publish", access.vhost, {"POST": publish}),
+    Route("exchanges/{vhost}/{name}/publish", access.vhost_if_any, {"POST": publish}),
 ]

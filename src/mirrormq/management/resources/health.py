@@ -9,6 +9,7 @@ from mirrormq.errors import AmqpError
 from mirrormq.management import access
 from mirrormq.management.answers import bad_request, encode, not_found
 from mirrormq.management.call import Call, Raw, spoken
+from mirrormq.management.encoding import whole
 from mirrormq.management.resources.nodes import listeners
 from mirrormq.management.routing import Route
 
@@ -48,19 +49,22 @@ def local_alarms(call: Call) -> dict[str, Any] | Raw:
 
 
 def certificates(call: Call) -> dict[str, Any] | Raw:
-    if not call.parts["within"].isdigit():
-        raise bad_request("Invalid expiration value.")
+    try:
+        within = whole(call.parts["within"])
+    except ValueError:
+        raise bad_request("Invalid expiration value.") from None
     if call.parts["unit"] not in TIME_UNITS:
         raise bad_request(f"Time unit not recognised. Supported units: {', '.join(TIME_UNITS)}.")
-    found = expiring(call.node.settings, int(call.parts["within"]), call.parts["unit"])
+    found = expiring(call.node.settings, within, call.parts["unit"])
     shown = [{name: value for name, value in row.items() if name != "purpose"} for row in found]
     return _failed("Certificates expiring", expired=shown) if found else {"status": "ok"}
 
 
 def port(call: Call) -> dict[str, Any] | Raw:
-    if not call.parts["port"].isdigit():
-        raise bad_request("Invalid port")
-    wanted = int(call.parts["port"])
+    try:
+        wanted = whole(call.parts["port"])
+    except ValueError:
+        raise bad_request("Invalid port") from None
     ports = [found["port"] for found in listeners(call)]
     if wanted in ports:
         return {"status": "ok", "port": wanted}

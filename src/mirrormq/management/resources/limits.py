@@ -10,7 +10,7 @@ from mirrormq.auth.limits import USER_LIMITS, VHOST_LIMITS
 from mirrormq.management import access
 from mirrormq.management.answers import Silent, bad_request, missing, not_found
 from mirrormq.management.call import Call, Done, Listing
-from mirrormq.management.routing import Route
+from mirrormq.management.routing import JSON, Route
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.erlang import term
 
@@ -33,9 +33,10 @@ def _value(call: Call) -> Any:
 
 
 def set_of_vhost(call: Call) -> Done:
-    value, vhost = _value(call), call.state.vhosts.get(call.vhost)
+    vhost = call.state.vhosts.get(call.vhost)
     if vhost is None:
         raise missing("vhost_not_found")
+    value = _value(call)
     if call.name not in VHOST_LIMITS:
         unknown = f"[{{{term(call.name)},{term(value)}}}]"
         raise bad_request(f"Validation failed\n\nUnrecognised terms {unknown} in limits\n")
@@ -70,13 +71,13 @@ def list_of_users(call: Call) -> Listing:
 
 def set_of_user(call: Call) -> Done:
     value, kind = _value(call), call.parts["limit"]
-    user = call.state.users.get(call.name)
-    if user is None:
-        raise bad_request(["no_such_user", call.name])
     if kind not in USER_LIMITS:
         raise bad_request(f"Unrecognised terms [{{{term(kind)},{term(value)}}}] in user-limits")
     if isinstance(value, bool) or not isinstance(value, int):
         raise bad_request(f"{kind} should be a number, actually was {term(value)}")
+    user = call.state.users.get(call.name)
+    if user is None:
+        raise bad_request(["no_such_user", call.name])
     call.write(commands.PutUser(msgspec.structs.replace(user, limits={**user.limits, kind: value})))
     return Done()
 
@@ -91,15 +92,14 @@ def clear_of_user(call: Call) -> Done:
     return Done()
 
 
+_OF_VHOST = {"PUT": set_of_vhost, "DELETE": clear_of_vhost}
 _OF_USER = {"PUT": set_of_user, "DELETE": clear_of_user}
 
 ROUTES = [
-    Route("vhost-limits", access.management, {"GET": list_of_vhosts}),
-    Route("vhost-limits/{vhost}", access.visible_vhost, {"GET": list_of_vhosts}),
-    Route(
-        "vhost-limits/{vhost}/{name}", access.administrator, {"PUT": set_of_vhost, "DELETE": clear_of_vhost}
-    ),
-    Route("user-limits", access.management, {"GET": list_of_users}),
-    Route("user-limits/{name}", access.management, {"GET": list_of_users}),
-    Route("user-limits/{name}/{limit}", access.administrator, _OF_USER),
+    Route("vhost-limits", access.management, {"GET": list_of_vhosts}, has_head=False),
+    Route("vhost-limits/{vhost}", access.visible_vhost, {"GET": list_of_vhosts}, has_head=False),
+    Route("vhost-limits/{vhost}/{name}", access.administrator, _OF_VHOST, media=(JSON,)),
+    Route("user-limits", access.management, {"GET": list_of_users}, has_head=False),
+    Route("user-limits/{name}", access.management, {"GET": list_of_users}, has_head=False),
+    Route("user-limits/{name}/{limit}", access.administrator, _OF_USER, media=(JSON,)),
 ]

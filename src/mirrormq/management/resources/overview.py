@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mirrormq.management import access, shapes
+from mirrormq.management.answers import bad_request
 from mirrormq.management.call import Call, Done
 from mirrormq.management.elsewhere import merged
 from mirrormq.management.resources.nodes import contexts, exchange_types, listeners
@@ -61,6 +62,8 @@ async def overview(call: Call) -> dict[str, Any]:
         "cluster_name": cluster_name(call),
         "disable_stats": False,
         "enable_queue_totals": False,
+        "statistics_db_event_queue": 0,
+        "churn_rates": merged([part["churn"] for part in parts]),
         "message_stats": messages | disk if messages else disk,
         "queue_totals": {name: value for name, value in counted.items() if name.startswith("messages")},
         "object_totals": {
@@ -74,8 +77,6 @@ async def overview(call: Call) -> dict[str, Any]:
             "node": settings.name,
             "listeners": [each for part in parts for each in part["listeners"]],
             "contexts": [each for part in parts for each in part["contexts"]],
-            "statistics_db_event_queue": 0,
-            "churn_rates": merged([part["churn"] for part in parts]),
         }
     return shown
 
@@ -86,6 +87,8 @@ def show_name(call: Call) -> dict[str, Any]:
 
 def put_name(call: Call) -> Done:
     name = call.body("name")["name"]
+    if not isinstance(name, str):
+        raise bad_request(["not_string", name])
     call.write(commands.PutGlobalParameter(records.GlobalParameter(CLUSTER_NAME, name)))
     return Done()
 

@@ -8,7 +8,9 @@ import msgspec
 
 from mirrormq.control.protocol import ControlError
 from mirrormq.control.verbs.parameters import (
+    NOT_SO,
     OPERATOR_POLICY_COMPONENT,
+    POLICY_COMPONENT,
     VHOST_LIMITS_COMPONENT,
     parameter_command,
     parameter_rows,
@@ -44,6 +46,8 @@ def show(call: Call) -> dict[str, Any]:
 
 def put(call: Call) -> Done:
     value = call.body("value")["value"]
+    if call.parts["component"] == POLICY_COMPONENT:
+        raise bad_request(NOT_SO)
     existed = any(row["name"] == call.name for row in _rows(call))
     try:
         command = parameter_command(call.state, call.vhost, call.parts["component"], call.name, value)

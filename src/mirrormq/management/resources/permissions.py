@@ -57,8 +57,8 @@ def _invalid(pattern: Any, error: patterns.PatternInvalid) -> Refusal:
 
 
 def put(call: Call) -> Done:
-    body = call.body("configure", "write", "read")
     check_ends(call)
+    body = call.body("configure", "write", "read")
     rights = [
         check_pattern(body[name], lambda text: list(text.encode())) for name in ("configure", "write", "read")
     ]

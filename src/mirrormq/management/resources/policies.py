@@ -11,7 +11,7 @@ from mirrormq.control.verbs.policies import checked_operator_policy, checked_pol
 from mirrormq.management import access
 from mirrormq.management.answers import bad_request, html_escaped, not_found
 from mirrormq.management.call import CREATED, Call, Done, Listing
-from mirrormq.management.routing import Route
+from mirrormq.management.routing import JSON, Route
 from mirrormq.metadata import commands, records
 
 Kept = Mapping[tuple[str, str], records.Policy | records.OperatorPolicy]
@@ -83,10 +83,10 @@ _POLICY = {"GET": show_policy, "PUT": put_policy, "DELETE": delete_policy}
 _OPERATOR = {"GET": show_operator_policy, "PUT": put_operator_policy, "DELETE": delete_operator_policy}
 
 ROUTES = [
-    Route("policies", access.policies, {"GET": list_policies}),
-    Route("policies/{vhost}", access.policies, {"GET": list_policies}),
-    Route("policies/{vhost}/{name}", access.policies, _POLICY),
-    Route("operator-policies", access.operator_policies, {"GET": list_operator_policies}),
-    Route("operator-policies/{vhost}", access.operator_policies, {"GET": list_operator_policies}),
-    Route("operator-policies/{vhost}/{name}", access.operator_policies, _OPERATOR),
+    Route("policies", access.vhost, {"GET": list_policies}),
+    Route("policies/{vhost}", access.vhost, {"GET": list_policies}),
+    Route("policies/{vhost}/{name}", access.policymaker, _POLICY),
+    Route("operator-policies", access.vhost, {"GET": list_operator_policies}),
+    Route("operator-policies/{vhost}", access.vhost, {"GET": list_operator_policies}),
+    Route("operator-policies/{vhost}/{name}", access.operator_policy, _OPERATOR, media=(JSON,)),
 ]

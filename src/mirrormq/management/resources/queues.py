@@ -12,7 +12,7 @@ from mirrormq.control.queue_facts import queue_facts
 from mirrormq.control.tables import plain_arguments
 from mirrormq.errors import AmqpError
 from mirrormq.management import access, places, shapes
-from mirrormq.management.answers import BAD_REQUEST, Refusal, Silent, bad_request, not_found
+from mirrormq.management.answers import Refusal, Silent, bad_request, not_found
 from mirrormq.management.call import CREATED, Call, Done, Listing, boolean, declared, integer, spoken, table
 from mirrormq.management.routing import Route
 from mirrormq.metadata import records
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 GET_BYTES_MAX = 64 * 1024 * 1024
 """Bodies in one answer to a get; what is beyond stays in the queue."""
+
+EVERYTHING = 2**31
+"""Messages of one get, if its count is below nought."""
 
 ACTIONS = {"sync": "sync_queue", "cancel_sync": "cancel_sync_queue"}
 NOT_LISTED = ("disk_reads", "disk_writes")
@@ -121,7 +124,7 @@ def short_row(call: Call, whole: dict[str, Any]) -> dict[str, Any]:
     if call.flag("enable_queue_totals"):
         names += ["messages", "messages_ready", "messages_unacknowledged", "state"]
     policy = {"policy": whole["policy"]} if whole["policy"] is not None else {}
-    return {name: whole[name] for name in names if name in whole} | policy
+    return {"state": "live"} | {name: whole[name] for name in names if name in whole} | policy
 
 
 def list_queues(call: Call) -> Listing:
@@ -235,11 +238,6 @@ def bindings(call: Call) -> Listing:
     return Listing(items, shapes.binding)
 
 
-def unsynced(call: Call) -> Done:
-    """RabbitMQ's old page asked this; RabbitMQ refuses it without a word."""
-    raise Silent(BAD_REQUEST)
-
-
 async def act(call: Call) -> Done:
     """Of a queue without mirrors all are in step: there is nothing to do, and that is no mistake."""
     body = call.body("action")
@@ -266,15 +264,17 @@ async def move(call: Call) -> Done:
 
 async def get(call: Call) -> list[dict[str, Any]]:
     body = call.body("ackmode", "count", "encoding")
-    mode, encoding = body["ackmode"], body["encoding"]
-    if mode not in ACK_MODES:
-        raise Silent
+    mode, encoding, channel = body["ackmode"], body["encoding"], call.direct()
     count = integer(body["count"])
-    cut = integer(body["truncate"]) if "truncate" in body else None
     if encoding not in ("auto", "base64"):
         raise bad_request("Unsupported encoding. Please use auto or base64.")
+    cut = integer(body["truncate"]) if "truncate" in body else None
+    if not count:
+        return []
+    if mode not in ACK_MODES:
+        raise Silent
     try:
-        messages = await call.direct().get(call.name, count, mode, GET_BYTES_MAX)
+        messages = await channel.get(call.name, count if count > 0 else EVERYTHING, mode, GET_BYTES_MAX)
     except AmqpError as error:
         raise spoken(error) from None
     return [_message(message, left, encoding, cut) for message, left in messages]
@@ -313,9 +313,8 @@ ROUTES = [
     Route("queues/{vhost}", access.vhost, {"GET": list_queues}),
     Route("queues/{vhost}/{name}", access.vhost, {"GET": show, "PUT": declare, "DELETE": delete}),
     Route("queues/{vhost}/{name}/bindings", access.vhost, {"GET": bindings}),
-    Route("queues/{vhost}/{name}/unsynced", access.vhost, {"GET": unsynced}),
     Route("queues/{vhost}/{name}/contents", access.vhost, {"DELETE": purge}),
-    Route("queues/{vhost}/{name}/get", access.vhost, {"POST": get}),
+    Route("queues/{vhost}/{name}/get", access.vhost_if_any, {"POST": get}),
     Route("queues/{vhost}/{name}/actions", access.administrator, {"POST": act}),
     Route("mirrormq/queues/{vhost}/{name}/move", access.administrator, {"POST": move}),
 ]

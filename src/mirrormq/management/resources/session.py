@@ -10,7 +10,7 @@ from mirrormq.control.protocol import Request
 from mirrormq.management import access
 from mirrormq.management.answers import UNSUPPORTED_MEDIA_TYPE, Silent, bad_request
 from mirrormq.management.call import Call, Done
-from mirrormq.management.routing import Route
+from mirrormq.management.routing import JSON, Route
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -67,6 +67,6 @@ ROUTES = [
     Route("login", access.nobody_is_asked, {"POST": log_in}, is_open=True),
     Route("extensions", access.management, {"GET": extensions}),
     Route("feature-flags", access.administrator, {"GET": feature_flags}),
-    Route("feature-flags/{name}/enable", access.administrator, {"PUT": enable_feature_flag}),
+    Route("feature-flags/{name}/enable", access.administrator, {"PUT": enable_feature_flag}, media=(JSON,)),
     Route("rebalance/queues", access.administrator, {"POST": rebalance}),
 ]

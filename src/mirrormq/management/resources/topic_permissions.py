@@ -31,8 +31,8 @@ def show(call: Call) -> Listing:
 
 
 def put(call: Call) -> Done:
-    body = call.body("exchange", "write", "read")
     check_ends(call)
+    body = call.body("exchange", "write", "read")
     rights = [check_pattern(body[name], str) for name in ("write", "read")]
     record = records.TopicPermission(call.name, call.vhost, str(body["exchange"]), *rights)
     of_user = {key[:2] for key in call.state.topic_permissions}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 from typing import Any
 
 from mirrormq.auth import passwords
@@ -57,17 +56,19 @@ async def put(call: Call) -> Done:
 
 async def _password(body: dict[str, Any]) -> tuple[str, str]:
     """Hashing takes its time by design, so it is done off the loop; no password: nobody can log in."""
+    if not isinstance(body.get("password", ""), str):
+        raise bad_request(["not_string", "password"])
     if body.get("password"):
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(None, hashed, str(body["password"]))
         return found, passwords.DEFAULT_ALGORITHM
     given = body.get("password_hash", "")
-    algorithm = body.get("hashing_algorithm", passwords.SHA256)
+    algorithm = body.get("hashing_algorithm", passwords.SHA256) if given else passwords.SHA256
     if algorithm not in passwords.ALGORITHMS:
         raise bad_request(f"hashing algorithm {algorithm} is not known")
     try:
-        base64.b64decode(str(given), validate=True)
-    except binascii.Error:
+        base64.b64decode(given, validate=True)
+    except (TypeError, ValueError):
         raise bad_request(["not_base64", given]) from None
     return str(given), algorithm
 

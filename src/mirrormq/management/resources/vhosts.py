@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from mirrormq.management import access
-from mirrormq.management.answers import Silent, not_found
+from mirrormq.management.answers import Silent, bad_request, not_found
 from mirrormq.management.call import CREATED, Call, Done, Listing, boolean
 from mirrormq.management.elsewhere import merged
 from mirrormq.management.resources import permissions, topic_permissions
 from mirrormq.management.routing import Route
 from mirrormq.metadata import commands, records
+from mirrormq.metadata.erlang import term
 
 
 def counted_here(call: Call, name: str) -> dict[str, Any]:
@@ -86,9 +87,11 @@ def delete(call: Call) -> Done:
 
 def start(call: Call) -> Done:
     """Ours never stop by themselves, so there is nothing to start."""
-    _record(call)
-    if call.name not in (call.me, *call.elsewhere.peers):
-        raise not_found()
+    reason = "nodedown" if call.name not in (call.me, *call.elsewhere.peers) else ""
+    if not reason and call.vhost not in call.state.vhosts:
+        reason = f"{{no_such_vhost,{term(call.vhost)}}}"
+    if reason:
+        raise bad_request(f"Request to node {call.name} failed with {reason}")
     return Done()
 
 

@@ -1,0 +1,40 @@
+"""Odd requests are answered as a real RabbitMQ answers them: status, headers and words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.brokers.mirrormq import MirrorMQ
+from tests.brokers.rabbitmq import RabbitMQ
+from tests.management import edges, record
+from tests.management.edges import EDGES
+from tests.management.test_differential import in_order
+
+RECORDED: list[dict[str, Any]] = json.loads(record.EDGES.read_text())
+
+
+@pytest.fixture(scope="module")
+def seen(node: MirrorMQ) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(json.dumps(edges.observe(node.management_port)))
+    return found
+
+
+def test_the_recording_is_of_these_requests() -> None:
+    assert [answer["asked"] for answer in RECORDED] == [list(edge) for edge in EDGES]
+
+
+@pytest.mark.parametrize("number", range(len(EDGES)))
+def test_an_odd_request_is_answered_as_rabbitmq_answers_it(number: int, seen: list[dict[str, Any]]) -> None:
+    theirs, ours = RECORDED[number], seen[number]
+    assert in_order(ours) == in_order(theirs)
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+def test_the_recording_is_what_rabbitmq_answers() -> None:
+    if not RabbitMQ.available():
+        pytest.skip("rabbitmq-server 3.10.8 is not installed")
+    assert in_order(record.at_the_edges()) == in_order(RECORDED)
