@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
 
 from mirrormq.cluster.questions import VerbAnswered, VerbAsked
 from mirrormq.control.protocol import EXIT_DATA, EXIT_TIMEOUT, ControlError, Request
+from mirrormq.management.elsewhere import Elsewhere
 from mirrormq.runtime import questions
 from mirrormq.runtime.questions import Questions
 
@@ -95,3 +97,26 @@ async def test_a_question_that_cannot_be_read_is_answered() -> None:
     (answer,) = pair.sent
     assert isinstance(answer, VerbAnswered)
     assert b"cannot be read" in answer.reply
+
+
+@pytest.mark.parametrize("end", ["refuse", "sleep"])
+async def test_who_is_told_to_stop_in_the_moment_of_an_answer_stops_and_nothing_is_left(end: str) -> None:
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+    pair = Pair()
+    pair.held = True
+    cluster = Elsewhere(pair.a, "a")  # type: ignore[arg-type]
+    asking = asyncio.create_task(cluster.ask("b", "queues"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    number = pair.sent[0].number
+    if end == "refuse":
+        pair.a.receive("b", VerbAnswered(number, b'{"ok": false, "error": "no", "exit_code": 1}'))
+    else:
+        pair.a.down("b")
+    asking.cancel()
+    await asyncio.wait({asking})
+    assert asking.cancelled()
+    del asking
+    gc.collect()
+    assert complaints == []

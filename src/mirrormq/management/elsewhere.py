@@ -43,7 +43,8 @@ class Elsewhere:
         """One node's answer; None if there is none in time."""
         try:
             request = Request(VERB, [kind], question)
-            return msgspec.json.decode(await asyncio.wait_for(self._cluster.ask(peer, request), DEADLINE_S))
+            async with asyncio.timeout(DEADLINE_S):
+                return msgspec.json.decode(await self._cluster.ask(peer, request))
         except (ControlError, TimeoutError, msgspec.DecodeError):
             return None
 

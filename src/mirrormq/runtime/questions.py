@@ -47,13 +47,16 @@ class Questions:
         self._open[number] = (peer, future)
         try:
             self._send(peer, VerbAsked(number, encode_document(msgspec.to_builtins(request))))
-            reply = msgspec.json.decode(await asyncio.wait_for(future, timeout_s))
+            async with asyncio.timeout(timeout_s):
+                reply = msgspec.json.decode(await future)
         except TimeoutError:
             raise ControlError(
                 f"node {peer} did not answer within {timeout_s:g} seconds", EXIT_TIMEOUT
             ) from None
         finally:
             del self._open[number]
+            if future.done() and not future.cancelled():
+                future.exception()  # known, also if whoever asked was told to stop in the same moment
         if not reply["ok"]:
             raise ControlError(reply["error"], reply["exit_code"], bare=reply.get("bare", False))
         return reply["result"]
