@@ -30,7 +30,7 @@ def test_an_exchange_declared_again_must_be_as_mirrored_as_it_was() -> None:
     closed = declare(client)
     assert closed.reply_text == (
         "PRECONDITION_FAILED - inequivalent arg 'x-mirrored' for exchange 'x' in vhost '/': "
-        "received 'false' but current is 'true'"
+        "received none but current is the value 'true' of type 'bool'"
     )
 
 

@@ -118,18 +118,25 @@ class RabbitAdmin(Admin):
         }
 
     def request(self, method: str, path: list[str], body: Any = None) -> Any:
+        address = "/api/" + "/".join(quote(part, safe="") for part in path)
+        try:
+            status, data = self._exchange(method, address, body)
+        except (http.client.RemoteDisconnected, ConnectionResetError):  # it was idle for too long
+            del self._local.connection
+            status, data = self._exchange(method, address, body)
+        if status >= 300:
+            raise RuntimeError(f"{method} {address}: {status} {data.decode(errors='replace')}")
+        return json.loads(data) if data else None
+
+    def _exchange(self, method: str, address: str, body: Any) -> tuple[int, bytes]:
         if not hasattr(self._local, "connection"):
             self._local.connection = http.client.HTTPConnection(
                 "127.0.0.1", self._broker.management_port, timeout=60
             )
         connection: http.client.HTTPConnection = self._local.connection
-        address = "/api/" + "/".join(quote(part, safe="") for part in path)
         connection.request(method, address, None if body is None else json.dumps(body), self._headers)
         answer = connection.getresponse()
-        data = answer.read()
-        if answer.status >= 300:
-            raise RuntimeError(f"{method} {address}: {answer.status} {data.decode(errors='replace')}")
-        return json.loads(data) if data else None
+        return answer.status, answer.read()
 
     def prepare(self, vhosts: list[str]) -> None:
         """Nothing yet: a new vhost takes RabbitMQ the longer the more it has, so few live at once."""

@@ -18,7 +18,22 @@ PRIORITY_MAX = 255
 COPY_FROM, COPY_ROUTING_KEY = "x-copy-from", "x-copy-routing-key"
 """Our own: the queue gets a copy of what another one gets, if the routing key matches."""
 
-_INTEGER_KINDS = frozenset("bBsuIil")
+INTEGER_KINDS = frozenset("bBsuIil")
+
+OF_OTHER_TYPES = frozenset(
+    [
+        "x-dead-letter-strategy",
+        "x-delivery-limit",
+        "x-initial-cluster-size",
+        "x-max-age",
+        "x-max-in-memory-bytes",
+        "x-max-in-memory-length",
+        "x-queue-leader-locator",
+        "x-quorum-initial-group-size",
+        "x-stream-max-segment-size-bytes",
+    ]
+)
+"""Arguments that quorum queues or streams have and classic queues refuse."""
 
 
 class Refused(Exception):
@@ -26,7 +41,7 @@ class Refused(Exception):
 
 
 def _integer(field: Field, arguments: Table) -> int:
-    if field.kind not in _INTEGER_KINDS or not isinstance(field.value, int):
+    if field.kind not in INTEGER_KINDS or not isinstance(field.value, int):
         raise Refused(f'"expected integer, got {type_name(field)}"')
     return field.value
 
@@ -100,14 +115,9 @@ def _single_active(field: Field, arguments: Table) -> None:
 
 
 def _queue_version(field: Field, arguments: Table) -> None:
-    value = _integer(field, arguments)
-    if value not in (1, 2):
-        raise Refused(f"\"unsupported queue version '{value}'\"")
-
-
-def _master_locator(field: Field, arguments: Table) -> None:
-    if _long_string(field, arguments) not in ("min-masters", "client-local", "random"):
-        raise InternalError
+    _non_negative(field, arguments)
+    if field.value not in (1, 2):
+        raise Refused(f"\"unsupported queue version '{field.value}'\"")
 
 
 _CHECKS: dict[str, Callable[[Field, Table], None]] = {
@@ -121,7 +131,6 @@ _CHECKS: dict[str, Callable[[Field, Table], None]] = {
     "x-queue-mode": _queue_mode,
     "x-queue-version": _queue_version,
     "x-single-active-consumer": _single_active,
-    "x-queue-master-locator": _master_locator,
     COPY_FROM: _copy_from,
     COPY_ROUTING_KEY: _copy_key,
 }
@@ -136,9 +145,9 @@ COMPARED_ARGUMENTS = (
     "x-max-priority",
     "x-overflow",
     "x-queue-mode",
+    "x-queue-version",
     "x-single-active-consumer",
     "x-queue-type",
-    "x-queue-version",
     "x-queue-master-locator",
     COPY_FROM,
     COPY_ROUTING_KEY,
@@ -148,8 +157,8 @@ COMPARED_ARGUMENTS = (
 
 def validate(vhost: str, name: str, arguments: Table, *, exclusive: bool) -> None:
     """Refuse a new queue whose arguments cannot be used."""
+    check_dead_letter_exchange(vhost, name, arguments)
     _check_type(vhost, name, arguments)
-    _check_dead_letter_exchange(vhost, name, arguments)
     for argument, check in _CHECKS.items():
         field = arguments.get(argument)
         if field is None:
@@ -160,6 +169,8 @@ def validate(vhost: str, name: str, arguments: Table, *, exclusive: bool) -> Non
             raise PreconditionFailed(
                 f"invalid arg '{argument}' for queue '{name}' in vhost '{vhost}': {refused}"
             ) from None
+    refuse_of_other_types(vhost, name, arguments, OF_OTHER_TYPES)
+    _check_master_locator(arguments)
 
 
 def validate_exchange(vhost: str, name: str, arguments: Table) -> None:
@@ -185,7 +196,35 @@ def _check_type(vhost: str, name: str, arguments: Table) -> None:
         )
 
 
-def _check_dead_letter_exchange(vhost: str, name: str, arguments: Table) -> None:
+def refuse_of_other_types(vhost: str, name: str, arguments: Table, foreign: frozenset[str]) -> None:
+    """Refuse what RabbitMQ knows of queues that are not classic."""
+    for argument in arguments:
+        if argument in foreign:
+            raise PreconditionFailed(
+                f"invalid arg '{argument}' for queue '{name}' in vhost '{vhost}' "
+                "of queue type rabbit_classic_queue"
+            )
+
+
+def _check_master_locator(arguments: Table) -> None:
+    """RabbitMQ breaks of a word that it does not know."""
+    field = arguments.get("x-queue-master-locator")
+    if field is not None and field.value not in (b"min-masters", b"client-local", b"random"):
+        raise InternalError
+
+
+def check_nameless(arguments: Table) -> None:
+    """May the server choose the name? Only where the type is classic; of an unknown type RabbitMQ breaks."""
+    field = arguments.get("x-queue-type")
+    if field is None or field.value == b"classic":
+        return
+    if field.value in (b"quorum", b"stream"):
+        raise PreconditionFailed(f"Cannot declare a server-named queue for type rabbit_{_shown(field)}_queue")
+    raise InternalError
+
+
+def check_dead_letter_exchange(vhost: str, name: str, arguments: Table) -> None:
+    """Refuse a name of an exchange that is no string; RabbitMQ looks at this before all other arguments."""
     field = arguments.get("x-dead-letter-exchange")
     if field is not None and field.kind != "S":
         raise PreconditionFailed(

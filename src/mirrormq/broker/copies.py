@@ -17,8 +17,8 @@ def apply(
     envelope: Envelope, headers: Table, contents: list[bytes]
 ) -> tuple[Envelope, list[str], list[bytes]]:
     """All routing keys, and the message as its receivers may see it."""
+    shown_keys = [envelope.routing_key, *header_keys(headers, "CC")]
     hidden = [*envelope.hidden_keys, *header_keys(headers, "BCC")]
-    keys = [envelope.routing_key, *header_keys(headers, "CC"), *hidden]
     if "BCC" in headers:
         properties = decode_properties(envelope.properties, 0)
         shown = {name: field for name, field in headers.items() if name != "BCC"}
@@ -26,7 +26,7 @@ def apply(
         envelope = make_envelope(envelope.publish, payload)
         envelope.hidden_keys = tuple(hidden)
         contents = [with_properties(content, payload) for content in contents]
-    return envelope, keys, contents
+    return envelope, shown_keys + hidden, contents
 
 
 def header_keys(headers: Table, name: str) -> list[str]:

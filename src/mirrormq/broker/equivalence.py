@@ -27,7 +27,7 @@ def locked_text(vhost: str, name: str) -> str:
 def check_exchange(existing: records.Exchange, wanted: records.Exchange, arguments: Table) -> None:
     """An exchange that is declared again must be the same."""
     where = f"exchange '{existing.name}' in vhost '{existing.vhost}'"
-    _check("type", where, wanted.kind, existing.kind)
+    _check("type", where, _atom(wanted.kind), _atom(existing.kind))
     _check("durable", where, wanted.durable, existing.durable)
     _check("auto_delete", where, wanted.auto_delete, existing.auto_delete)
     _check("internal", where, wanted.internal, existing.internal)
@@ -54,14 +54,19 @@ def _check(what: str, where: str, received: str | bool, current: str | bool, *, 
         )
 
 
+def _atom(word: str) -> str:
+    """A word of Erlang's: in quotes if it is not letters alone."""
+    return word if word.isalpha() else f"'{word}'"
+
+
 def _shown(value: str | bool) -> str:
     return value if isinstance(value, str) else ("true" if value else "false")
 
 
 def _check_arguments(where: str, received: Table, current: Table, names: tuple[str, ...]) -> None:
     for name in names:
-        new, old = received.get(name, DEFAULTS.get(name)), current.get(name, DEFAULTS.get(name))
-        if not _equivalent(new, old):
+        new, old, default = received.get(name), current.get(name), DEFAULTS.get(name)
+        if not _equivalent(new or default, old or default):
             if new is not None and old is not None:
                 _check(name, where, _value(new), _value(old), always=True)
             raise PreconditionFailed(

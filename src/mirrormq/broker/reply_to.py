@@ -81,13 +81,17 @@ def stop(channel: Channel) -> None:
         channel.reply_consumer = None
 
 
-def expand(channel: Channel, envelope: Envelope, contents: list[bytes]) -> tuple[Envelope, list[bytes]]:
-    """Put the channel's own reply name into a request."""
-    properties = decode_properties(envelope.properties, 0)
-    if properties.reply_to != QUEUE_NAME:
-        return envelope, contents
-    if channel.reply_consumer is None:
+def check(channel: Channel, properties: bytes) -> None:
+    """A request for a direct reply needs somebody who waits for it."""
+    if channel.reply_consumer is None and decode_properties(properties, 0).reply_to == QUEUE_NAME:
         raise PreconditionFailed("fast reply consumer does not exist")
+
+
+def expand(channel: Channel, envelope: Envelope, contents: list[bytes]) -> tuple[Envelope, list[bytes]]:
+    """Put the channel's own reply name into a request that has been checked."""
+    properties = decode_properties(envelope.properties, 0)
+    if properties.reply_to != QUEUE_NAME or channel.reply_consumer is None:
+        return envelope, contents
     payload = encode_properties(properties._replace(reply_to=channel.reply_consumer.name))
     return make_envelope(envelope.publish, payload), [
         with_properties(content, payload) for content in contents

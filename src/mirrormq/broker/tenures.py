@@ -77,7 +77,10 @@ class Tenures:
         queue_id = self._ids.pop(name, 0)
         queue = self._vhost.queues.pop(name, None)
         if queue is not None:
-            queue.erase(lambda consumer: consumer.cancelled())
+            left: list[QueueConsumer] = []
+            queue.erase(left.append)
+            for consumer in sorted(left, key=lambda one: one.describe().tag):
+                consumer.cancelled()
         self._broker.remote.stop_serving(queue_id)
         self._broker.rings.erased(queue_id)
 

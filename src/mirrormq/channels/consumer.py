@@ -142,7 +142,7 @@ class Consumer:
         self.channel.consumers.pop(self.tag, None)
         self.channel.broker.events.consumer_cancelled(self)
         if self.channel.connection.client_can("consumer_cancel_notify"):
-            self.channel.send(encode_basic_cancel(self.tag, True))
+            self.channel.waiting.news(encode_basic_cancel(self.tag, True))
 
     def activated(self, active: bool) -> None:
         """Single active consumer: nothing to tell the client; listings read it from the queue."""

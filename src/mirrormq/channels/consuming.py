@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mirrormq.broker import arguments as queue_arguments
 from mirrormq.broker import reply_to
 from mirrormq.channels import settling
 from mirrormq.channels.consumer import Consumer
@@ -39,7 +40,7 @@ def consume(channel: Channel, method: methods.BasicConsume) -> None:
     channel.check_permission("queue", name, "read")
     tag = claim_tag(channel, method.consumer_tag)
     queue = channel.vhost.accessible_queue(name, channel.connection)
-    priority = _priority(channel, name, method.arguments)
+    priority = _checked_priority(channel, name, method.arguments)
     consumer = Consumer(
         channel, queue, tag, no_ack=method.no_ack, exclusive=method.exclusive, priority=priority,
         prefetch=channel.consumer_prefetch, arguments=method.arguments,
@@ -65,21 +66,27 @@ def claim_tag(channel: Channel, tag: str) -> str:
     """The consumer tag asked for, or a new one."""
     if not tag:
         return "amq.ctag-" + channel.broker.unique_name()
-    if tag in channel.consumers or (channel.reply_consumer is not None and channel.reply_consumer.tag == tag):
+    if tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     return tag
 
 
-def _priority(channel: Channel, queue: str, arguments: Table) -> int:
-    field = arguments.get("x-priority")
-    if field is None:
-        return 0
-    if not isinstance(field.value, int) or isinstance(field.value, bool):
+def _checked_priority(channel: Channel, queue: str, arguments: Table) -> int:
+    """The consumer's priority, if all its arguments are in order."""
+    vhost = channel.vhost.name
+    priority, cancel = arguments.get("x-priority"), arguments.get("x-cancel-on-ha-failover")
+    if priority is not None and priority.kind not in queue_arguments.INTEGER_KINDS:
         raise PreconditionFailed(
-            f"invalid arg 'x-priority' for queue '{queue}' in vhost '{channel.vhost.name}': "
-            f'"expected integer, got {TYPE_NAMES[field.kind]}"'
+            f"invalid arg 'x-priority' for queue '{queue}' in vhost '{vhost}': "
+            f'"expected integer, got {TYPE_NAMES[priority.kind]}"'
         )
-    return field.value
+    if cancel is not None and not isinstance(cancel.value, bool):
+        raise PreconditionFailed(
+            f"invalid arg 'x-cancel-on-ha-failover' for queue '{queue}' in vhost '{vhost}': "
+            f"{{unacceptable_type,{TYPE_NAMES[cancel.kind]}}}"
+        )
+    queue_arguments.refuse_of_other_types(vhost, queue, arguments, frozenset(["x-stream-offset"]))
+    return priority.value if priority is not None and isinstance(priority.value, int) else 0
 
 
 def cancel(channel: Channel, method: methods.BasicCancel) -> None:

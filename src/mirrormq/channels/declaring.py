@@ -130,6 +130,7 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
         if vhost.find_queue(name) is None:
             check_name("queue", name)
     else:
+        queue_arguments.check_nameless(method.arguments)
         name = "amq.gen-" + channel.broker.unique_name()
     channel.check_permission("queue", name, "configure")
     durable = method.durable and not method.exclusive
@@ -144,10 +145,11 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
         channel.broker.events.churn.queue_declared += 1
         _declared(channel, name, method.nowait)
         return
-    queue_arguments.validate(vhost.name, name, method.arguments, exclusive=method.exclusive)
-    _check_dead_letter_rights(channel, name, method.arguments)
-    _check_copy_rights(channel, method.arguments)
     channel.broker.client_limits.check_queue(vhost.name, name)
+    queue_arguments.check_dead_letter_exchange(vhost.name, name, method.arguments)
+    _check_dead_letter_rights(channel, name, method.arguments)
+    queue_arguments.validate(vhost.name, name, method.arguments, exclusive=method.exclusive)
+    _check_copy_rights(channel, method.arguments)
     if method.exclusive:
         vhost.claim_exclusive(name, channel.connection)
 
@@ -284,8 +286,9 @@ def queue_bind(channel: Channel, method: methods.QueueBind) -> None:
     name, key = _queue_and_key(channel, method.queue, method.routing_key)
     binding = _checked_binding(channel, "queue", name, method.exchange, key, method.arguments)
     record = channel.vhost.exchange_record(method.exchange)
+    if name in channel.vhost.queues:
+        registry.validate_binding(record.kind, key, method.arguments)
     channel.vhost.accessible_queue(name, channel.connection)
-    registry.validate_binding(record.kind, key, method.arguments)
     command = commands.PutBinding(binding)
     write(channel, methods.QUEUE_BIND, command, method.nowait, methods.encode_queue_bind_ok)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import reply_to
+from mirrormq.errors import PreconditionFailed
 from mirrormq.queues.message import NEVER, Envelope, Message
 from mirrormq.queues.producers import PRODUCER_HEADER, presented_by
 from mirrormq.wire.content import properties_of
@@ -55,7 +56,11 @@ def _collect(
     for content in contents:
         properties = properties_of(content)
         presented = None
-        persistent, priority, expiration, headers_at, user_id = scan_properties(properties)
+        try:
+            persistent, priority, expiration, headers_at, user_id = scan_properties(properties)
+        except PreconditionFailed:  # of its delivery mode; something else may come before that
+            publishing.checked(properties)
+            raise
         if headers_at >= 0:
             headers = decode_properties(properties, 0).headers or {}
             special = "CC" in headers or "BCC" in headers

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq import limits
-from mirrormq.broker import reply_to
+from mirrormq.broker import copies, reply_to
 from mirrormq.channels.confirms import ConfirmLedger
 from mirrormq.channels.unacked import Delivery
 from mirrormq.errors import AccessRefused, NotImplemented_, PreconditionFailed
-from mirrormq.queues.envelope import ExpirationInvalid, make_envelope
+from mirrormq.queues.envelope import ExpirationInvalid, make_envelope, parse_expiration
 from mirrormq.queues.face import Publisher, QueueFace
 from mirrormq.queues.gates import Gate
 from mirrormq.queues.message import NEVER, Envelope, Message
@@ -23,7 +23,7 @@ from mirrormq.queues.producers import PRODUCER_HEADER, presented_by
 from mirrormq.ranges import questions
 from mirrormq.wire.fields import Table
 from mirrormq.wire.methods import decode_basic_publish, encode_basic_return
-from mirrormq.wire.properties import decode_properties, scan_properties
+from mirrormq.wire.properties import decode_properties, encode_properties, scan_properties
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
@@ -188,14 +188,9 @@ class Publishing:
     ) -> list[bytes]:
         """Find envelope and queues, and remember them if the next message may use them too."""
         channel = self.channel
-        _, _, _, headers_at, user_id = scan_properties(properties)
-        if user_id is not None:
-            channel.check_user_id(user_id.decode("utf-8", "surrogateescape"))
         channel.check_topic(target.exchange, target.routing_key, "write")
-        try:
-            envelope = make_envelope(publish, properties)
-        except ExpirationInvalid as invalid:
-            raise PreconditionFailed(str(invalid)) from None
+        headers_at = self.checked(properties)
+        envelope = make_envelope(publish, properties)
         if reply_to.QUEUE_NAME_BYTES in properties:
             envelope, contents = reply_to.expand(channel, envelope, contents)
         headers: Table = {}
@@ -210,6 +205,28 @@ class Publishing:
         self._last_properties = properties
         self._last_versions = target.versions
         return contents
+
+    def checked(self, properties: bytes) -> int:
+        """Where the headers are, or -1. Refuses what must not be claimed, in RabbitMQ's order: the reply's
+        address, the user, the expiration, the keys in headers, the delivery mode."""
+        try:
+            _, _, expiration, headers_at, user_id = scan_properties(properties)
+        except PreconditionFailed:
+            claimed = decode_properties(properties, 0)._replace(delivery_mode=None)
+            self.checked(encode_properties(claimed))
+            for header in ("CC", "BCC"):
+                copies.header_keys(claimed.headers or {}, header)
+            raise
+        if reply_to.QUEUE_NAME_BYTES in properties:
+            reply_to.check(self.channel, properties)
+        if user_id is not None:
+            self.channel.check_user_id(user_id.decode("utf-8", "surrogateescape"))
+        try:
+            if expiration is not None:
+                parse_expiration(expiration)
+        except ExpirationInvalid as invalid:
+            raise PreconditionFailed(str(invalid)) from None
+        return headers_at
 
     def target(self, publish: bytes, versions: tuple[int, int]) -> Target:
         """Where a basic.publish payload leads; checked when it is new or something has changed."""

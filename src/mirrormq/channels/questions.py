@@ -31,6 +31,7 @@ class Question:
         self._open = True
         self._waiting = False
         self._error: AmqpError | None = None
+        channel.waiting.asked += 1
 
     def wait(self) -> None:
         """It has been asked: unless the answer was there at once, the channel waits."""
@@ -48,11 +49,13 @@ class Question:
                 return False
             if not self._waiting:
                 then(*args, **kwargs)
+                self._channel.waiting.tell()
                 return True
             try:
                 then(*args, **kwargs)
             except AmqpError as error:
                 self._fail(error)
+            self._channel.waiting.tell()
             self._channel.waiting.go_on()
             return True
 
@@ -74,6 +77,7 @@ class Question:
         if not self._open or channel.closing or channel.connection.closed:
             return False
         self._open = False
+        channel.waiting.asked -= 1
         if self._waiting:
             channel.waiting.count -= 1
         return True
@@ -88,13 +92,16 @@ class Question:
 
 
 class Waiting:
-    """How many answers a channel waits for, and the frames that wait meanwhile."""
+    """How many answers a channel waits for, and what waits meanwhile: frames, and news for the client."""
 
-    __slots__ = ("_channel", "_postponed", "count")
+    __slots__ = ("_channel", "_news", "_postponed", "asked", "count")
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.count = 0
+        self.asked = 0
+        """Questions without an answer, also those whose answer comes before anybody waits."""
+        self._news: list[bytes] = []
         self._postponed: deque[tuple[int, Callable[[], None]]] = deque()
 
     def postpone(self, size_bytes: int, action: Callable[[], None]) -> None:
@@ -110,6 +117,17 @@ class Waiting:
             connection.postponed(-size_bytes)
             connection.replay(action)
 
+    def news(self, payload: bytes) -> None:
+        """Something that nobody asked for: it comes behind the answer to what was asked."""
+        self._news.append(payload)
+        self.tell()
+
+    def tell(self) -> None:
+        """Send the news, unless an answer is to come first."""
+        while self._news and not self.asked:
+            self._channel.send(self._news.pop(0))
+
     def abandon(self) -> None:
         """The channel is over: it waits for nothing."""
-        self.count = 0
+        self.count = self.asked = 0
+        self._news.clear()

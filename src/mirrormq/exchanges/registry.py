@@ -34,7 +34,7 @@ KINDS: tuple[str, ...] = tuple(_MAKERS)
 """Every exchange type there is."""
 
 INVALID_RATHER_THAN_UNKNOWN = frozenset(
-    "/a/bad/classic/default/exchange/foo/header/invalid/message/no/none/normal/queue/quorum"  # noqa: SIM905
+    "/a/bad/classic/default/exchange/foo/header/invalid/message/no/none/normal/other/queue/quorum"  # noqa: SIM905
     "/random/stream/system/test/true/type/undefined/unknown/x".split("/")
 )
 """RabbitMQ calls a wrong type "invalid" if its runtime happens to know the word as an atom, and
