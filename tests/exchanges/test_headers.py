@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mirrormq.errors import PreconditionFailed
-from mirrormq.exchanges.binding import encode_arguments, to_queue
+from mirrormq.exchanges.binding import to_queue
 from mirrormq.exchanges.headers import HeadersExchange
 from mirrormq.exchanges.registry import validate_binding
 from mirrormq.wire.fields import VOID, Field, ScaledDecimal, Table, table_of
+from tests.exchanges.bindings import encode_arguments
 
 
 def matches(arguments: Table, headers: Table) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from mirrormq.errors import PreconditionFailed
-from mirrormq.exchanges.binding import to_exchange, to_queue
+from mirrormq.exchanges.binding import to_queue
 from mirrormq.exchanges.exchange import Exchange
 from mirrormq.exchanges.recent_history import LENGTH_DEFAULT
 from mirrormq.exchanges.registry import create
 from mirrormq.wire.fields import Field, table_of
+from tests.exchanges.bindings import to_exchange
 
 
 def history(arguments: dict[str, object]) -> Exchange:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mirrormq.errors import CommandInvalid
-from mirrormq.exchanges.binding import to_exchange, to_queue
+from mirrormq.exchanges.binding import to_queue
 from mirrormq.exchanges.registry import KINDS, create
+from tests.exchanges.bindings import to_exchange
 
 
 def first_of(count: int) -> int:

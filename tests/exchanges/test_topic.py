@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrormq.exchanges.binding import Binding, to_exchange, to_queue
+from mirrormq.exchanges.binding import Binding, to_queue
 from mirrormq.exchanges.topic import TopicExchange
+from tests.exchanges.bindings import to_exchange
 
 WORDS = st.sampled_from(["", "a", "b", "*", "#"])
 KEYS = st.lists(WORDS, max_size=6).map(".".join)

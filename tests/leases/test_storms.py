@@ -11,7 +11,6 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from mirrormq.broker.asking.leases import Leases
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import lease_commands
 from mirrormq.metadata import state as state_module
@@ -38,11 +37,6 @@ def test_everything_is_settled_once(block: int) -> None:
     assert epochs > STORMS // 4, "masters must have changed"
 
 
-def forgets_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new master does not look what is leased."""
-    monkeypatch.setattr(Leases, "begin", lambda self, record, queue: None)
-
-
 def does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not safe is leased."""
     monkeypatch.setattr(Leasing, "when_safe", lambda self, told: told())
@@ -61,7 +55,7 @@ def takes_any_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(state_module._APPLY, c.TakeMessages, take)
 
 
-@pytest.mark.parametrize("mutant", [forgets_leases, does_not_wait, takes_any_epoch])
+@pytest.mark.parametrize("mutant", [does_not_wait, takes_any_epoch])
 def test_a_broker_that_is_wrong_is_found_out(
     mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

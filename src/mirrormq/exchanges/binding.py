@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mirrormq.wire.fields import Table, encode_table
+from mirrormq.wire.fields import encode_table
 
 QUEUE = "queue"
 EXCHANGE = "exchange"
@@ -22,7 +22,8 @@ class Destination(NamedTuple):
 class Binding(NamedTuple):
     """Two bindings of one exchange are the same iff all three parts are equal.
 
-    `arguments` is the table as `encode_arguments` writes it, so that a binding can be hashed.
+    `arguments` is an encoded table, sorted by name, so that a binding can be hashed and their order does not
+    tell two apart.
     """
 
     destination: Destination
@@ -30,16 +31,6 @@ class Binding(NamedTuple):
     arguments: bytes = NO_ARGUMENTS
 
 
-def encode_arguments(arguments: Table) -> bytes:
-    """A binding's arguments, sorted by name: their order does not tell two bindings apart."""
-    return encode_table(dict(sorted(arguments.items()))) if arguments else NO_ARGUMENTS
-
-
 def to_queue(name: str, routing_key: str = "", arguments: bytes = NO_ARGUMENTS) -> Binding:
     """A binding whose destination is the queue `name`."""
     return Binding(Destination(QUEUE, name), routing_key, arguments)
-
-
-def to_exchange(name: str, routing_key: str = "", arguments: bytes = NO_ARGUMENTS) -> Binding:
-    """A binding whose destination is the exchange `name`."""
-    return Binding(Destination(EXCHANGE, name), routing_key, arguments)

@@ -4,7 +4,7 @@ import { t } from "../lib/i18n.js";
 import { live } from "../lib/live.js";
 import { choose, LANGUAGES, preferences, THEMES } from "../lib/preferences.js";
 import { route, to } from "../lib/router.js";
-import { end, isMonitor, isPolicymaker, session } from "../lib/session.js";
+import { end, isMonitor, isPolicymaker } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 import { Dialog } from "./dialog.js";
 import { Icon, Logo } from "./icons.js";
@@ -74,8 +74,4 @@ export function Frame({ user, title, children }) {
       ${children}
     </main>
     <${Notices} /><${Dialog} />`;
-}
-
-export function useUser() {
-  return useStore(session, (value) => value.user);
 }

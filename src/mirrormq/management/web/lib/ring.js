@@ -1,7 +1,5 @@
 // A queue's ring as the API tells it, made whole: one node, an old server and a queue that is down are rings too.
 
-export const STATES = ["master", "synchronised", "syncing", "joining", "behind", "down"];
-
 function list(value) {
   return Array.isArray(value) ? value : [];
 }
