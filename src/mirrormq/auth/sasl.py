@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mirrormq.errors import AccessRefusedConnection, CommandInvalid, SyntaxError_
-from mirrormq.wire.fields import decode_table
+from mirrormq.wire.fields import decode_entries
 
 PLAIN = "PLAIN"
 AMQPLAIN = "AMQPLAIN"
@@ -75,7 +75,7 @@ def parse_plain(response: bytes) -> Credentials:
 
 def parse_amqplain(response: bytes) -> Credentials:
     """A field table without its length, with the long strings LOGIN and PASSWORD."""
-    table, _ = decode_table(len(response).to_bytes(4, "big") + response, 0)
+    table = decode_entries(response)
     login, password = table.get("LOGIN"), table.get("PASSWORD")
     if login is None or password is None:
         raise SyntaxError_("AMQPLAIN auth info is missing LOGIN or PASSWORD field")

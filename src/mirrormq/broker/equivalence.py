@@ -7,7 +7,7 @@ from mirrormq.errors import PreconditionFailed
 from mirrormq.exchanges.terms import type_name, value_text
 from mirrormq.metadata import records
 from mirrormq.replication.mirrored_exchanges import MIRRORED
-from mirrormq.wire.fields import Field, Table, decode_table
+from mirrormq.wire.fields import Field, Table, decode_entries
 
 _INTEGER_KINDS = frozenset("bBsuIilT")
 
@@ -31,7 +31,7 @@ def check_exchange(existing: records.Exchange, wanted: records.Exchange, argumen
     _check("durable", where, wanted.durable, existing.durable)
     _check("auto_delete", where, wanted.auto_delete, existing.auto_delete)
     _check("internal", where, wanted.internal, existing.internal)
-    _check_arguments(where, arguments, _table(existing.arguments), ("alternate-exchange", MIRRORED))
+    _check_arguments(where, arguments, decode_entries(existing.arguments), ("alternate-exchange", MIRRORED))
 
 
 def check_queue(existing: records.Queue, wanted: records.Queue, arguments: Table) -> None:
@@ -39,11 +39,7 @@ def check_queue(existing: records.Queue, wanted: records.Queue, arguments: Table
     where = f"queue '{existing.name}' in vhost '{existing.vhost}'"
     _check("durable", where, wanted.durable, existing.durable)
     _check("auto_delete", where, wanted.auto_delete, existing.auto_delete)
-    _check_arguments(where, arguments, _table(existing.arguments), COMPARED_ARGUMENTS)
-
-
-def _table(encoded: bytes) -> Table:
-    return decode_table(len(encoded).to_bytes(4, "big") + encoded, 0)[0]
+    _check_arguments(where, arguments, decode_entries(existing.arguments), COMPARED_ARGUMENTS)
 
 
 def _check(what: str, where: str, received: str | bool, current: str | bool, *, always: bool = False) -> None:

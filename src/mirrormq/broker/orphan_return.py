@@ -20,7 +20,7 @@ from mirrormq.cluster.putting_back import PuttingBack
 from mirrormq.metadata import commands
 from mirrormq.queues.face import Publisher
 from mirrormq.queues.message import Message
-from mirrormq.wire.fields import decode_table
+from mirrormq.wire.fields import decode_entries
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
@@ -83,7 +83,7 @@ class OrphanReturn:
 
     def _declare_again(self, title: Title) -> None:
         fresh = msgspec.structs.replace(title.queue, queue_id=0, view=None, waits_for=())
-        arguments = decode_table(len(fresh.arguments).to_bytes(4, "big") + fresh.arguments, 0)[0]
+        arguments = decode_entries(fresh.arguments)
         command = commands.PutQueue(placed(self._broker, fresh, arguments))
         self._broker.metadata.write(command, lambda: self._consider_again(title.number))
 

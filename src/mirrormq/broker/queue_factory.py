@@ -17,7 +17,7 @@ from mirrormq.queues.producers import Producers
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.settings import QueueSettings
 from mirrormq.storage.queue_store import JournalQueue
-from mirrormq.wire.fields import decode_table, plain
+from mirrormq.wire.fields import decode_entries, plain
 
 if TYPE_CHECKING:
     from mirrormq.broker.vhost import Vhost
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def queue_settings(policies: Policies, record: records.Queue) -> QueueSettings:
     """A queue's settings after arguments and policies have been merged."""
-    table = decode_table(len(record.arguments).to_bytes(4, "big") + record.arguments, 0)[0]
+    table = decode_entries(record.arguments)
     effective = policies.effective(record.vhost, record.name, "queues")
     merged = effective_arguments(table, effective)
     declared = plain(table)

@@ -27,7 +27,7 @@ from mirrormq.queues.surroundings import Buried
 from mirrormq.ranges.inquiry import Answered, Inquiry, Refused
 from mirrormq.remote.down_queue import DownQueue
 from mirrormq.wire.content import build_frames
-from mirrormq.wire.fields import Table, decode_table
+from mirrormq.wire.fields import Table, decode_entries
 from mirrormq.wire.methods import encode_basic_publish
 from mirrormq.wire.properties import BasicProperties, decode_properties, encode_properties
 
@@ -38,12 +38,7 @@ if TYPE_CHECKING:
 
 def arguments_of(record: records.Exchange | records.Queue | records.Binding) -> Table:
     """The arguments a record was declared with."""
-    return decode_table(with_length(record.arguments), 0)[0]
-
-
-def with_length(table: bytes) -> bytes:
-    """An encoded table as it is on the wire; records keep it without its length."""
-    return len(table).to_bytes(4, "big") + table
+    return decode_entries(record.arguments)
 
 
 class Vhost:
@@ -333,7 +328,7 @@ def _live(record: records.Binding) -> Binding:
     return Binding(
         Destination(record.destination_kind, record.destination),
         record.routing_key,
-        with_length(record.arguments),
+        len(record.arguments).to_bytes(4, "big") + record.arguments,
     )
 
 

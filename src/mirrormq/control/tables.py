@@ -14,7 +14,7 @@ from mirrormq.wire import fields
 
 def decoded_arguments(arguments: bytes) -> fields.Table:
     """A table from its bytes."""
-    return fields.decode_table(len(arguments).to_bytes(4, "big") + arguments, 0)[0]
+    return fields.decode_entries(arguments)
 
 
 def typed_arguments(arguments: bytes) -> list[list[Any]]:

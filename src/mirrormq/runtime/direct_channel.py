@@ -14,7 +14,7 @@ from mirrormq.queues.face import QueueFace
 from mirrormq.queues.message import Message
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames
-from mirrormq.wire.fields import Table, decode_table, table_of
+from mirrormq.wire.fields import Table, decode_entries, table_of
 from mirrormq.wire.methods import decode_method, encode_basic_publish
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class SocketlessChannel:
             await self._ask(request, methods.EXCHANGE_BIND_OK)
 
     async def unbind(self, source: str, kind: str, destination: str, key: str, arguments: bytes) -> None:
-        table = decode_table(len(arguments).to_bytes(4, "big") + arguments, 0)[0]
+        table = decode_entries(arguments)
         if kind == "queue":
             request = methods.encode_queue_unbind(destination, source, key, arguments=table)
             await self._ask(request, methods.QUEUE_UNBIND_OK)

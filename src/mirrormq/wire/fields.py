@@ -107,6 +107,11 @@ def decode_table(data: bytes, offset: int) -> tuple[Table, int]:
         raise _malformed() from None
 
 
+def decode_entries(entries: bytes) -> Table:
+    """Read a table that comes without its length, as metadata keeps tables."""
+    return decode_table(len(entries).to_bytes(4, "big") + entries, 0)[0]
+
+
 def _malformed() -> SyntaxError_:
     return SyntaxError_("malformed field table")
 

@@ -27,7 +27,7 @@ from mirrormq.metadata import records as r
 from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.erlang import term
 from mirrormq.metadata.store import INTERNAL_USER, Written
-from mirrormq.wire.fields import decode_table
+from mirrormq.wire.fields import decode_entries
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
@@ -104,7 +104,7 @@ def _right_gone(broker: Broker, change: Change, actor: str, ends: bool) -> Itera
 
 
 def _arguments(record: r.Exchange | r.Queue | r.Binding) -> list[str]:
-    return printed(decode_table(len(record.arguments).to_bytes(4, "big") + record.arguments, 0)[0])
+    return printed(decode_entries(record.arguments))
 
 
 def _exchange(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[Event]:
