@@ -22,7 +22,9 @@ from tests.cluster.test_orphans import message
 
 
 def ring(name: str, queue_id: int, members: str) -> Queue:
-    return Queue("/", name, queue_id, node=members[0], view=View(1, 1, tuple(members), frozenset(members)))
+    lives = frozenset((member, 1) for member in members)
+    view = View(1, 1, tuple(members), frozenset(members), lives=lives)
+    return Queue("/", name, queue_id, node=members[0], view=view)
 
 
 def metadata(*queues: Queue) -> State:
@@ -78,7 +80,7 @@ def test_what_came_after_the_mark_is_set_aside_and_goes_from_the_queue() -> None
     node = Node()
     mine, winner = metadata(ring("q", 7, "ab")), metadata(ring("q", 7, "b"))
     node.store(7, 1, 2, 3)
-    node.orphanage.part(Live({7: Mark(3, ("b",))}), mine)
+    node.orphanage.part(Live({7: Mark(3, (("b", 1),))}), mine)
     node.store(7, 4, 5)
     node.journal.queue(7).forget([4])
     live = Live({}, {7: [message(6, "in memory", 1), message(2, "old", 1)]})
@@ -93,7 +95,7 @@ def test_a_mirror_only_lets_go() -> None:
     node = Node()
     mine, winner = metadata(ring("q", 7, "ba")), metadata(ring("q", 7, "c"))
     node.store(7, 1, 2, 3)
-    node.orphanage.part(Live({7: Mark(2, ("c",))}), mine)
+    node.orphanage.part(Live({7: Mark(2, (("c", 1),))}), mine)
     loss = Loss(mine, winner, ("b",), 0)
     assert node.orphanage.set_aside(OnDisk(), loss) == 0
     node.orphanage.let_go(loss)
@@ -120,9 +122,9 @@ def test_a_queue_declared_apart_is_erased_because_its_id_may_be_anothers() -> No
 def test_everybody_back_in_one_story_forgets_the_marks() -> None:
     node = Node()
     state = metadata(ring("q", 7, "ab"))
-    node.orphanage.part(Live({7: Mark(3, ("b",))}), state)
+    node.orphanage.part(Live({7: Mark(3, (("b", 1),))}), state)
     node.orphanage.whole()
-    node.orphanage.part(Live({7: Mark(9, ("b",))}), state)
+    node.orphanage.part(Live({7: Mark(9, (("b", 1),))}), state)
     assert node.orphanage.apart.first(7, None) == 9
 
 
@@ -133,7 +135,7 @@ def test_whenever_it_crashes_nothing_is_lost(step: int) -> None:
     mine, winner = metadata(ring("q", 7, "ab"), ring("r", 8, "ab")), metadata(ring("q", 7, "b"))
     for queue_id in (7, 8):
         node.store(queue_id, *range(1, 21))
-    node.orphanage.part(Live({7: Mark(11, ("b",)), 8: Mark(11, ("b",))}), mine)
+    node.orphanage.part(Live({7: Mark(11, (("b", 1),)), 8: Mark(11, (("b", 1),))}), mine)
     node.orphanage.apart._log._checked().sync()
     node.disk.crash_at_step = node.disk.steps + step
     loss = Loss(mine, winner, (), 0)

@@ -232,8 +232,8 @@ def test_a_full_queue_leaves_the_rest_in_the_store_for_another_time() -> None:
 def test_the_first_marks_stand_until_everybody_is_back() -> None:
     node = Node()
     assert not node.apart.begun
-    node.apart.begin(50, {7: Mark(100, ("b",))})
-    node.apart.begin(60, {7: Mark(200, ("b",))})
+    node.apart.begin(50, {7: Mark(100, (("b", 1),))})
+    node.apart.begin(60, {7: Mark(200, (("b", 1),))})
     assert node.apart.begun and node.apart.first(7, None) == 100
     assert node.apart.born_apart(50) and not node.apart.born_apart(49)
     node.apart.end()
@@ -242,7 +242,7 @@ def test_the_first_marks_stand_until_everybody_is_back() -> None:
 
 def test_marks_survive_a_restart_and_their_loss_sets_aside_too_much() -> None:
     node = Node()
-    node.apart.begin(50, {7: Mark(100, ("b",))})
+    node.apart.begin(50, {7: Mark(100, (("b", 1),))})
     node.start()
     assert node.apart.first(7, None) == 100
     assert node.apart.first(8, None) == 0, "no mark: it may all be ours"
@@ -256,18 +256,25 @@ def healed(*queues: Queue) -> State:
     return state
 
 
-def ring(name: str, queue_id: int, members: str, in_sync: str = "") -> Queue:
-    view = View(2, 5, tuple(members), frozenset(in_sync or members))
-    return Queue("/", name, queue_id, node=members[0], view=view)
+def ring(
+    name: str, queue_id: int, members: str, in_sync: str = "", life: int = 1, waits_for: str = ""
+) -> Queue:
+    lives = frozenset((member, life) for member in members)
+    view = View(2, 5, tuple(members), frozenset(in_sync or members), lives=lives)
+    return Queue("/", name, queue_id, node=members[0], view=view, waits_for=tuple(waits_for))
 
 
 def test_against_a_winner_that_had_holes_everything_is_set_aside() -> None:
     node = Node()
-    node.apart.begin(50, {7: Mark(100, ("b",)), 8: Mark(10, ())})
+    node.apart.begin(50, {7: Mark(100, (("b", 1),)), 8: Mark(10, ())})
     assert node.apart.first(7, ring("q", 7, "bc")) == 100
     assert node.apart.first(7, ring("q", 7, "c")) == 0, "c was not synchronised when we parted"
     assert node.apart.first(7, ring("q", 9, "c")) == 100, "deleted and declared anew over there"
     assert node.apart.first(8, ring("r", 8, "b")) == 0, "forced onto a node that never had it"
+    assert node.apart.first(7, ring("q", 7, "ba", waits_for="ba")) == 0, (
+        "they wait for losers, who give it up"
+    )
+    assert node.apart.first(7, ring("q", 7, "b", life=2)) == 0, "b may have given it up as a loser"
 
 
 def test_what_becomes_of_a_losers_copy() -> None:

@@ -28,8 +28,9 @@ class LiveHoldings:
         found = {}
         for record in self._broker.metadata.state.queues.values():
             if self._me in record.ring.members:
-                others = tuple(sorted(record.ring.in_sync - {self._me}))
-                found[record.queue_id] = Mark(self._first_unshared(record), others)
+                others = record.ring.in_sync - {self._me}
+                shared = tuple(sorted(each for each in record.ring.lives if each[0] in others))
+                found[record.queue_id] = Mark(self._first_unshared(record), shared)
         return found
 
     def _first_unshared(self, record: records.Queue) -> int:

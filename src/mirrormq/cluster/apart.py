@@ -32,8 +32,9 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
 
     first: int
     """The first sequence that the others may lack."""
-    shared: tuple[str, ...]
-    """The other nodes that had everything before it."""
+    shared: tuple[tuple[str, int], ...]
+    """The other nodes that had everything before it, and in which life: in another one they may have given
+    it up, as losers themselves."""
 
 
 class Parting(msgspec.Struct, frozen=True, array_like=True):
@@ -89,12 +90,10 @@ class Apart:
         mark = self._parting.marks.get(queue_id) if self._parting is not None else None
         if mark is None:
             return 0
-        theirs_is_holed = (
-            theirs is not None
-            and theirs.queue_id == queue_id
-            and not set(mark.shared).intersection(theirs.ring.members)
-        )
-        return 0 if theirs_is_holed else mark.first
+        if theirs is None or theirs.queue_id != queue_id:
+            return mark.first
+        theirs_is_whole = not theirs.waits_for and theirs.ring.lives.intersection(mark.shared)
+        return mark.first if theirs_is_whole else 0
 
 
 def share(me: str, queue: Queue, alive: Iterable[str], winner: State) -> Share:
