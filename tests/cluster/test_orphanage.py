@@ -119,6 +119,19 @@ def test_a_queue_declared_apart_is_erased_because_its_id_may_be_anothers() -> No
     assert node.orphanage.orphans.titles[1].born_apart
 
 
+@pytest.mark.parametrize("theirs", [[], [ring("theirs", 8, "b")]])
+def test_a_queue_declared_apart_before_anybody_was_missed_is_known_by_its_id(theirs: list[Queue]) -> None:
+    node = Node()
+    mine = metadata(ring("old", 7, "a"), ring("mine", 8, "a"))
+    node.store(8, 1, 2)
+    node.orphanage.part(Live({8: Mark(3, ())}), mine)
+    loss = Loss(mine, metadata(ring("old", 7, "a"), *theirs), (), 0)
+    assert node.orphanage.set_aside(OnDisk(), loss) == 2
+    node.orphanage.let_go(loss)
+    assert node.held(8) == [] and node.orphans() == {"mine": ["m1", "m2"]}
+    assert node.orphanage.orphans.titles[1].born_apart
+
+
 def test_everybody_back_in_one_story_forgets_the_marks() -> None:
     node = Node()
     state = metadata(ring("q", 7, "ab"))

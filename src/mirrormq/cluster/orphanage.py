@@ -90,7 +90,7 @@ class Orphanage:
         for queue in loss.mine.queues.values():
             if self._share(queue, loss) is Share.SET_ASIDE:
                 messages = self._messages(holdings, queue, self._first(queue, loss))
-                born_apart = self.apart.born_apart(queue.queue_id)
+                born_apart = self._born_apart(queue, loss)
                 kept += self.orphans.set_aside(queue, self._me, loss.at_ms, born_apart, messages)
         return kept
 
@@ -101,7 +101,7 @@ class Orphanage:
             if queue.queue_id in self._journal.queues and self._share(queue, loss) is not Share.KEEP:
                 store = self._journal.queue(queue.queue_id)
                 first = self._first(queue, loss)
-                if not first or self.apart.born_apart(queue.queue_id):
+                if not first:
                     store.erase()
                 else:
                     store.forget([number for number in store.held() if number >= first])
@@ -112,7 +112,15 @@ class Orphanage:
             return Share.DROP
         return share(self._me, queue, {self._me, *loss.companions}, loss.winner)
 
+    def _born_apart(self, queue: Queue, loss: Loss) -> bool:
+        """Was this queue declared on this side only? It may have been so before anybody was missed."""
+        number, winner = queue.queue_id, loss.winner
+        unknown = number >= winner.next_queue_id or winner.queue_keys.get(number, queue.key) != queue.key
+        return unknown or self.apart.born_apart(number)
+
     def _first(self, queue: Queue, loss: Loss) -> int:
+        if self._born_apart(queue, loss):
+            return 0
         return self.apart.first(queue.queue_id, loss.winner.queues.get(queue.key))
 
     def _messages(self, holdings: Holdings, queue: Queue, first: int) -> Iterator[Message]:

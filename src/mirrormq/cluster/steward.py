@@ -307,8 +307,8 @@ class Steward:
         voters = member.consensus.members.voters
         if self._strict:
             return
-        missing = not member.linked >= set(voters) - {member.name}
-        if missing or member.consensus.forks or not member.consensus.whole:
+        linked = member.linked - self._lingering.keys()
+        if not linked >= set(voters) - {member.name} or member.consensus.forks or not member.consensus.whole:
             self._part()
         elif member.leader is not None:
             leaders = {presence.leader for presence in self.presences.values()}
