@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from mirrormq.ranges.stretches import count_of, digest, pack
 from tests.brokers.mirrormq import MirrorMQ
-from tests.ranges.asking import Asker, Refused
+from tests.ranges.asking import Asker, Refused, bodies
 
 DEADLINE_S = 60.0
 LIFETIME_MS = 4000
@@ -20,27 +19,6 @@ IDLE_MS = 4000
 
 def connect(mirrormq: MirrorMQ) -> Asker:
     return Asker(f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F")
-
-
-@pytest.fixture
-def asker(mirrormq: MirrorMQ) -> Iterator[Asker]:
-    asker = connect(mirrormq)
-    yield asker
-    if asker.connection.is_open:
-        asker.close()
-
-
-@pytest.fixture
-def queue(asker: Asker, request: pytest.FixtureRequest) -> Iterator[str]:
-    name = request.node.name
-    asker.channel.queue_declare(name, durable=True)
-    yield name
-    if asker.channel.is_open:
-        asker.channel.queue_delete(name)
-
-
-def bodies(count: int, start: int = 0) -> list[bytes]:
-    return [b"%d" % number for number in range(start, start + count)]
 
 
 def counts(asker: Asker, queue: str) -> int:

@@ -373,3 +373,7 @@ class MirroredClient(Client):
             self.send(methods.encode_basic_qos(0, prefetch))
         self.send(methods.encode_basic_consume(queue, tag, arguments=table))
         return deliveries(self.read())
+
+
+def bodies(count: int, start: int = 0) -> list[bytes]:
+    return [b"%d" % number for number in range(start, start + count)]

@@ -7,7 +7,7 @@ import pytest
 from mirrormq.remote.remote_queue import RemoteQueue
 from mirrormq.wire import methods
 from tests.harness import deliveries
-from tests.mirrored.cluster import Cluster, MirroredClient
+from tests.mirrored.cluster import Cluster, MirroredClient, bodies
 
 
 def prepared(*, on: str = "b", durable: bool = True, **arguments: object) -> tuple[Cluster, MirroredClient]:
@@ -18,10 +18,6 @@ def prepared(*, on: str = "b", durable: bool = True, **arguments: object) -> tup
     client = cluster.connect(on)
     client.confirm_select()
     return cluster, client
-
-
-def bodies(count: int, start: int = 0) -> list[bytes]:
-    return [b"%d" % number for number in range(start, start + count)]
 
 
 @pytest.mark.parametrize("persistent", [True, False])

@@ -6,7 +6,7 @@ import pytest
 
 from mirrormq.wire import methods
 from tests.harness import deliveries
-from tests.mirrored.cluster import Cluster, MirroredClient
+from tests.mirrored.cluster import Cluster, MirroredClient, bodies
 
 
 def prepared(**arguments: object) -> tuple[Cluster, MirroredClient]:
@@ -17,10 +17,6 @@ def prepared(**arguments: object) -> tuple[Cluster, MirroredClient]:
     client = cluster.connect("b")
     client.confirm_select()
     return cluster, client
-
-
-def bodies(count: int, start: int = 0) -> list[bytes]:
-    return [b"%d" % number for number in range(start, start + count)]
 
 
 @pytest.mark.parametrize("persistent", [True, False])

@@ -11,7 +11,7 @@ from mirrormq.replication import lateness
 from mirrormq.replication.messages import SyncBatch
 from mirrormq.wire import methods
 from tests.harness import deliveries
-from tests.mirrored.cluster import Cluster, MirroredClient
+from tests.mirrored.cluster import Cluster, MirroredClient, bodies
 
 
 def alone(**arguments: object) -> tuple[Cluster, MirroredClient]:
@@ -21,10 +21,6 @@ def alone(**arguments: object) -> tuple[Cluster, MirroredClient]:
     client.declare("q", **arguments)
     client.confirm_select()
     return cluster, client
-
-
-def bodies(count: int, start: int = 0) -> list[bytes]:
-    return [b"%d" % number for number in range(start, start + count)]
 
 
 def nodes(*names: str, batch: int) -> dict[str, object]:

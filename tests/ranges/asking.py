@@ -16,6 +16,10 @@ from mirrormq.ranges.stretches import Stretch
 ANSWER_TIMEOUT_S = 20
 
 
+def bodies(count: int, start: int = 0) -> list[bytes]:
+    return [b"%d" % number for number in range(start, start + count)]
+
+
 class Answer(NamedTuple):
     """What came back."""
 

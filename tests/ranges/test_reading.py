@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pika
 import pytest
 
 from mirrormq.ranges.limits import READS_IN_FLIGHT_MAX
 from mirrormq.wire.properties import decode_properties
 from tests.brokers.mirrormq import MirrorMQ
-from tests.ranges.asking import Asker, Refused
-
-
-@pytest.fixture
-def asker(mirrormq: MirrorMQ) -> Iterator[Asker]:
-    asker = Asker(f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F")
-    yield asker
-    if asker.connection.is_open:
-        asker.close()
-
-
-@pytest.fixture
-def queue(asker: Asker, request: pytest.FixtureRequest) -> Iterator[str]:
-    name = request.node.name
-    asker.channel.queue_declare(name, durable=True)
-    yield name
-    if asker.channel.is_open:
-        asker.channel.queue_delete(name)
-
-
-def bodies(count: int, start: int = 0) -> list[bytes]:
-    return [b"%d" % number for number in range(start, start + count)]
+from tests.ranges.asking import Asker, Refused, bodies
 
 
 @pytest.mark.parametrize("mode", [1, 2])
