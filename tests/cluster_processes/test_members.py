@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+from pathlib import Path
 
 import pika.exceptions
 import pytest
@@ -52,6 +54,24 @@ def test_a_cluster_that_was_stopped_comes_back_in_any_order(nodes: Nodes) -> Non
         nodes.await_serving(index)
         nodes.await_running(index, 0, 1, 2)
     assert "kept" in exchanges(nodes, 2)
+
+
+def test_a_node_that_was_put_back_from_an_older_copy_serves_again(nodes: Nodes, tmp_path: Path) -> None:
+    nodes.form()
+    assert nodes.stop(0) == 0
+    shutil.copytree(nodes.data(0), tmp_path / "copy")
+    nodes.start(0)
+    with nodes.channel(0) as channel:
+        channel.exchange_declare("later", durable=True)
+    for index in (0, 1, 2):
+        nodes.kill(index)
+    shutil.rmtree(nodes.data(0))
+    shutil.copytree(tmp_path / "copy", nodes.data(0))
+    for index in (0, 1, 2):
+        nodes.spawn(index)
+    for index in (0, 1, 2):
+        nodes.await_serving(index)
+    assert "later" in exchanges(nodes, 0)
 
 
 def test_a_node_without_a_majority_closes_its_clients_and_goes_on_when_others_come_back(nodes: Nodes) -> None:

@@ -219,6 +219,15 @@ def test_a_file_that_is_something_else_is_refused() -> None:
         opened(on)
 
 
+def test_a_file_that_may_be_an_older_copy_counts_lives_from_a_number_above_all_before() -> None:
+    on = disk()
+    opened(on).save(Ready(hard_state=HardState(1, "B", 5, 0), must_sync=True))
+    for given, found in ((0, 5), (4, 5), (9, 9)):
+        log = ConsensusLog(on, DIRECTORY)
+        log.open(lambda: THREE, given)
+        assert log.load().hard_state == HardState(1, "B", found, 0)
+
+
 @pytest.mark.parametrize("fault", ["write_error", "sync_error"])
 def test_after_a_failure_every_call_fails_and_the_node_hears_of_it(fault: str) -> None:
     on = disk()

@@ -53,8 +53,9 @@ def founded_alone(settings: Settings) -> Snapshot:
 
 
 def next_boot() -> int:
-    """A number above what any earlier data directory of this node had: what it proposed then is still
-    remembered by its cluster, and must not be taken for what it proposes now."""
+    """A number above what any earlier life of this node had, in whatever data directory, or in a later state
+    of this one: what it proposed then is still remembered by its cluster, and must not be taken for what it
+    proposes now."""
     return int(time.time())
 
 

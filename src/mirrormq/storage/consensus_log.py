@@ -60,7 +60,8 @@ class ConsensusLog:
         return self._log.dropped
 
     def open(self, make: Callable[[], Snapshot], boots: int = 0) -> bool:
-        """Read the file. If there is none, begin with a snapshot; True if so.
+        """Read the file. If there is none, begin with a snapshot; True if so. `boots` as for `begin`: the
+        file may be an older copy of what the node had.
 
         Raises DamageError if what is there cannot be used.
         """
@@ -83,7 +84,8 @@ class ConsensusLog:
             _replace_from(self._kept, batch.entries)
         if self._damaged:
             self._mend(members.everyone)
-        self._lasting = self._hard_state
+        boots = max(boots, self._hard_state.boots)
+        self._lasting = self._hard_state = msgspec.structs.replace(self._hard_state, boots=boots)
         return False
 
     def begin(self, snapshot: Snapshot, boots: int = 0) -> None:
