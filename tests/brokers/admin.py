@@ -107,9 +107,9 @@ class Admin(ABC):
 
 
 class RabbitAdmin(Admin):
-    """Through the management API."""
+    """Through the management API; MirrorMQ understands it, too."""
 
-    def __init__(self, broker: RabbitMQ) -> None:
+    def __init__(self, broker: RabbitMQ | MirrorMQ) -> None:
         self._broker = broker
         self._local = threading.local()
         self._headers = {

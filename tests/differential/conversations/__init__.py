@@ -1,0 +1,1 @@
+"""Random AMQP conversations: a seed makes them, a player speaks them to a broker."""
