@@ -89,7 +89,8 @@ class Watch:
         first = max(after, ring.stable)
         for offset, operation in enumerate(ring.log.after(first)):
             number = first + 1 + offset
-            if self.rings.told(node.name, queue, (story, epoch_of(ring.history, number)), number, operation):
+            epoch = epoch_of(ring.history, number)
+            if not epoch or self.rings.told(node.name, queue, (story, epoch), number, operation):
                 self._note(replica.queue_id, operation)
 
     def _note(self, queue_id: int, data: bytes) -> None:
@@ -120,5 +121,5 @@ class Watch:
 
 
 def epoch_of(history: History, number: int) -> int:
-    """The epoch in which an operation was numbered."""
+    """The epoch in which an operation was numbered; 0 if the history does not go back that far."""
     return max((epoch for epoch, base in history if base < number), default=0)
