@@ -231,7 +231,7 @@ def test_waiting_for_a_process_ends_when_its_node_serves(node: ControlledNode, t
     ]
     assert run("-q", "wait", "--pid", str(os.getpid()))[0] == 0
     assert run("wait")[0] == run("wait", "--pid", "1", str(file))[0] == 65
-    assert run("-q", "wait", str(tmp_path / "never"), "-t", "0.2")[0] == 75
+    assert run("-q", "wait", str(tmp_path / "never"), "-t", "1")[0] == 75
 
 
 def test_ping_and_stop_reach_the_node(node: ControlledNode) -> None:

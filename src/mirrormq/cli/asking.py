@@ -13,6 +13,8 @@ from mirrormq.control import client, http_client
 from mirrormq.control.protocol import EXIT_DATA, ControlError, Request
 from mirrormq.control.requirements import IN_ANY_STATE, objection
 
+AT_ONCE = ("list_policies", "list_operator_policies", "list_topic_permissions", "list_parameters")
+"""Lists that rabbitmqctl has whole before it writes them: it shows an empty one on one line."""
 PASSWORD_VERBS = ("add_user", "change_password", "authenticate_user")
 
 
@@ -92,11 +94,16 @@ def show_facts(line: Line, found: Any) -> None:
 def show_rows(verb: Verb, line: Line, rows: list[dict[str, Any]]) -> None:
     """A table in the format asked for."""
     columns: Iterable[str] = (columns_of(line) if verb.all_columns else []) or verb.columns
-    headers = verb.headers and not line.options.get("no-table-headers") and not line.options.get("silent")
+    wanted = line.options.get("formatter", "table")
+    has_headers = verb.headers or wanted == "csv"
+    headers = has_headers and not line.options.get("no-table-headers") and not line.options.get("silent")
     if is_erlang(line):
         print(erlang_rows.listing(verb.name, shaped(verb, line, rows), list(columns)))
         return
-    renderer = formatting.RENDERERS[line.options.get("formatter", "table")]
+    if wanted == "json" and not rows and verb.name in AT_ONCE:
+        print("[]")
+        return
+    renderer = formatting.RENDERERS[wanted]
     for text in renderer(shaped(verb, line, rows), list(columns), headers):
         print(text)
 

@@ -72,8 +72,8 @@ def check(verb: Verb, line: Line) -> None:
     least, most = verb.arguments
     foreign = [name for name in line.options if name not in GENERAL and name not in verb.options]
     if line.unknown or foreign:
-        flags = line.unknown + [f"--{name}" for name in foreign]
-        raise UsageError("Invalid options for this command:\n" + "\n".join(f"{flag} : " for flag in flags))
+        flags = line.unknown + [f"--{name} : " for name in foreign]
+        raise UsageError("Invalid options for this command:\n" + "\n".join(flags))
     if len(line.words) < least:
         raise UsageError("not enough arguments.")
     if len(line.words) > most:
@@ -85,10 +85,6 @@ def check(verb: Verb, line: Line) -> None:
         raise UsageError(f"Info key(s) {','.join(wrong)} are not supported")
     if line.options.get("formatter", "table") not in formatting.FORMATTERS:
         raise UsageError(f"the formatter must be one of {', '.join(formatting.FORMATTERS)}.")
-    try:
-        _ = line.timeout_s
-    except ValueError:
-        raise UsageError("the timeout must be a number of seconds.") from None
     is_offline = verb.name == "forget_cluster_node" and "offline" in line.options
     if line.uri and (verb.name in AT_THE_MACHINE or is_offline):
         raise UsageError(at_the_machine(verb.name), heading="Error")

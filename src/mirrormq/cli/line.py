@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ SWITCHES = {
     "--longnames": "longnames", "--no-table-headers": "no-table-headers", "-?": "help", "--help": "help",
     "-h": "help", "--dry-run": "dry-run", **FLAGS_WITHOUT_VALUE,
 }  # fmt: skip
+WHOLE_NUMBERS = ("timeout", "priority")
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 GENERAL = frozenset(
     {
         "node", "timeout", "vhost", "formatter", "uri", "quiet", "silent", "longnames",
@@ -50,6 +53,7 @@ class Line:
     words: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
+    """Flags that nobody knows or that lack a value that fits, as they are told of."""
     answering: str = ""
     """Who answers at the address of --uri, once it has said so."""
     _meant: str = ""
@@ -101,11 +105,13 @@ def parse(arguments: list[str]) -> Line:
         elif flag in VALUE_FLAGS:
             value = attached if "=" in word else next(rest, None)
             if value is None:
-                line.unknown.append(word)
+                line.unknown.append(f"{word} : ")
+            elif VALUE_FLAGS[flag] in WHOLE_NUMBERS and not WHOLE_NUMBER.fullmatch(value):
+                line.unknown.append(f"{flag} : {value}")
             else:
                 line.options[VALUE_FLAGS[flag]] = value
         elif word.startswith("--") and len(word) > 2:
-            line.unknown.append(word)
+            line.unknown.append(f"{word} : ")
         else:
             line.words.append(word)
     return line

@@ -49,6 +49,8 @@ def check_values(verb: Verb, words: list[str]) -> None:
         _check_fraction(words[1:], float("inf")) if words[0] == "mem_relative" else _check_size(words)
     elif verb.name == "await_online_nodes":
         cluster_verbs.check_count(words)
+    elif verb.name == "add_user" and not words[0]:
+        raise UsageError("Bad argument: user cannot be an empty string", EXIT_DATA)
     elif verb.name == "import_definitions" and words and words[0] != "-" and not Path(words[0]).is_file():
         raise UsageError(f"Bad argument: File {words[0]} does not exist", EXIT_DATA)
 

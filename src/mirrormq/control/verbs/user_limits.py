@@ -10,8 +10,8 @@ from mirrormq.auth.limits import USER_LIMITS
 from mirrormq.control.node import Node
 from mirrormq.control.protocol import ControlError, Request
 from mirrormq.control.verbs.checks import json_value
-from mirrormq.control.verbs.vhosts import checked_limits
 from mirrormq.metadata.commands import PutUser
+from mirrormq.metadata.erlang import properties, term
 from mirrormq.metadata.records import User
 
 
@@ -22,10 +22,21 @@ def _user(node: Node, name: str) -> User:
     return user
 
 
+def _checked(definition: Any) -> dict[str, int]:
+    if not isinstance(definition, dict):
+        raise ControlError(f"limits should be an object, actually was {definition!r}")
+    if unknown := {name: value for name, value in definition.items() if name not in USER_LIMITS}:
+        raise ControlError(f"Unrecognised terms {properties(unknown)} in user-limits")
+    for name, value in definition.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ControlError(f"{name} should be a number, actually was {term(value)}")
+    return definition
+
+
 def set_user_limits(node: Node, request: Request) -> None:
     """Limits that are not named stay as they are."""
     name, definition = request.arguments
-    limits = checked_limits(json_value(definition), USER_LIMITS)
+    limits = _checked(json_value(definition))
     user = _user(node, name)
     node.metadata.write(PutUser(msgspec.structs.replace(user, limits={**user.limits, **limits})))
 
