@@ -32,6 +32,20 @@ def test_a_life_is_claimed_before_it_begins() -> None:
         assert all(node.running and node.life == 1 for node in cluster.state(name).nodes.values())
 
 
+def test_a_node_that_is_stopped_while_it_claims_a_life_is_not_said_to_run() -> None:
+    cluster = Cluster(3)
+    cluster.run(2000)
+    steward = cluster.nodes["c"].steward
+    steward.want(False)
+    cluster.run(5000)
+    assert not cluster.state("a").nodes["c"].running
+    steward.want(True)
+    steward.want(False)
+    cluster.run(2000)
+    assert cluster.state("a").nodes["c"].life == 2, "it was agreed to"
+    assert not cluster.state("a").nodes["c"].running
+
+
 def test_a_node_on_its_own_serves_at_once() -> None:
     assert Cluster(1).timeline.now_ms < 50
 

@@ -94,7 +94,7 @@ def test_publishers_rest_before_the_disk_is_full(small_disk: Path, megabytes: in
         node.dial().declare_queue("q", durable=True)
         publisher = Publisher(node, "", "q", 0, seed=1, size=30_000)
         publisher.start()
-        until(lambda: "disk resource limit alarm set" in node.output, "an alarm")
+        until(lambda: "disk resource limit alarm set" in node.output, lambda: node.output)
         publisher.join(0.5)
         assert publisher.is_alive(), node.output
         found = {delivery.number for delivery in browse(node, "q")}

@@ -174,6 +174,8 @@ class Serving:
         if self.wanted and not self._verdict() and not self.held_back():
             self.phase = Phase.RUNNING
             self._application.start(life)
+        elif not self.wanted:
+            self._say_goodbye()
 
     # -- ending ---------------------------------------------------------------------------------
 
@@ -198,8 +200,13 @@ class Serving:
             return
         if late_ms >= 0 or (record.maintenance and self._has_been_free(now_ms)):
             self._said_goodbye = True
+            self._say_goodbye()
+
+    def _say_goodbye(self) -> None:
+        record = self._record
+        if record is not None:
             gone = msgspec.structs.replace(record, running=False, shutdown=True, maintenance=False)
-            member.metadata.write(c.PutNode(gone))
+            self._member.metadata.write(c.PutNode(gone))
 
     def _has_been_free(self, now_ms: int) -> bool:
         member = self._member

@@ -13,10 +13,10 @@ from mirrormq.broker.alarms import DISK, MEMORY, Alarms
 FILE_HANDLES_MAX = 1_000_000
 """More than a million sockets have no place in the kernel's tables either."""
 
-DISK_LOOK_MIN_S = 0.1
-DISK_FILL_BYTES_PER_S = 250_000_000
+DISK_LOOK_MIN_S = 0.02
+DISK_FILL_BYTES_PER_S = 1_000_000_000
 """How often at most the free space is looked at, and how fast a disk is thought to fill: the nearer its limit
-is, the sooner is the next look. RabbitMQ's numbers."""
+is, the sooner is the next look. A node writes some hundred megabytes a second."""
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -79,7 +79,7 @@ class ResourceWatch:
     def pause_s(self, most_s: float) -> float:
         """How long it may be until the next look, so that the disk's limit is not passed by far."""
         room = max(0, self._free_bytes - self.disk_limit_bytes)
-        return min(most_s, max(DISK_LOOK_MIN_S, 2 * room / DISK_FILL_BYTES_PER_S))
+        return min(most_s, max(DISK_LOOK_MIN_S, room / DISK_FILL_BYTES_PER_S))
 
     def look(self) -> list[str]:
         """Compare with the limits; returns what to log."""
