@@ -371,7 +371,7 @@ class Steward:
     def _left_behind(self) -> str:
         """A leader gives up whom it does not see, and those that both see are of no help: who is given up so
         never hears of it, could not have anything agreed on, and would keep its clients waiting."""
-        if self._now_ms - self._led_ms < HEARSAY_MS:
+        if self.member.leader is not None or self._now_ms - self._led_ms < HEARSAY_MS:
             return ""
         return f"the node does not see {self._leader_elsewhere()}, which leads the others"
 
