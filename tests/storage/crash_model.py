@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 
-from mirrormq.queues.message import Message
 from mirrormq.storage.journal import Journal
 from tests.storage.support import message
 
@@ -67,7 +66,7 @@ class Workload:
 
     def run(self, journal: Journal, operations: int) -> None:
         """Operations with odds that fill segments, drain them, and leave stragglers."""
-        kinds = ["append"] * 6 + ["shared"] * 2 + ["acknowledge"] * 6 + ["flush"] * 4
+        kinds = ["append"] * 8 + ["acknowledge"] * 6 + ["flush"] * 4
         kinds += [
             "write",
             "paged",
@@ -96,17 +95,6 @@ class Workload:
 
     def paged(self, journal: Journal) -> None:
         self.append(journal, durable=False)
-
-    def shared(self, journal: Journal) -> None:
-        chosen = self.random.sample(QUEUES, 2)
-        made = self._next(chosen[0])
-        references = []
-        for queue_id in chosen:
-            copy = Message(made.envelope, made.frames)
-            copy.sequence = self.queues[queue_id].used + 1
-            self.queues[queue_id].append(copy.sequence, copy.frames, True)
-            references.append((journal.queue(queue_id), copy))
-        journal.append_shared(references)
 
     def acknowledge(self, journal: Journal) -> None:
         queue_id = self.random.choice(QUEUES)

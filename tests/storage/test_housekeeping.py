@@ -98,12 +98,13 @@ def test_sparse_segments_are_compacted_in_bounded_steps_and_read_the_same():
     assert list(opened(on, segment_bytes=1500).queue(1).recovered()) == durable
 
 
-def test_a_shared_message_is_compacted_for_those_who_still_want_it():
+def test_a_segment_of_several_queues_is_compacted_for_those_who_still_want_something():
     on = disk()
     made = opened(on, segment_bytes=1500)
     queues = [made.queue(number) for number in (1, 2, 3)]
     for sequence in range(1, 60):
-        made.append_shared([(queue, messages(sequence, 1)[0]) for queue in queues])
+        for queue in queues:
+            queue.append(messages(sequence, 1), durable=True)
     queues[0].forget(range(1, 60))
     queues[1].forget(range(2, 60))
     queues[2].forget(range(1, 59))

@@ -74,21 +74,6 @@ def test_counts_and_body_bytes_follow_append_acknowledge_and_forget():
         store.load([4, 5])
 
 
-def test_one_record_serves_several_queues_each_with_its_own_number_and_expiry():
-    on = disk()
-    made = opened(on)
-    first, second = made.queue(1), made.queue(2)
-    copies = [message(5, "shared", expires_at=50), message(9, "shared", expires_at=90)]
-    made.append_shared([(first, copies[0]), (second, copies[1])])
-    assert copies[0].position == copies[1].position > 0
-    first.acknowledge([copies[0]])
-    made.flush(sync=True)
-    again = opened(on)
-    [loaded] = again.queue(2).load([9])
-    assert (loaded.frames, loaded.expires_at) == (copies[0].frames, 90)
-    assert list(again.queue(1).recovered()) == []
-
-
 def test_only_durable_messages_make_a_sync_necessary():
     made = opened(disk())
     store = made.queue(1)

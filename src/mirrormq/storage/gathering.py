@@ -20,7 +20,7 @@ from struct import Struct
 from mirrormq.storage import records
 from mirrormq.storage.errors import DamagedMessages
 from mirrormq.storage.limits import READ_GAP_BYTES, READ_TAIL_BYTES, READ_WINDOW_BYTES, SHAPES_MAX
-from mirrormq.storage.loading import Loader, own_reference, positions_of
+from mirrormq.storage.loading import Loader, positions_of
 from mirrormq.storage.segments import Segment, Segments
 from mirrormq.storage.table import PositionTable
 from mirrormq.storage.writer import Writer
@@ -29,7 +29,7 @@ from mirrormq.wire.content import FRAME_OVERHEAD_BYTES, PROPERTIES_AT, body_of, 
 START = Struct("<II10sQ")
 """Length and checksum; kind to queue; number."""
 HEAD_BYTES = 10
-MIDDLE_AT = records.SINGLE_HEAD.size
+MIDDLE_AT = records.MESSAGE_HEAD.size
 FRAME_HEAD_BYTES = 7
 FRAME_SIZE = Struct(">I")
 """Of a frame's payload, behind type and channel."""
@@ -204,9 +204,7 @@ class _Window:
         if not whole or record[0] != records.MESSAGE:
             self._load([sequence])
             return NO_SHAPE
-        _, _, references, publish_length, owner, number, _ = records.SINGLE_HEAD.unpack_from(record)
-        if references != 1:
-            return self._shared(sequence, record, references, publish_length)
+        _, _, _, publish_length, owner, number, _ = records.MESSAGE_HEAD.unpack_from(record)
         if owner != self._queue_id or number != sequence:
             self._load([sequence])
             return NO_SHAPE
@@ -226,13 +224,3 @@ class _Window:
         into.sequences.append(sequence)
         into.bodies.append(record[shape[2] : -1])
         return shape
-
-    def _shared(self, sequence: int, record: bytes, references: int, publish_length: int) -> Shape:
-        """A record that several queues have."""
-        owner, number, _, publish_at = own_reference(record, references, self._queue_id, sequence)
-        if owner != self._queue_id or number != sequence:
-            self._load([sequence])
-        else:
-            frames_at = publish_at + publish_length
-            self._into.add(sequence, record[publish_at:frames_at], record[frames_at:])
-        return NO_SHAPE

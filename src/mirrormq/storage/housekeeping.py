@@ -147,19 +147,11 @@ class Housekeeper:
             return b""
 
     def _copy(self, position: int, body: bytes) -> None:
-        """Append a message again for those queues whose tables point at this copy."""
-        queues = self._journal.queues
-        flags, references, publish, frames = records.split_message(body)
+        """Append a message again if its queue's table points at this copy."""
+        _, flags, _, publish_length, queue_id, sequence, _ = records.MESSAGE_HEAD.unpack_from(body)
         durable = bool(flags & records.DURABLE)
-        live = []
-        for reference in references:
-            store = queues.get(reference[0])
-            if store is not None and (store.table if durable else store.paged).get(reference[1]) == position:
-                live.append(reference)
-        if not live:
-            return
-        if len(live) < len(references):
-            body = records.message_body(flags, live, publish, frames)
-        owners = [(queues[queue_id], sequence) for queue_id, sequence, _ in live]
-        size = records.BODY_SIZE.unpack_from(frames, records.BODY_SIZE_AT)[0]
-        self._journal.place(body, owners, durable, size)
+        store = self._journal.queues.get(queue_id)
+        if store is not None and (store.table if durable else store.paged).get(sequence) == position:
+            size_at = records.MESSAGE_HEAD.size + publish_length + records.BODY_SIZE_AT
+            size = records.BODY_SIZE.unpack_from(body, size_at)[0]
+            self._journal.place(body, store, sequence, durable, size)

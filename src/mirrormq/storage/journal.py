@@ -15,15 +15,14 @@ After any JournalFailed every call raises it again: the node must stop. Records 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 
-from mirrormq.queues.message import Message
 from mirrormq.storage import records, shutdown_index
 from mirrormq.storage.disk import Disk
 from mirrormq.storage.gathering import Gatherer
 from mirrormq.storage.housekeeping import Housekeeper
-from mirrormq.storage.limits import PRODUCERS_ID, REFERENCES_PER_RECORD, SEGMENT_BYTES
+from mirrormq.storage.limits import PRODUCERS_ID, SEGMENT_BYTES
 from mirrormq.storage.loading import Loader, MakeEnvelope
 from mirrormq.storage.presented import Presented
 from mirrormq.storage.queue_store import EVERY_SEQUENCE, JournalQueue
@@ -114,37 +113,17 @@ class Journal:
         """Used bytes of all segments."""
         return sum(segment.used_bytes for segment in self.segments.by_number.values())
 
-    def append_shared(
-        self, references: Sequence[tuple[JournalQueue, Message]], *, durable: bool = True
-    ) -> None:
-        """Store one message that went to several queues once. Each pair has that queue's own
-        Message (sequence, expiry); frames and envelope are taken from the first."""
-        flags = records.DURABLE if durable else 0
-        for at in range(0, len(references), REFERENCES_PER_RECORD):
-            part = references[at : at + REFERENCES_PER_RECORD]
-            message = part[0][1]
-            keys = [(queue.queue_id, copy.sequence, copy.expires_at) for queue, copy in part]
-            body = records.message_body(flags, keys, message.envelope.publish, message.frames)
-            owners = [(queue, copy.sequence) for queue, copy in part]
-            position = self.place(body, owners, durable, message.body_size)
-            for _, copy in part:
-                copy.position = position
-
-    def place(self, body: bytes, owners: Sequence[tuple[JournalQueue, int]], durable: bool, size: int) -> int:
-        """Append a MESSAGE body and point its owners' tables at it."""
-        for queue, _ in owners:
-            queue.check()
+    def place(self, body: bytes, queue: JournalQueue, sequence: int, durable: bool, size: int) -> None:
+        """Append a MESSAGE body and point its queue's table at it."""
+        queue.check()
         position = self.writer.append(body)
         segment = self.segments.by_number[position >> 32]
-        segment.total += len(owners)
-        segment.live += len(owners)
-        for queue, sequence in owners:
-            queue.point([sequence], [position], [size], durable)
-            if durable:
-                widen(segment.stored, queue.queue_id, sequence, sequence)
+        segment.total += 1
+        segment.live += 1
+        queue.point([sequence], [position], [size], durable)
         if durable:
+            widen(segment.stored, queue.queue_id, sequence, sequence)
             self.writer.needs_sync = True
-        return position
 
     def flush(self, sync: bool) -> None:
         """Write everything since the last flush with one call; with `sync` it survives a crash."""

@@ -31,9 +31,6 @@ ENVELOPE_CACHE_ENTRIES = 256
 ACK_RANGES_PER_RECORD = 4096
 """A long list of acknowledgements is split into records of about 64 KiB."""
 
-REFERENCES_PER_RECORD = 4096
-"""A message routed to more queues than this is stored more than once."""
-
 SPARSE_RATIO = 0.5
 """A sealed segment whose live share is below this is compacted: at worst one byte is copied for each
 byte freed, and sealed segments take at most about twice their live data."""

@@ -81,7 +81,7 @@ class Loader:
             return
         salt, checksum, start_of = segment.salt, segment.checksum, records.START.unpack_from
         prefix_bytes, size = records.PREFIX_BYTES, len(data)
-        head_of, head_bytes = records.SINGLE_HEAD.unpack_from, records.SINGLE_HEAD.size
+        head_of, head_bytes = records.MESSAGE_HEAD.unpack_from, records.MESSAGE_HEAD.size
         frame_size, body_size, body_size_at = (
             FRAME_SIZE.unpack_from,
             records.BODY_SIZE.unpack_from,
@@ -101,15 +101,12 @@ class Loader:
             if kind != records.MESSAGE or len(body) != length or checksum(salt, body) != check:
                 damaged.append(sequence)
                 continue
-            _, _, references, publish_length, owner, number, expires_at = head_of(body)
-            publish_at = head_bytes
-            if references != 1:
-                owner, number, expires_at, publish_at = own_reference(body, references, queue_id, sequence)
+            _, _, _, publish_length, owner, number, expires_at = head_of(body)
             if owner != queue_id or number != sequence:
                 damaged.append(sequence)
                 continue
-            publish = body[publish_at : publish_at + publish_length]
-            frames = body[publish_at + publish_length :]
+            publish = body[head_bytes : head_bytes + publish_length]
+            frames = body[head_bytes + publish_length :]
             properties = frames[PROPERTIES_AT : HEADER_PAYLOAD_AT + frame_size(frames, FRAME_SIZE_AT)[0]]
             if envelope is None or properties != last_properties or publish != last_publish:
                 envelope = self._envelope(publish, properties)
@@ -148,13 +145,3 @@ def positions_of(
     if 0 in positions:
         raise KeyError(f"message {sequences[positions.index(0)]} of queue {queue_id} is not stored")
     return positions
-
-
-def own_reference(body: bytes, references: int, queue_id: int, sequence: int) -> tuple[int, int, int, int]:
-    """(queue, sequence, expires at, end of the references) of one queue's share of a message."""
-    start = records.MESSAGE_HEAD.size
-    end = start + references * records.REFERENCE.size
-    for owner, number, expires_at in records.REFERENCE.iter_unpack(body[start:end]):
-        if owner == queue_id and number == sequence:
-            return owner, number, expires_at, end
-    return 0, 0, 0, end

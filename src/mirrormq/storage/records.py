@@ -10,8 +10,7 @@ message body cannot have it found when recovery searches behind damage, and bloc
 an older file cannot be mistaken for this one's. Kinds are values that text and zeros do not contain,
 so such a search meets few false starts.
 
-    MESSAGE     flags u8, references u16, publish length u16,
-                references × (queue u32, sequence u64, expires at u64),
+    MESSAGE     flags u8, 1 as u16, publish length u16, queue u32, sequence u64, expires at u64,
                 basic.publish payload, content frames
     ACK         queue u32, n × (first sequence u64, count u64)
     DELIVERED   queue u32, sequence u64: everything up to it was handed out at least once
@@ -44,10 +43,8 @@ PREFIX = Struct("<II")
 PREFIX_BYTES = PREFIX.size
 START = Struct("<IIB")
 """Prefix and kind."""
-MESSAGE_HEAD = Struct("<BBHH")
-REFERENCE = Struct("<IQQ")
-SINGLE_HEAD = Struct("<BBHHIQQ")
-"""MESSAGE_HEAD and its only REFERENCE."""
+MESSAGE_HEAD = Struct("<BBHHIQQ")
+"""The third value, how many queues the record speaks of, is always 1."""
 QUEUE_HEAD = Struct("<BI")
 QUEUE_SEQUENCE = Struct("<BIQ")
 RANGE = Struct("<QQ")
@@ -81,23 +78,6 @@ PREFERRED_CHECKSUM = CRC32C if _crc32c is not None else CRC32
 def sealed(body: bytes, checksum: Checksum, salt: int) -> bytes:
     """A whole record of a body that starts with its kind."""
     return PREFIX.pack(len(body), checksum(salt, body)) + body
-
-
-def message_body(
-    flags: int, references: Sequence[tuple[int, int, int]], publish: bytes, frames: bytes
-) -> bytes:
-    """A MESSAGE with any number of (queue, sequence, expires at)."""
-    head = MESSAGE_HEAD.pack(MESSAGE, flags, len(references), len(publish))
-    return b"".join((head, *(REFERENCE.pack(*reference) for reference in references), publish, frames))
-
-
-def split_message(body: bytes) -> tuple[int, list[tuple[int, int, int]], bytes, bytes]:
-    """Flags, references, basic.publish payload and content frames of a MESSAGE."""
-    _, flags, count, publish_length = MESSAGE_HEAD.unpack_from(body)
-    publish_at = MESSAGE_HEAD.size + count * REFERENCE.size
-    frames_at = publish_at + publish_length
-    references = list(REFERENCE.iter_unpack(body[MESSAGE_HEAD.size : publish_at]))
-    return flags, references, body[publish_at:frames_at], body[frames_at:]
 
 
 def acknowledgement_body(queue_id: int, ranges: Sequence[tuple[int, int]]) -> bytes:

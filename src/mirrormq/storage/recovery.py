@@ -59,10 +59,10 @@ from mirrormq.storage.scanning import find_record, valid_body, written_end, zero
 from mirrormq.storage.segments import Segment, Segments, widen
 from mirrormq.storage.table import CHUNK_BITS, MASK
 
-SIMPLE_MESSAGE = bytes((records.MESSAGE, records.DURABLE, 1, 0))
-"""How the body of a durable message for one queue starts."""
-WHOLE_HEAD = Struct("<II" + records.SINGLE_HEAD.format.removeprefix("<"))
-"""A record's prefix and the head of a message for one queue."""
+DURABLE_MESSAGE = bytes((records.MESSAGE, records.DURABLE, 1, 0))
+"""How the body of a durable message starts."""
+WHOLE_HEAD = Struct("<II" + records.MESSAGE_HEAD.format.removeprefix("<"))
+"""A record's prefix and the head of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class Recovery:
     def _replay(self, segment: Segment, data: bytes, at: int) -> int:
         """Replay valid records from `at` on; gives the offset of the first bad one."""
         while at + records.START.size <= len(data):
-            if data.startswith(SIMPLE_MESSAGE, at + records.PREFIX_BYTES):
+            if data.startswith(DURABLE_MESSAGE, at + records.PREFIX_BYTES):
                 after = self._replay_run(segment, data, at)
             else:
                 after = self._replay_other(segment, data, at)
@@ -193,8 +193,8 @@ class Recovery:
         table = None
         number, count, low, high = -1, 0, 1 << 64, 0
         while at <= last:
-            length, check, kind, flags, references, publish_length, owner, sequence, _ = whole_of(data, at)
-            if owner != queue_id or references != 1 or flags != 1 or kind != 0xE1:
+            length, check, kind, flags, one, publish_length, owner, sequence, _ = whole_of(data, at)
+            if owner != queue_id or one != 1 or flags != 1 or kind != 0xE1:
                 break
             body = data[at + prefix_bytes : at + prefix_bytes + length]
             if len(body) != length or checksum(salt, body) != check:
@@ -241,7 +241,7 @@ class Recovery:
             return at
         kind = body[0]
         if kind == records.MESSAGE:
-            self._replay_message(segment, segment.base + at, body)
+            segment.total += 1  # it only paged memory out; `_replay_run` takes the durable ones
         elif kind == records.ACK:
             queue_id = records.QUEUE_HEAD.unpack_from(body)[1]
             table = self._queue(queue_id).table
@@ -262,17 +262,3 @@ class Recovery:
             self._note_used(queue_id, sequence - 1, segment.number)
         self._report.records += 1
         return at + records.PREFIX_BYTES + len(body)
-
-    def _replay_message(self, segment: Segment, position: int, body: bytes) -> None:
-        """A message of several queues, or one that only paged memory out."""
-        flags, references, _, frames = records.split_message(body)
-        if not flags & records.DURABLE:
-            segment.total += len(references)
-            return
-        size = records.BODY_SIZE.unpack_from(frames, records.BODY_SIZE_AT)[0]
-        self._report.records -= len(references)
-        for queue_id, sequence, _ in references:
-            chunk, sizes = self._queue(queue_id).table.chunk(sequence >> CHUNK_BITS)
-            chunk[sequence & MASK] = position
-            sizes[sequence & MASK] = size
-            self._note_stored(segment, queue_id, sequence, sequence, 1)

@@ -1,7 +1,7 @@
 """The journal's files: what each segment holds, and the set of those that exist.
 
 A segment is written once, sealed (synced, cut to its used length) and later removed whole. What it
-keeps in memory is what freeing it needs to know: how many of its message references are live, and
+keeps in memory is what freeing it needs to know: how many of its messages are live, and
 for each queue the range of sequences it stores durably and the range its acknowledgements cover.
 """
 
@@ -52,9 +52,9 @@ class Segment:
         self.salt = salt
         self.used_bytes = records.DATA_AT
         self.live = 0
-        """Message references that the queues' tables point at."""
+        """Messages that the queues' tables point at."""
         self.total = 0
-        """Message references ever written."""
+        """Messages ever written."""
         self.stored: Spans = {}
         self.acknowledged: Spans = {}
         """Of ACK records; an ERASED record covers every sequence."""

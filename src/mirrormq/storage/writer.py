@@ -73,7 +73,7 @@ class Writer:
         while len(positions) < len(messages):
             done = len(positions)
             message = messages[done]
-            least = records.SINGLE_HEAD.size + len(message.envelope.publish) + len(message.frames)
+            least = records.MESSAGE_HEAD.size + len(message.envelope.publish) + len(message.frames)
             tail = self._tail_for(least + records.PREFIX_BYTES)
             rest = messages[done:] if done else messages
             self._append_run(tail, queue_id, rest, flags, sequences, positions, sizes)
@@ -102,7 +102,7 @@ class Writer:
         """The hot loop: as many messages as the tail has room for, the first in any case."""
         parts, base, end, salt, checksum = self._parts, tail.base, self._end, tail.salt, tail.checksum
         limit = self.segment_bytes
-        pack_head, pack_prefix = records.SINGLE_HEAD.pack, records.PREFIX.pack
+        pack_head, pack_prefix = records.MESSAGE_HEAD.pack, records.PREFIX.pack
         prefix_bytes = records.PREFIX_BYTES
         envelope, publish, publish_length = None, b"", 0
         for message in messages:
@@ -142,7 +142,7 @@ class Writer:
         body sizes. For whoever has contents and no need of messages."""
         positions: list[int] = []
         sizes: list[int] = []
-        least = records.SINGLE_HEAD.size + len(publish) + records.PREFIX_BYTES
+        least = records.MESSAGE_HEAD.size + len(publish) + records.PREFIX_BYTES
         while len(positions) < len(contents):
             done = len(positions)
             tail = self._tail_for(least + len(contents[done]))
@@ -168,7 +168,7 @@ class Writer:
         """As `_append_run`."""
         parts, base, end, salt, checksum = self._parts, tail.base, self._end, tail.salt, tail.checksum
         limit = self.segment_bytes
-        pack_head, pack_prefix = records.SINGLE_HEAD.pack, records.PREFIX.pack
+        pack_head, pack_prefix = records.MESSAGE_HEAD.pack, records.PREFIX.pack
         prefix_bytes, publish_length = records.PREFIX_BYTES, len(publish)
         body_size, body_size_at = records.BODY_SIZE.unpack_from, records.BODY_SIZE_AT
         for frames in contents:
