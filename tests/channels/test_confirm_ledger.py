@@ -56,11 +56,10 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule()
     def report(self) -> None:
-        news = self.ledger.has_news
-        before = self.methods
-        self.ledger.report(self.receive)
-        assert (self.methods > before) == news
         done = {number for number, queues in self.waiting.items() if not queues}
+        news, before = done - set(self.told), self.methods
+        self.ledger.report(self.receive)
+        assert (self.methods > before) == bool(news)
         assert set(self.told) == done, "everything that is finished is told, and nothing else"
         for number, verdict in self.told.items():
             assert verdict == ("nack" if number in self.refused else "ack")

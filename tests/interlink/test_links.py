@@ -29,7 +29,7 @@ async def test_messages_arrive_in_order_whatever_they_are() -> None:
         assert b.of("message", "a@x") == sent
         b.links.send("a@x", Text("back"))
         await until(lambda: a.of("message", "b@x") == [Text("back")])
-        assert a.links.liveness("b@x") is Liveness.UP
+        assert a.links.detector.liveness("b@x") is Liveness.UP
 
 
 async def test_what_is_sent_in_one_turn_leaves_in_one_write() -> None:

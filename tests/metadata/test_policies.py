@@ -12,7 +12,6 @@ from mirrormq.metadata.policies import (
     Effective,
     Policies,
     PolicyInvalid,
-    effective,
     effective_arguments,
     validate_operator_policy,
     validate_policy,
@@ -123,7 +122,7 @@ def test_arguments_policies_and_operator_policies_meet_as_in_rabbitmq(
         state.apply(policy("full", "^tie", given))
     if cap is not None:
         state.apply(operator("cap", cap))
-    settings = effective_arguments(arguments, effective(state, "/", "tie", "queues"))
+    settings = effective_arguments(arguments, Policies(state).effective("/", "tie", "queues"))
     assert tuple(settings.get(key) for key in KEYS) == expected
 
 
@@ -145,24 +144,24 @@ def test_the_highest_priority_wins_alone() -> None:
 def test_a_negative_priority_is_still_a_policy_and_patterns_are_not_anchored() -> None:
     state = state_with(policy("neg", "i", {"max-length": 5, "overflow": "drop-head"}, -1))
     state.apply(operator("op", {"message-ttl": 7}))
-    found = effective(state, "/", "tie", "queues")
+    found = Policies(state).effective("/", "tie", "queues")
     assert found == Effective("neg", "op", {"max-length": 5, "message-ttl": 7, "overflow": "drop-head"})
     state.apply(operator("op2", {"max-length": 1}, 1))
-    found = effective(state, "/", "tie", "queues")
+    found = Policies(state).effective("/", "tie", "queues")
     assert found == Effective("neg", "op2", {"max-length": 1, "overflow": "drop-head"})
     state.apply(c.DeletePolicy("/", "neg"))
-    assert effective(state, "/", "tie", "queues") == Effective(None, "op2", {"max-length": 1})
+    assert Policies(state).effective("/", "tie", "queues") == Effective(None, "op2", {"max-length": 1})
 
 
 def test_of_equal_priorities_the_first_name_wins_whatever_came_first() -> None:
     one, other = policy("a", "tie", {"max-length": 1}), policy("z", "tie", {"max-length": 2})
     for commands in ((one, other), (other, one)):
-        assert effective(state_with(*commands), "/", "tie", "queues").policy == "a"
+        assert Policies(state_with(*commands)).effective("/", "tie", "queues").policy == "a"
 
 
 def test_policies_of_another_vhost_do_not_apply() -> None:
     state = state_with(policy("p", "", {"max-length": 1}))
-    assert effective(state, "other", "tie", "queues") == Effective(None, None, {})
+    assert Policies(state).effective("other", "tie", "queues") == Effective(None, None, {})
 
 
 MIRRORED = {"ha-mode": "all"}

@@ -81,7 +81,6 @@ def test_files_are_cut_by_rows_and_rows_are_in_groups(tmp_path: Path) -> None:
     assert [file.metadata.num_rows for file in files] == [32768, 32768, 32768, count - 3 * 32768]
     assert files[0].metadata.num_row_groups == 4
     assert [row["number"] for row in rows(tmp_path)] == list(range(count))
-    assert history.rows_written == count
 
 
 def test_deliveries_at_one_time_keep_their_order(tmp_path: Path) -> None:

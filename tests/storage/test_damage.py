@@ -142,7 +142,7 @@ def refuses_everything(made):
     for attempt in attempts:
         with pytest.raises(JournalFailed):
             attempt()
-    assert made.failure
+    assert made.writer.failure
 
 
 @pytest.mark.parametrize("fault", ["write", "sync", "full"])

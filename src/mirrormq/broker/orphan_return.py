@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 LOOK_MS = 5_000
 """How often batches that could not be put back, or not wholly, are tried again."""
 
-RESTORE, KEEP = "restore", "keep"
+RESTORE = "restore"
+"""What `ha-orphans` is unless a policy says `keep`."""
 
 
 class OrphanReturn:

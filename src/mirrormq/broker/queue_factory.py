@@ -44,7 +44,6 @@ def queue_settings(policies: Policies, record: records.Queue) -> QueueSettings:
         max_priority=_integer(maximum) or None,
         single_active_consumer=declared.get("x-single-active-consumer") is True,
         lazy=merged.get("queue-mode") == "lazy",
-        consumer_timeout_ms=_integer(merged.get("consumer-timeout")),
     )
 
 

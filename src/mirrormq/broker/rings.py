@@ -14,7 +14,7 @@ what nobody asks for (late mirrors, logs to be cut, proposals that went astray).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -371,7 +371,3 @@ class Rings:
                 if not replica.at_rest:
                     self._restless[queue_id] = replica
         self._post()
-
-    def masters(self) -> Iterable[tuple[int, Queue]]:
-        """The mirrored queues of which this node is master."""
-        return self._queues.items()

@@ -27,11 +27,6 @@ class ConfirmLedger:
         """Told to the client although an older one is still open."""
 
     @property
-    def has_news(self) -> bool:
-        """Is there anything to tell the client?"""
-        return bool(self._finished)
-
-    @property
     def open_count(self) -> int:
         """Publishes not yet confirmed to the client."""
         return self.next_number - self.oldest_open

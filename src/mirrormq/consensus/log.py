@@ -144,6 +144,3 @@ class Log:
         self.snapshot_index = index
         base = self.members_at(index)
         self._members = [(index, base)] + [pair for pair in self._members if pair[0] > index]
-
-    def uncommitted(self) -> list[Entry]:
-        return self.between(self.commit, self.last)

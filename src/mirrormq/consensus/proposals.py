@@ -6,8 +6,7 @@ each origin were applied, and skips what comes again. The table stays small beca
 below which number its origin is done, and an origin never runs further ahead of that than its window.
 
 Proposals of one origin are written in the order of their numbers, also when some of them got lost on
-their way: a leader takes one only if it has the one before. (One that was withdrawn in between makes the
-later ones wait until all before it are settled.)
+their way: a leader takes one only if it has the one before.
 """
 
 from __future__ import annotations
@@ -98,10 +97,6 @@ class Proposals:
         self.outstanding[number] = Outstanding(data, 0, state.term, otherwise)
         self._pass_on(number)
         return number
-
-    def withdraw(self, number: int) -> None:
-        """Stop sending a proposal. It may be applied nevertheless."""
-        self.outstanding.pop(number, None)
 
     def _pass_on(self, number: int) -> None:
         state, proposal = self._state, self.outstanding[number]

@@ -14,7 +14,7 @@ and exchange nothing until one of them is reset; a side that did nothing follows
 
 What is not guaranteed
 ======================
-*  That a proposal is applied at all: its origin may crash, or `withdraw` it, with nobody the wiser.
+*  That a proposal is applied at all: its origin may crash, with nobody the wiser.
 *  Anything about reads. Reading the applied state locally may be behind the leader's.
 *  Progress without a quorum, or when messages take longer than an election timeout.
 *  Anything against nodes that lie, or disks that forget what they said was safe.
@@ -216,15 +216,11 @@ class Consensus:
     def propose(self, data: bytes, otherwise: bytes | None = None) -> int:
         """Propose; returns the number by which `Ready.committed` (origin: this node) will name it.
 
-        It is sent again, also to later leaders, until it is applied or withdrawn. With `otherwise` it is a
+        It is sent again, also to later leaders, until it is applied. With `otherwise` it is a
         leader's decision: once this node does not lead any more, that is proposed in its place. Raises
         NotLeader when nobody is known to lead, Busy when too many are on their way.
         """
         return self.state.proposals.propose(data, otherwise)
-
-    def withdraw(self, number: int) -> None:
-        """Stop trying. The proposal may be applied nevertheless."""
-        self.state.proposals.withdraw(number)
 
     def propose_members(self, *, add: str | None = None, remove: str | None = None) -> int:
         """Leader only: let a node join (as a learner, then as a voter by itself) or leave; returns the

@@ -18,7 +18,7 @@ UNITS_DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
 
 PURPOSES = {"amqp/ssl": "AMQP 0-9-1 over TLS", "https": "HTTP API over TLS (HTTPS)"}
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-SEQUENCE, VERSION, UTC_TIME = 0x30, 0xA0, 0x17
+VERSION, UTC_TIME = 0xA0, 0x17
 
 
 def expiring(settings: Settings, within: int, unit: str) -> list[dict[str, Any]]:

@@ -68,8 +68,6 @@ class HistoryWriter:
         self.name = name
         self.run = run
         self.clock = clock or SteadyClock()
-        self.rows_written = 0
-        """Rows in finished files."""
         self._rows_per_group = rows_per_group
         self._rows_per_file = rows_per_file
         self._seconds_per_file = seconds_per_file
@@ -292,7 +290,6 @@ class HistoryWriter:
             with self._open_path().open("rb") as file:
                 os.fsync(file.fileno())
             self._open_path().rename(self._path())
-            self.rows_written += self._file_rows
             self._file_rows = 0
 
     def _path(self) -> Path:

@@ -101,11 +101,6 @@ class Policies:
         self._version = self._state.policy_version
 
 
-def effective(state: State, vhost: str, name: str, kind: Kind) -> Effective:
-    """As `Policies.effective`, computed afresh."""
-    return Policies(state).effective(vhost, name, kind)
-
-
 def merge(policy: Policy | None, operator_policy: OperatorPolicy | None) -> Effective:
     """A policy under the caps of an operator policy."""
     if policy is None and operator_policy is None:

@@ -297,11 +297,6 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
         """The queue is in use."""
         self._lifetimes.touch()
 
-    @property
-    def last_used_ms(self) -> int:
-        """When it was last in use."""
-        return self._lifetimes.last_used_ms
-
     def join(self, consumer: QueueConsumer) -> None:
         """A consumer that was allowed to consume joins."""
         self.consumers.add(consumer)

@@ -22,7 +22,6 @@ class QueueSettings:
     max_priority: int | None = None
     single_active_consumer: bool = False
     lazy: bool = False
-    consumer_timeout_ms: int | None = None
 
     @property
     def limited(self) -> bool:

@@ -179,11 +179,6 @@ def settle(
     return table_of(question)
 
 
-def renew(queue: str, lease: str) -> Table:
-    """The lease is in use."""
-    return table_of({"ask": RENEW, "queue": queue, "lease": lease})
-
-
 def release(queue: str, lease: str) -> Table:
     """Give everything back."""
     return table_of({"ask": RELEASE, "queue": queue, "lease": lease})

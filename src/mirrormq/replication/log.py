@@ -21,11 +21,6 @@ class OperationLog:
         self._base_bytes = 0
         """The bytes of all that was cut."""
 
-    @property
-    def size_bytes(self) -> int:
-        """What the log holds."""
-        return self._ends[-1] - self._base_bytes if self._ends else 0
-
     def append(self, operation: bytes) -> None:
         """The next operation."""
         self._operations.append(operation)

@@ -177,11 +177,6 @@ class ClusterNode:
         return sorted({self.settings.name, *self.member.metadata.state.nodes})
 
     @property
-    def own(self) -> records.Node | None:
-        """What the cluster has agreed on about this node."""
-        return self.member.metadata.state.nodes.get(self.settings.name)
-
-    @property
     def forgotten(self) -> bool:
         """Did the cluster that this node belonged to take it out?"""
         if not self.member.cluster_id:

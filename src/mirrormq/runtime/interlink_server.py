@@ -187,10 +187,6 @@ class Interlink:
         link = self._links.get(peer)
         return link is not None and not link.cluster_id
 
-    def liveness(self, peer: str) -> Liveness:
-        """Is it up, suspected or down?"""
-        return self.detector.liveness(peer)
-
     @property
     def peers(self) -> list[str]:
         """Who has a link with this node."""

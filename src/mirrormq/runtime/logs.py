@@ -120,11 +120,6 @@ class Logs:
         wanted = len(self._kept) if number is None else min(max(self._written - number, 0), len(self._kept))
         return self._written, list(self._kept)[len(self._kept) - wanted :]
 
-    @property
-    def levels(self) -> dict[str, str]:
-        """The categories whose level is set, and their levels."""
-        return dict(self._levels)
-
     def set_level(self, category: str, level: str) -> None:
         """From now on until the node stops; `default` for all that have none of their own."""
         self._levels[category] = level

@@ -74,5 +74,3 @@ class History:
         self.delivered: list[Delivered] = []
         self.leased: list[Leased] = []
         self.acknowledged: dict[str, Acknowledged] = {}
-        self.troubles: list[str] = []
-        """What clients could not understand."""

@@ -38,11 +38,6 @@ class EntryLog:
         self.entries = 0
         """Entries in the file."""
 
-    @property
-    def size_bytes(self) -> int:
-        """Length of the file."""
-        return self._end
-
     def open(self) -> list[bytes]:
         """Everything that is in the log. Call once, first. Raises DamageError if the file's header is
         gone: starting with empty metadata would make the node forget its queues."""

@@ -103,16 +103,6 @@ class Journal:
         """Somebody waits for what was written, although no durable message is among it."""
         self.writer.needs_sync = True
 
-    @property
-    def failure(self) -> str | None:
-        """Why the journal stopped, None while it works."""
-        return self.writer.failure
-
-    @property
-    def disk_bytes(self) -> int:
-        """Used bytes of all segments."""
-        return sum(segment.used_bytes for segment in self.segments.by_number.values())
-
     def place(self, body: bytes, queue: JournalQueue, sequence: int, durable: bool, size: int) -> None:
         """Append a MESSAGE body and point its queue's table at it."""
         queue.check()

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 NAME = "clean-shutdown.index"
 MAGIC = b"MMQINDX1"
-HEAD_BYTES = len(MAGIC) + 8
 CHUNK_BYTES = CHUNK * 12
 
 

@@ -120,7 +120,7 @@ def scan_properties(properties: bytes) -> Scan:
 
     Refuses a delivery mode that is not 1 or 2, in RabbitMQ's words.
     """
-    mode, priority, expiration, headers_at, user_id = 1, 0, None, -1, None
+    mode, priority, expiration, headers_at, user_id = 1, 0, None, NO_HEADERS, None
     try:
         flags = properties[0] << 8 | properties[1]
         at = 2

@@ -69,7 +69,6 @@ class RabbitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._held: list[Delivered] = []
         self._held_from = 0
         """The sequence of the first of them."""
-        self._only_now = False
 
     @property
     def consumer(self) -> Consumer:
@@ -86,7 +85,6 @@ class RabbitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """A RabbitMQ cannot say what is there now and what came later: it ends when nothing comes."""
-        self._only_now = True
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         self._settle(start["taken"])
