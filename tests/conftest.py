@@ -9,6 +9,7 @@ from hypothesis import settings
 
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.rabbitmq import RabbitMQ
+from tests.needs import need_rabbitmq
 
 # The machine may be busy with other things: a slow example is not a wrong one.
 settings.register_profile("no-deadline", deadline=None)
@@ -18,8 +19,7 @@ settings.load_profile("no-deadline")
 @pytest.fixture(scope="session")
 def rabbitmq() -> Iterator[RabbitMQ]:
     """A real RabbitMQ, started when the first test asks for it."""
-    if not RabbitMQ.available():
-        pytest.skip("rabbitmq-server 3.10.8 is not installed")
+    need_rabbitmq()
     with RabbitMQ() as broker:
         yield broker
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 from tests.brokers.waiting import Waiting
+from tests.waiting import until
 
 
 def test_who_works_is_blamed_for_the_wait_and_who_rests_is_not() -> None:
-    resting = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    resting = subprocess.Popen(
+        [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
     working = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        time.sleep(0.5)  # both have started
+        assert resting.stdout is not None and resting.stdout.readline(), "it has started, and rests"
         for_resting, for_working = Waiting(resting.pid), Waiting(working.pid)
-        deadline = time.monotonic() + 60
-        while for_working.caused_s() < 0.5:
-            assert time.monotonic() < deadline, "a process that never rests was hardly at work"
-            time.sleep(0.05)
+        until(lambda: for_working.caused_s() >= 0.5, "a process that never rests is at work")
         assert for_resting.caused_s() < 0.3
     finally:
         working.kill()

@@ -17,6 +17,7 @@ import pytest
 
 from mirrormq.testing import Cluster
 from tests.brokers.ports import accepts, free_ports
+from tests.needs import not_installed
 
 DEADLINE_S = 60.0
 ADMINISTRATORS = os.pathsep.join(("/usr/sbin", "/usr/local/sbin", os.environ.get("PATH", "")))
@@ -30,7 +31,7 @@ def mirrormq(*words: str) -> subprocess.CompletedProcess[str]:
 def program(name: str) -> str:
     found = shutil.which(name, path=ADMINISTRATORS)
     if found is None:
-        pytest.skip(f"{name} is not installed")
+        pytest.skip(not_installed(name))
     return found
 
 
@@ -79,7 +80,7 @@ def test_keepalived_takes_the_file(words: tuple[str, ...], tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     assert ("state BACKUP" if words else "state MASTER") in done.stdout
     if not interfaces:
-        pytest.skip("keepalived knows a loopback interface only here, and refuses that")
+        pytest.skip("keepalived refuses the loopback, the only interface here: ip link add dummy0 type dummy")
     (tmp_path / "keepalived.conf").write_text(done.stdout)
     command = [program("keepalived"), "-t", "-f", str(tmp_path / "keepalived.conf")]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -11,9 +11,9 @@ import pytest
 from mirrormq.cli.erlang import Atom, Chars, written
 from mirrormq.cli.erlang_facts import cluster_status, listeners
 from mirrormq.testing import Cluster
-from tests.brokers.rabbitmq import RabbitMQ
 from tests.cli import facts_scene
 from tests.cli.test_live import ctl
+from tests.needs import need_rabbitmq
 
 RECORDED: dict[str, str] = json.loads(facts_scene.RECORDED.read_text())
 HTTP = [
@@ -66,8 +66,7 @@ def test_a_node_writes_them() -> None:
 @pytest.mark.rabbitmq
 @pytest.mark.slow
 def test_the_recording_is_what_rabbitmq_tells() -> None:
-    if not RabbitMQ.available():
-        pytest.skip("rabbitmq-server 3.10.8 is not installed")
+    need_rabbitmq()
 
     def words(texts: dict[str, str]) -> dict[str, str]:
         """Another machine's name may break lines elsewhere."""

@@ -17,6 +17,7 @@ import pytest
 
 from mirrormq.cli.completion import of_ctl
 from mirrormq.cli.shells import ALIASES, SCRIPTS
+from tests.needs import not_installed
 
 SHELL_DEADLINE_S = 60.0
 
@@ -64,7 +65,7 @@ def test_nodes_of_this_machine_are_offered(tmp_path: Path, monkeypatch: pytest.M
     assert of_ctl(["-n", ""]) == ["mirror7@localhost"]
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.skipif(shutil.which("bash") is None, reason=not_installed("bash"))
 def test_bash_completes_both_programs(programs: Path) -> None:
     script = """
         source <(mirrormq completion bash)
@@ -82,7 +83,7 @@ def test_bash_completes_both_programs(programs: Path) -> None:
     assert registered == "complete -o default -F _complete_mirrormqctl mirrormqctl"
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+@pytest.mark.skipif(shutil.which("fish") is None, reason=not_installed("fish"))
 def test_fish_completes_both_programs(programs: Path) -> None:
     script = """
         mirrormq completion fish | source
@@ -99,7 +100,7 @@ def test_fish_completes_both_programs(programs: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+@pytest.mark.skipif(shutil.which("zsh") is None, reason=not_installed("zsh"))
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [

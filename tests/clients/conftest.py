@@ -30,7 +30,7 @@ def broker(request: pytest.FixtureRequest) -> Any:
 def mortal_broker() -> Iterator[MirrorMQ]:
     """A node that the test may kill and boot again."""
     if os.environ.get("CLIENTS_AGAINST", "mirrormq") != "mirrormq":
-        pytest.skip("only MirrorMQ is killed")
+        pytest.skip("only MirrorMQ is killed: run without CLIENTS_AGAINST")
     with MirrorMQ() as node:
         yield node
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.needs import not_installed
+
 WAIT_S = 60.0
 POLL_INTERVAL_S = 0.02
 """How long a test waits for what must happen; the machine may be busy with other things."""
@@ -29,5 +31,5 @@ def need_program(program: str, package: str) -> str:
     """The path of a program, or the end of the test with what to install."""
     found = shutil.which(program)
     if found is None:
-        missing(f"The program `{program}` is not installed; install it with: apt-get install {package}")
+        missing(not_installed(program, package))
     return str(found)

@@ -13,6 +13,7 @@ from mirrormq.control.protocol import EXIT_DATA, EXIT_TIMEOUT, ControlError, Req
 from mirrormq.management.elsewhere import Elsewhere
 from mirrormq.runtime import questions
 from mirrormq.runtime.questions import Questions
+from tests.interlink.ends import until
 
 
 async def _respond(request: Request) -> dict[str, Any]:
@@ -80,7 +81,7 @@ async def test_one_question_too_many_is_refused_on_either_side(monkeypatch: pyte
     monkeypatch.setattr(questions, "ANSWERING_MAX", 1)
     pair = Pair()
     first = asyncio.create_task(pair.a.ask("b", Request("sleep"), timeout_s=0.2))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)  # it is on its way, and arrives before the next
     with pytest.raises(ControlError, match="too many questions to answer"):
         await pair.a.ask("b", Request("verb"))
     second = asyncio.create_task(pair.a.ask("b", Request("sleep"), timeout_s=0.2))
@@ -93,7 +94,7 @@ async def test_one_question_too_many_is_refused_on_either_side(monkeypatch: pyte
 async def test_a_question_that_cannot_be_read_is_answered() -> None:
     pair = Pair()
     pair.b.receive("a", VerbAsked(7, b"nonsense"))
-    await asyncio.sleep(0.01)
+    await until(lambda: pair.sent)
     (answer,) = pair.sent
     assert isinstance(answer, VerbAnswered)
     assert b"cannot be read" in answer.reply

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster_processes.nodes import Nodes
+from tests.needs import OPENSSL
 from tests.tls import certificates
 from tests.tls.certificates import Authority
 from tests.waiting import until
@@ -78,7 +79,7 @@ def test_a_wrong_cookie_is_refused_and_both_sides_say_so(nodes: Nodes) -> None:
     assert nodes.ask(1, "ping")["serving"] is False  # type: ignore[index]
 
 
-@pytest.mark.skipif(not certificates.available(), reason="the openssl command is not installed")
+@pytest.mark.skipif(not certificates.available(), reason=OPENSSL)
 def test_links_run_in_tls_where_the_file_says_so_and_a_node_without_it_stays_out(
     nodes: Nodes, tmp_path: Path
 ) -> None:

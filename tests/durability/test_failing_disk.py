@@ -17,6 +17,7 @@ import pytest
 
 from tests.durability.node import DEADLINE_S, Node
 from tests.durability.traffic import Publisher, browse
+from tests.needs import COMPILER
 from tests.waiting import until
 
 SHIM = r"""
@@ -54,14 +55,14 @@ def mount(directory: Path, options: str) -> None:
         check=False,
     )
     if done.returncode:
-        pytest.skip(f"a tmpfs cannot be mounted here: {done.stderr.strip()}")
+        pytest.skip(f"mounting is not allowed here ({done.stderr.strip()}): a container needs --privileged")
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system with room for one journal segment and a little more."""
     if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("only root can mount a small file system")
+        pytest.skip("only root can mount a small file system: run as root")
     mount(tmp_path, "size=100m")
     yield tmp_path
     subprocess.run(["umount", "-l", str(tmp_path)], check=True)
@@ -106,7 +107,7 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library whose fsync fails on demand."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
-        pytest.skip("no C compiler to build a failing fsync with")
+        pytest.skip(COMPILER)
     directory = tmp_path_factory.mktemp("shim")
     (directory / "shim.c").write_text(SHIM)
     library = directory / "shim.so"

@@ -80,13 +80,13 @@ class Network:
 @pytest.fixture
 def network() -> Iterator[Network]:
     if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("network namespaces need root and the ip command")
+        pytest.skip("network namespaces need root and the ip command: run as root, apt-get install iproute2")
     made = Network()
     try:
         made.make()
     except subprocess.CalledProcessError as error:
         made.remove()
-        pytest.skip(f"network namespaces cannot be made here: {error.stderr.strip()}")
+        pytest.skip(f"not allowed here ({error.stderr.strip()}): a container needs --privileged")
     try:
         yield made
     finally:

@@ -10,10 +10,11 @@ from mirrormq.errors import ConfigurationError
 from mirrormq.runtime.certificate_files import CertificateFiles
 from mirrormq.runtime.interlink_tls import link_contexts
 from tests.interlink.ends import End, Ping, linked, started, until
+from tests.needs import OPENSSL
 from tests.tls import certificates
 from tests.tls.certificates import Authority
 
-pytestmark = pytest.mark.skipif(not certificates.available(), reason="the openssl command is not installed")
+pytestmark = pytest.mark.skipif(not certificates.available(), reason=OPENSSL)
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,7 @@ def own_address() -> str:
 def test_for_others_it_is_left_as_it_was() -> None:
     host = own_address()
     if not host or host.startswith("127."):
-        pytest.skip("this machine has no address but the loopback's")
+        pytest.skip("no address here but the loopback's: give the machine or the container a network")
     before, after = asyncio.run(accepted(host))
     assert before == after
 

@@ -12,6 +12,7 @@ from tests.logs.scene import Line, act, lines_of, shown
 
 RECORDING = Path(__file__).with_name("recorded.json")
 SETTLE_S = 2.0
+"""RabbitMQ writes some of its lines later, in no order that one could wait for."""
 OF_ITS_OWN = re.compile("[Mm]essage store|supervisor|segment_entry|Recovering|data directory|is stopping")
 
 

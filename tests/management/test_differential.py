@@ -16,6 +16,7 @@ from tests.brokers.rabbitmq import RabbitMQ
 from tests.management.cases import CASES
 from tests.management.observing import observe
 from tests.management.record import RECORDING, WITH_STATISTICS
+from tests.needs import need_rabbitmq
 
 _ERLANG = """
 applications auth_mechanisms backing_queue_status context_switches cowboy_opts erlang_full_version
@@ -139,8 +140,7 @@ def test_a_request_is_answered_as_rabbitmq_answers_it(
 @pytest.mark.rabbitmq
 @pytest.mark.slow
 def test_the_recording_is_what_rabbitmq_shows(recorded: dict[str, Any]) -> None:
-    if not RabbitMQ.available():
-        pytest.skip("rabbitmq-server 3.10.8 is not installed")
+    need_rabbitmq()
     with RabbitMQ(configuration=WITH_STATISTICS) as broker:
         shown = json.loads(json.dumps(observe(broker.amqp_port, broker.management_port)))
     assert [found[3] for found in shown["answers"]] == [found[3] for found in recorded["answers"]]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.brokers.mirrormq import MirrorMQ
-from tests.brokers.rabbitmq import RabbitMQ
 from tests.management import edges, record
 from tests.management.edges import EDGES
 from tests.management.test_differential import in_order
+from tests.needs import need_rabbitmq
 
 RECORDED: list[dict[str, Any]] = json.loads(record.EDGES.read_text())
 
@@ -35,6 +35,5 @@ def test_an_odd_request_is_answered_as_rabbitmq_answers_it(number: int, seen: li
 @pytest.mark.rabbitmq
 @pytest.mark.slow
 def test_the_recording_is_what_rabbitmq_answers() -> None:
-    if not RabbitMQ.available():
-        pytest.skip("rabbitmq-server 3.10.8 is not installed")
+    need_rabbitmq()
     assert in_order(record.at_the_edges()) == in_order(RECORDED)

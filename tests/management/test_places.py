@@ -10,11 +10,11 @@ import pika
 import pytest
 
 from mirrormq.testing import Cluster
-from tests.brokers.rabbitmq import RabbitMQ
 from tests.management import places, record, work
 from tests.management.conftest import managed
 from tests.management.http import Client
 from tests.management.places import DETAILED
+from tests.needs import need_rabbitmq
 from tests.waiting import until
 
 RECORDED: dict[str, Any] = json.loads(record.PLACED.read_text())
@@ -40,8 +40,7 @@ def test_the_recording_tells_something() -> None:
 @pytest.mark.rabbitmq
 @pytest.mark.slow
 def test_the_recording_is_what_rabbitmq_tells() -> None:
-    if not RabbitMQ.available():
-        pytest.skip("rabbitmq-server 3.10.8 is not installed")
+    need_rabbitmq()
     assert record.place() == RECORDED
 
 

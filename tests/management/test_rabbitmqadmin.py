@@ -13,6 +13,7 @@ import pytest
 
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.rabbitmq import script_directory
+from tests.needs import RABBITMQ
 
 
 def program() -> Path | None:
@@ -23,7 +24,7 @@ def program() -> Path | None:
     return found[0] if found else None
 
 
-pytestmark = pytest.mark.skipif(program() is None, reason="rabbitmqadmin is not installed")
+pytestmark = pytest.mark.skipif(program() is None, reason=RABBITMQ)
 
 
 class Admin:

@@ -12,6 +12,7 @@ from tests.management import work
 from tests.management.conftest import managed
 from tests.management.http import Client, part
 from tests.management.record import WITH_STATISTICS
+from tests.needs import need_rabbitmq
 from tests.waiting import until
 
 NONE = f"management.rates_mode = none\n{work.OFTEN}"
@@ -80,7 +81,6 @@ def test_what_messages_did_is_hidden() -> None:
 @pytest.mark.rabbitmq
 @pytest.mark.slow
 def test_rabbitmq_hides_the_same() -> None:
-    if not RabbitMQ.available():
-        pytest.skip("rabbitmq-server 3.10.8 is not installed")
+    need_rabbitmq()
     with RabbitMQ(configuration=f"{WITH_STATISTICS}\n{NONE}") as broker:
         assert observe(broker.amqp_port, Client(broker.management_port)) == SHOWN

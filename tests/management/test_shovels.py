@@ -9,6 +9,7 @@ import pytest
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.rabbitmq import RabbitMQ
 from tests.management.http import Client
+from tests.needs import need_rabbitmq
 from tests.waiting import until
 
 MESSAGES = 5
@@ -46,8 +47,7 @@ def shovel(source: Any, target: Any) -> dict[str, Any]:
 @pytest.mark.rabbitmq
 @pytest.mark.slow
 def test_a_shovel_of_rabbitmq_moves_messages_from_here_and_to_here(node: MirrorMQ, client: Client) -> None:
-    if not RabbitMQ.available():
-        pytest.skip("rabbitmq-server 3.10.8 is not installed")
+    need_rabbitmq()
     with RabbitMQ(more_plugins=("rabbitmq_shovel",)) as rabbit:
         other = Client(rabbit.management_port)
         for name, source, target in (("out", node, rabbit), ("back", rabbit, node)):

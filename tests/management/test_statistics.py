@@ -12,10 +12,10 @@ import pika
 import pytest
 
 from tests.brokers.mirrormq import MirrorMQ
-from tests.brokers.rabbitmq import RabbitMQ
 from tests.management import record, work
 from tests.management.conftest import managed
 from tests.management.http import Client
+from tests.needs import need_rabbitmq
 from tests.waiting import until
 
 RECORDED: dict[str, Any] = json.loads(record.COUNTED.read_text())
@@ -63,8 +63,7 @@ def test_nothing_else_is_counted(counted: dict[str, Any]) -> None:
 @pytest.mark.rabbitmq
 @pytest.mark.slow
 def test_the_recording_is_what_rabbitmq_counts() -> None:
-    if not RabbitMQ.available():
-        pytest.skip("rabbitmq-server 3.10.8 is not installed")
+    need_rabbitmq()
     assert record.count() == RECORDED
 
 

@@ -18,6 +18,7 @@ from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
 from tests.management.conftest import managed
 from tests.management.http import Client
+from tests.needs import OPENSSL
 from tests.tls.certificates import Authority, Pair, available, client_context
 
 LOGIN = {"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="}
@@ -26,7 +27,7 @@ LOGIN = {"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="}
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     if not available():
-        pytest.skip("the openssl command is not installed")
+        pytest.skip(OPENSSL)
     return Authority(tmp_path_factory.mktemp("authority"), "Test Authority")
 
 

@@ -15,10 +15,10 @@ import pytest
 
 from mirrormq.management.metrics.names import METRICS
 from tests.brokers.mirrormq import MirrorMQ
-from tests.brokers.rabbitmq import RabbitMQ
 from tests.management.conftest import managed
 from tests.metrics.record import PATHS, RECORDING, observe
 from tests.metrics.scene import Exposition, scrape, worked
+from tests.needs import need_rabbitmq
 
 RECORDED = json.loads(RECORDING.read_text())
 
@@ -193,8 +193,7 @@ def test_the_histogram_of_syncs_adds_up(told: dict[str, Exposition]) -> None:
 @pytest.mark.rabbitmq
 @pytest.mark.slow
 def test_the_recording_is_what_rabbitmq_tells() -> None:
-    if not RabbitMQ.available():
-        pytest.skip("RabbitMQ is not installed")
+    need_rabbitmq()
     seen = observe()
     for path in PATHS:
         names = [name for name in RECORDED[path] if has_meaning(name)]

@@ -14,6 +14,7 @@ import pytest
 
 from mirrormq.testing import Cluster
 from tests.mirrored_processes.asking import PERSISTENT, drain, mirror, synchronised
+from tests.needs import COMPILER
 from tests.seeds.people import channel
 from tests.waiting import until
 
@@ -37,7 +38,7 @@ int fdatasync(int descriptor) {
 def shim(tmp_path: Path) -> Path:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
-        pytest.skip("no C compiler to build a slow fsync with")
+        pytest.skip(COMPILER)
     (tmp_path / "shim.c").write_text(SHIM)
     library = tmp_path / "shim.so"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "shim.c", "-ldl"], check=True)

@@ -107,7 +107,7 @@ def test_two_writers_share_a_directory_and_a_second_run_adds_to_it(tmp_path: Pat
 def test_an_old_row_is_finished_when_the_next_one_comes(tmp_path: Path) -> None:
     history = HistoryWriter(tmp_path, seconds_per_file=0.05)
     history.drained("a")
-    time.sleep(0.06)
+    time.sleep(0.06)  # now the first row is old
     history.drained("b")
     assert [row["queue"] for row in rows(tmp_path)] == ["a", "b"]
 

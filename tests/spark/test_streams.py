@@ -103,7 +103,7 @@ def test_a_batch_that_is_stopped_is_no_error(queries: Queries, work: Work) -> No
     for attempt in range(4):
         batches = queries(work)
         following = Following(batches)
-        time.sleep(0.05 * attempt)
+        time.sleep(0.05 * attempt)  # the batch has come further each time
         batches.stop()
         following.end()
 

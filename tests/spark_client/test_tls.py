@@ -15,6 +15,7 @@ from mirrormq.spark.client.nodes import Nodes
 from mirrormq.spark.options import sink_options
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
+from tests.needs import OPENSSL
 from tests.tls import certificates
 from tests.tls.certificates import Authority
 from tests.tls.conftest import configuration
@@ -24,7 +25,7 @@ from tests.tls.conftest import configuration
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """A node's TLS address, and the file of the authority that knows it."""
     if not certificates.available():
-        pytest.skip("the openssl command is not installed")
+        pytest.skip(OPENSSL)
     authority = Authority(tmp_path_factory.mktemp("authority"), "Test Authority")
     pair = authority.issue("server", "/CN=localhost", "subjectAltName=DNS:localhost")
     port = free_port()

@@ -16,6 +16,7 @@ import pytest
 
 from mirrormq.testing import Cluster
 from tests.spark_cluster.standalone import SparkCluster
+from tests.waiting import until
 
 MESSAGES = 12_000
 PER_BATCH = 500
@@ -71,8 +72,7 @@ def publish(brokers: Cluster) -> None:
     channel.queue_declare(QUEUE, durable=True)
     for number in range(MESSAGES):
         channel.basic_publish("", QUEUE, b"%d" % number, pika.BasicProperties(delivery_mode=2))
-    while channel.queue_declare(QUEUE, passive=True).method.message_count < MESSAGES:
-        time.sleep(0.1)
+    until(lambda: channel.queue_declare(QUEUE, passive=True).method.message_count == MESSAGES)
     connection.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.needs import OPENSSL
 from tests.tls import certificates
 from tests.tls.certificates import Authority, Pair
 
@@ -11,7 +12,7 @@ from tests.tls.certificates import Authority, Pair
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     if not certificates.available():
-        pytest.skip("the openssl command is not installed")
+        pytest.skip(OPENSSL)
     return Authority(tmp_path_factory.mktemp("authority"), "Test Authority")
 
 

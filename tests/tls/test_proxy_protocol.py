@@ -23,6 +23,7 @@ from mirrormq.connections.proxy_protocol import (
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import accepts, free_port
 from tests.hostile.raw import PROTOCOL_HEADER, Ended, RawClient
+from tests.needs import not_installed
 from tests.tls.certificates import Authority, Pair, client_context
 from tests.tls.conftest import configuration
 from tests.waiting import until
@@ -188,7 +189,7 @@ def haproxy(node: MirrorMQ, tmp_path: Path) -> Iterator[tuple[int, int]]:
     """A real one, in front of the node."""
     program = shutil.which("haproxy", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
     if program is None:
-        pytest.skip("haproxy is not installed")
+        pytest.skip(not_installed("haproxy"))
     ports = free_port(), free_port()
     (tmp_path / "haproxy.cfg").write_text(HAPROXY.format(one=ports[0], two=ports[1], broker=node.amqp_port))
     process = subprocess.Popen(

@@ -13,10 +13,11 @@ import pytest
 from mirrormq.runtime.certificate_files import CertificateFiles, RenewedCertificates
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_ports
+from tests.needs import OPENSSL
 from tests.tls.certificates import Authority, Pair, available
 from tests.waiting import until
 
-pytestmark = pytest.mark.skipif(not available(), reason="certificates are made with the openssl command")
+pytestmark = pytest.mark.skipif(not available(), reason=OPENSSL)
 
 
 class Log:

@@ -18,6 +18,7 @@ from tests.brokers.mirrormq import MirrorMQ
 from tests.management.conftest import managed
 from tests.management.http import Client
 from tests.management.three import clients, cluster  # noqa: F401 - fixtures for the files beside
+from tests.needs import not_installed
 from tests.web.watching import WAIT_MS, Watched, watched_page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -41,7 +42,7 @@ def client(node: MirrorMQ) -> Client:
 def browser() -> Iterator[Browser]:
     path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if path is None:
-        pytest.skip("chromium is not installed")
+        pytest.skip(not_installed("chromium"))
     # Chromium's sandbox does not work for root, who runs these tests in a container.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
