@@ -103,7 +103,7 @@ def tracked_files() -> tuple[Path, ...]:
     try:
         names = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("not a git checkout: git clone it, or git init and git add")
+        pytest.skip("not a git checkout: git clone it, or git init and git add", allow_module_level=True)
     return tuple(path for name in names if name and (path := ROOT / name).is_file())
 
 
