@@ -25,7 +25,7 @@ def names(cluster: Cluster, node: str) -> list[str]:
 
 
 def surrender(cluster: Cluster, node: str) -> Surrender:
-    return cluster.nodes[node].steward._surrender
+    return cluster.nodes[node].steward._reunion._surrender
 
 
 def test_two_who_ask_each_other_do_not_swap_their_histories() -> None:
@@ -43,7 +43,7 @@ def test_who_has_just_taken_over_a_state_gives_that_one_away() -> None:
     steward = cluster.nodes["b"].steward
     surrender(cluster, "b").begin("a")
     cluster.until(lambda: not steward.member.consensus.forks)
-    part = steward._exports.part("a", WantState(0, 0))
+    part = steward._reunion._exports.part("a", WantState(0, 0))
     assert b"mine" in part.data and b"yours" not in part.data
 
 

@@ -80,6 +80,7 @@ class Serving:
         self._leave_by_ms = 0
         self._said_goodbye = False
         self._free_since_ms: int | None = None
+        self._proceed: Callable[[], None] | None = None
 
     # -- questions ------------------------------------------------------------------------------
 
@@ -141,6 +142,7 @@ class Serving:
 
     def look(self, now_ms: int) -> None:
         """Something has changed, or time has passed."""
+        self._give_way_now()
         if self.running:
             if verdict := self._verdict():
                 self._stop(verdict if self.wanted else STOPPED_BY_OPERATOR)
@@ -153,9 +155,17 @@ class Serving:
         """The application has stopped."""
         self.phase = Phase.IDLE
 
-    def yielding(self) -> None:
-        """Somebody else stops the application, and says so with `stopped`."""
-        self.phase = Phase.STOPPING
+    def give_way(self, proceed: Callable[[], None]) -> None:
+        """Let somebody else stop the application, as soon as it is not being stopped anyway; who does so says
+        `stopped` in the end."""
+        self._proceed = proceed
+        self._give_way_now()
+
+    def _give_way_now(self) -> None:
+        if self._proceed is not None and self.phase is not Phase.STOPPING:
+            proceed, self._proceed = self._proceed, None
+            self.phase = Phase.STOPPING
+            proceed()
 
     # -- beginning ------------------------------------------------------------------------------
 

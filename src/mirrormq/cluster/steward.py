@@ -3,7 +3,7 @@
 It brings together the parts that each know one thing: the membership and its metadata (`member`), whether
 the application may run (`serving`), what has become of nodes and where replicas belong, while this node leads
 (`coordinator`), who sees whom (`partitions`), whom a node that starts waits for (`meeting`), and what happens
-when two sides meet (`healing`, `surrender`).
+when two sides meet (`reunion`).
 
 Links, messages and time come in; messages go out through `send`, and the `Application` is told to start, to
 stop, to give up. The runtime and the simulator drive the same object.
@@ -12,22 +12,21 @@ stop, to give up. The runtime and the simulator drive the same object.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Protocol
 
 import msgspec
 
-from mirrormq.cluster import healing, partitions
+from mirrormq.cluster import partitions
 from mirrormq.cluster.coordinator import Coordinator
 from mirrormq.cluster.healing import Presence, YouLost
 from mirrormq.cluster.meeting import Meeting
 from mirrormq.cluster.member import Member
 from mirrormq.cluster.messages import ClusterMessage
 from mirrormq.cluster.partitions import Handling, Sightings
-from mirrormq.cluster.serving import Application, Phase, Serving
-from mirrormq.cluster.surrender import Exports, StatePart, Surrender, WantState
+from mirrormq.cluster.reunion import Loser, Reunion, ReunionMessage
+from mirrormq.cluster.serving import Serving
+from mirrormq.cluster.surrender import StatePart, WantState
 from mirrormq.metadata.policies import Policies
-from mirrormq.metadata.state import State
 
 PRESENCE_MS = 1000
 """How often a node tells the others of itself when nothing changes."""
@@ -43,11 +42,7 @@ REDIAL_MS = 150
 """Where a few may go on without the rest, two nodes whose connection breaks would each go on alone. So they
 are given the time it takes to connect again; a process that is dead costs that much, and no more."""
 
-HEAL_AFTER_MS = 3000
-"""How long a fork must have been seen before one side is told to give up: the others' links come back, and
-their presences tell of the fork, within a second or two."""
-
-StewardMessage = Presence | YouLost | WantState | StatePart
+StewardMessage = Presence | ReunionMessage
 
 
 class Send(Protocol):
@@ -56,12 +51,8 @@ class Send(Protocol):
     def __call__(self, peer: str, message: StewardMessage, urgent: bool) -> None: ...
 
 
-class Household(Application, Protocol):
+class Household(Loser, Protocol):
     """The application, with all that a steward asks of it."""
-
-    def give_up(self, winner: State, done: Callable[[], None]) -> None:
-        """This node's side has lost. Close clients, set aside what the winner's cluster lacks, stop; if it
-        does not run, set aside what is on disk. Then call `done`."""
 
     @property
     def clients(self) -> int:
@@ -102,9 +93,7 @@ class Steward:
         self._application = application
         self._send = send
         self._sightings = Sightings()
-        self._exports = Exports(member)
-        self._surrender = Surrender(member, self._give_up, partial(send, urgent=True))
-        self._when_stopped: Callable[[], None] | None = None
+        self._reunion = Reunion(member, handling, self.presences, self.serving, application, send)
         self._now_ms = 0
         self._told: Presence | None = None
         self._told_ms = 0
@@ -117,9 +106,6 @@ class Steward:
         """When this node last had a leader, or nobody it sees followed one that it does not see."""
         self.apart = False
         """May others go on without this node? An application that starts meanwhile has to know."""
-        self._forked_since_ms: int | None = None
-        self._winner = ""
-        """Who wins, as this node said while it was the arbiter of that fork."""
         member.metadata.listeners.append(self.coordinator.follow)
         member.parting = self._part
         self._hindrance = "it looks for the others"
@@ -150,8 +136,7 @@ class Steward:
         self.presences.pop(peer, None)
         self._hear_alarms()
         self._sightings.forget(peer)
-        self._surrender.down(peer)
-        self._exports.forget(peer)
+        self._reunion.down(peer)
         if not reason.startswith(NOTHING_HEARD):
             self._broken_ms[peer] = self._now_ms
         self.tell_presence()
@@ -166,15 +151,8 @@ class Steward:
                 self._sightings.heard(peer, message.reachable)
                 if self._broken_ms:
                     self._survey()
-            case YouLost():
-                forked = self.member.consensus.forks
-                if healing.obeys(self.member.name, self.member.linked, forked, peer, message):
-                    self._surrender.begin(message.winner)
-            case WantState():
-                if self._surrender.lets_follow(peer):
-                    self._send(peer, self._exports.part(peer, message), urgent=False)
-            case StatePart():
-                self._surrender.received(peer, message)
+            case YouLost() | WantState() | StatePart():
+                self._reunion.receive(peer, message)
             case _:
                 self.member.receive(peer, message)
 
@@ -189,7 +167,9 @@ class Steward:
             self.member.down(peer, "broken")
         self.member.tick()
         self.tell_presence()
-        self._heal()
+        if not self._reunion.goes_on(now_ms):
+            self._hindrance = self._look_around()
+            self._reunion.seek(now_ms, self.presence)
         self._survey()
 
     def want(self, wanted: bool) -> None:
@@ -209,9 +189,6 @@ class Steward:
     def look(self) -> None:
         """Something may have been agreed upon, or somebody else may lead."""
         self.coordinator.lead(self.member.leading, self.member.consensus.term)
-        if self._when_stopped is not None and self.serving.phase is not Phase.STOPPING:
-            proceed, self._when_stopped = self._when_stopped, None
-            proceed()
         self.serving.look(self._now_ms)
 
     def _survey(self) -> None:
@@ -320,48 +297,13 @@ class Steward:
         self.apart = True
         self._application.part()
 
-    # -- healing --------------------------------------------------------------------------------
-
-    def _heal(self) -> None:
-        """Forks: a node that does not serve joins those who do; the arbiter tells the others who has won."""
-        if self._surrender.goes_on(self._now_ms):
-            return
-        self._hindrance = self._look_around()
-        member = self.member
-        if not self.serving.running and (winner := healing.whom_to_join(self._to_join())):
-            self._surrender.begin(winner)
-            return
-        if not member.consensus.forks and not any(presence.forked for presence in self.presences.values()):
-            self._forked_since_ms, self._winner = None, ""
-            return
-        known = {**self.presences, member.name: self.presence}
-        if self._forked_since_ms is None:
-            self._forked_since_ms = self._now_ms
-        lasting = self._now_ms - self._forked_since_ms >= HEAL_AFTER_MS
-        voters = member.consensus.members.voters
-        if lasting and (self.handling.heals(voters) or healing.nobody_goes_on(voters, known)):
-            for name, word in healing.verdicts(member.name, member.linked, known, self._winner):
-                self._winner = word.winner
-                if name == member.name:
-                    self._surrender.begin(word.winner)
-                else:
-                    self._send(name, word, urgent=True)
-
-    def _to_join(self) -> list[Presence]:
-        """Those who serve and went another way, if this node must not serve beside them."""
-        member = self.member
-        forked = member.linked & member.consensus.forks.keys()
-        return healing.those_to_join(member.linked, forked, self.presences) if forked else []
+    # -- what the application is told ----------------------------------------------------------
 
     def _held_back(self) -> str:
-        if self._surrender.under_way:
-            return f"it takes over the metadata of {self._surrender.winner}"
-        return self._hindrance
+        return self._reunion.under_way or self._hindrance
 
     def _look_around(self) -> str:
-        if others := self._to_join():
-            return f"it is to join {', '.join(presence.node for presence in others)}"
-        return self._meeting.awaits(self._strict)
+        return self._reunion.hindrance or self._meeting.awaits(self._strict)
 
     def _leader_elsewhere(self) -> str:
         """Whom others of this side follow that this node cannot reach."""
@@ -378,19 +320,3 @@ class Steward:
     def _idle(self) -> dict[str, int]:
         """Who says that it does not serve, and the last life that it knows of. A later one may have begun."""
         return {name: presence.life for name, presence in self.presences.items() if not presence.serving}
-
-    def _give_up(self, winner: State, done: Callable[[], None]) -> None:
-        """Let the application give up, as soon as it is not being stopped anyway."""
-
-        def stopped() -> None:
-            self.serving.stopped()
-            done()
-
-        def proceed() -> None:
-            self.serving.yielding()
-            self._application.give_up(winner, stopped)
-
-        if self.serving.phase is Phase.STOPPING:
-            self._when_stopped = proceed
-        else:
-            proceed()
