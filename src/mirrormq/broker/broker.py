@@ -31,6 +31,7 @@ from mirrormq.config.settings import Settings
 from mirrormq.errors import AmqpError, PreconditionFailed
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change, Deleted, Put
+from mirrormq.metadata.commands import Command
 from mirrormq.metadata.policies import Policies
 from mirrormq.metadata.store import MetadataStore
 from mirrormq.queues.face import Pumped
@@ -127,6 +128,16 @@ class Broker:
         metadata.observers.append(self.events.observe)
         self.alarms.listeners += [self.alarms_changed, self.events.alarms_changed]
         self._watch_consumers()
+
+    def write(self, command: Command, user: str, then: Callable[[], object]) -> None:
+        """Change the metadata for a user, and go on; not if this broker has retired by then."""
+
+        def done() -> None:
+            if self._follow in self.metadata.listeners:
+                then()
+
+        with self.metadata.acting_as(user):
+            self.metadata.write(command, done)
 
     def retire(self) -> None:
         """The node goes on without this broker: follow the metadata no more."""

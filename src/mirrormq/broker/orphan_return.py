@@ -18,6 +18,7 @@ from mirrormq.broker.placing import placed
 from mirrormq.cluster.orphans import Orphans, Title
 from mirrormq.cluster.putting_back import PuttingBack
 from mirrormq.metadata import commands
+from mirrormq.metadata.store import INTERNAL_USER
 from mirrormq.queues.face import Publisher
 from mirrormq.queues.message import Message
 from mirrormq.wire.fields import decode_entries
@@ -86,7 +87,7 @@ class OrphanReturn:
         fresh = msgspec.structs.replace(title.queue, queue_id=0, view=None, waits_for=())
         arguments = decode_entries(fresh.arguments)
         command = commands.PutQueue(placed(self._broker, fresh, arguments))
-        self._broker.metadata.write(command, lambda: self._consider_again(title.number))
+        self._broker.write(command, INTERNAL_USER, lambda: self._consider_again(title.number))
 
     def _consider_again(self, number: int) -> None:
         title = self.kept.titles.get(number)

@@ -239,8 +239,7 @@ class Channel:
             def done() -> None:
                 answered()
 
-            with metadata.acting_as(self.user.name):
-                metadata.write(command, lambda: metadata.everywhere(done))
+            self.broker.write(command, self.user.name, lambda: metadata.everywhere(done))
 
         self.ask(method_id, put, then)
 

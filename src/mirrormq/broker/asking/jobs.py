@@ -51,8 +51,7 @@ class Jobs:
         def known() -> None:
             answered(reply(table_of({"kept": True})))
 
-        with metadata.acting_as(job.user):
-            metadata.write(commands.PutJob(job), lambda: metadata.everywhere(known))
+        self._broker.write(commands.PutJob(job), job.user, lambda: metadata.everywhere(known))
 
     def _read(self, channel: Channel, values: Values) -> records.Job:
         state = values.text("state")

@@ -167,8 +167,7 @@ class Leases:
         queue = broker.metadata.state.queues.get(taking.record.key)
         epoch = 0 if queue is None else queue.ring.epoch
         command = taking.command(epoch, broker.settings.name, broker.life)
-        with broker.metadata.acting_as(taking.inquiry.user):
-            broker.metadata.write(command, lambda: self._proposed(taking))
+        broker.write(command, taking.inquiry.user, lambda: self._proposed(taking))
 
     def _proposed(self, taking: Taking) -> None:
         """The record is applied, or refused."""
@@ -230,8 +229,7 @@ class Leases:
             answered(done)
             return
         command = commands.SettleLease(lease.queue_id, lease.name, number, to)
-        with self._broker.metadata.acting_as(user):
-            self._broker.metadata.write(command, lambda: _tell(answered, done))
+        self._broker.write(command, user, lambda: answered(done))
 
     def release(
         self, lease: records.Lease, queue: Queue, user: str, answered: Answered, *, since: int = -1
@@ -245,8 +243,7 @@ class Leases:
         def end() -> None:
             done = reply(questions.counted_answer(count_of(held)))
             command = commands.EndLease(lease.queue_id, lease.name, since)
-            with self._broker.metadata.acting_as(user):
-                self._broker.metadata.write(command, lambda: _tell(answered, done))
+            self._broker.write(command, user, lambda: answered(done))
 
         queue.when_safe(end)
 
@@ -350,10 +347,6 @@ class Leases:
             self.release(lease, queue, lease.user, lambda given: None, since=lease.number)
         if key in self._used_ms:
             self._watch(key, max(lease.idle_ms, LOOK_AGAIN_MS))
-
-
-def _tell(answered: Answered, given: Reply) -> None:
-    answered(given)
 
 
 def _again(lease: records.Lease, number: int) -> Reply:
