@@ -28,7 +28,7 @@ from mirrormq.connections.peer import Peer
 from mirrormq.metadata import records
 from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.paged import HotBudget
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.journal import Journal
 from mirrormq.wire import methods

@@ -28,7 +28,7 @@ from mirrormq.metadata import records
 from mirrormq.metadata.commands import Command
 from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.paged import HotBudget
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.queues.queue import Queue
 from mirrormq.storage.consensus_log import ConsensusLog
 from mirrormq.storage.journal import Journal

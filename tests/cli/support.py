@@ -24,7 +24,7 @@ from mirrormq.control.protocol import Request
 from mirrormq.metadata.records import User
 from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.paged import HotBudget
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.runtime.control_server import ControlServer
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from mirrormq.broker.queue_factory import make_keeper
 from mirrormq.clock import Clock
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.queues.message import Message
-from mirrormq.queues.paged import HotBudget
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.settings import QueueSettings
 from mirrormq.queues.surroundings import Buried

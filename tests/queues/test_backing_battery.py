@@ -27,8 +27,8 @@ from hypothesis.stateful import (
 
 from mirrormq import limits
 from mirrormq.broker.queue_factory import make_keeper
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.queues.message import NEVER, Message
-from mirrormq.queues.paged import HotBudget
 from mirrormq.queues.settings import QueueSettings
 from mirrormq.ranges.stretches import Stretch, joined
 from tests.queues.support import body, make_disk, make_message, open_journal, tiny_limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirrormq.broker.queue_factory import make_keeper
-from mirrormq.queues.paged import HotBudget
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.queues.settings import QueueSettings
 from tests.queues.support import body, make_disk, make_message, open_journal, tiny_limits
 

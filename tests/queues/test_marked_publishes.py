@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.queues.paged import HotBudget, PagedQueue
+from mirrormq.queues.hot_budget import HotBudget
+from mirrormq.queues.paged import PagedQueue
 from tests.queues.support import make_disk, make_message, open_journal, tiny_limits
 
 

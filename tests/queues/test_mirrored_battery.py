@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
 
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.queues.message import Message
-from mirrormq.queues.paged import HotBudget
 from mirrormq.replication.master import MirroredMaster
 from mirrormq.replication.mirror import MirrorCopy
 from mirrormq.replication.service import runs

@@ -7,7 +7,7 @@ import pytest
 from mirrormq import limits
 from mirrormq.broker.queue_factory import make_keeper
 from mirrormq.queues.backing import BackingQueue
-from mirrormq.queues.paged import HotBudget
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.queues.settings import QueueSettings
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk

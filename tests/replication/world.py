@@ -13,8 +13,9 @@ from collections import deque
 
 from mirrormq.metadata.view import View
 from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.queues.message import Message
-from mirrormq.queues.paged import HotBudget, PagedQueue
+from mirrormq.queues.paged import PagedQueue
 from mirrormq.replication.messages import ReplicaMessage
 from mirrormq.replication.promotion import Down, Fate, Rules, settle
 from mirrormq.replication.replica import Replica, ReplicaOptions

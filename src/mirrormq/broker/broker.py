@@ -35,8 +35,8 @@ from mirrormq.metadata.commands import Command
 from mirrormq.metadata.policies import Policies
 from mirrormq.metadata.store import MetadataStore
 from mirrormq.queues.face import Pumped
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.queues.message import Envelope, Message
-from mirrormq.queues.paged import HotBudget
 from mirrormq.queues.queue import Queue
 from mirrormq.remote.messages import RemoteMessage
 from mirrormq.remote.remote import Remote

@@ -10,8 +10,9 @@ from mirrormq.errors import DamageError
 from mirrormq.metadata import records
 from mirrormq.metadata.policies import Policies, effective_arguments
 from mirrormq.queues.backing import BackingQueue
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.queues.message import Message
-from mirrormq.queues.paged import HotBudget, PagedQueue
+from mirrormq.queues.paged import PagedQueue
 from mirrormq.queues.priority import PriorityQueue
 from mirrormq.queues.producers import Producers
 from mirrormq.queues.queue import Queue

@@ -1,4 +1,4 @@
-"""The part of a PagedQueue that lends messages: they leave what is ready, and are kept by number.
+"""Lending on top of pages: messages leave what is ready, and are kept by number.
 
 A lease may hold a million messages for an hour. So lent messages are not objects: their contents are in the
 store (whatever was in memory only is written there first, unsynced), and their numbers are stretches, mostly
@@ -18,37 +18,20 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import chain, takewhile
-from typing import TYPE_CHECKING
+from itertools import chain
 
 from mirrormq import limits
 from mirrormq.queues.backing import ANY_BYTES, QueueStore
 from mirrormq.queues.message import Message
+from mirrormq.queues.pages import Pages
 from mirrormq.ranges.limits import LENT_AT_ONCE_MAX
 from mirrormq.ranges.stretches import Stretch, common, count_of, joined, without
 
-if TYPE_CHECKING:
-    from mirrormq.queues.paged import PagedQueue
 
+class LendingPages(Pages):
+    """Pages that lend."""
 
-class Lending:
-    """What a PagedQueue has lent."""
-
-    _store: QueueStore
-    _paged_count: int
-    _paged_bytes: int
-    _redelivered_up_to: int
-    ready_count: int
-    ready_bytes: int
-
-    def __init__(self) -> None:
-        self._lent: list[Stretch] = []
-        self._lent_count = 0
-        self._lent_bytes = 0
-
-    def lend(  # type: ignore[misc]
-        self: PagedQueue, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True
-    ) -> list[Stretch]:
+    def lend(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Stretch]:
         """Take up to `limit` messages out of what is ready."""
         limit = min(limit, LENT_AT_ONCE_MAX)
         if self._head:
@@ -87,7 +70,7 @@ class Lending:
             total_bytes += size_bytes
         return part[:kept], total_bytes
 
-    def _lend_head(self: PagedQueue, limit: int, limit_bytes: int) -> list[Stretch]:  # type: ignore[misc]
+    def _lend_head(self, limit: int, limit_bytes: int) -> list[Stretch]:
         """From the head: what is in memory only is written out."""
         messages = self.fetch(limit, limit_bytes)
         total_bytes = sum([message.body_size for message in messages])
@@ -100,14 +83,14 @@ class Lending:
         self._now_lent(found, len(messages), total_bytes)
         return found
 
-    def _release(self: PagedQueue, messages: Sequence[Message], total_bytes: int) -> None:  # type: ignore[misc]
+    def _release(self, messages: Sequence[Message], total_bytes: int) -> None:
         """These are not kept in memory any more."""
         unstored = [message for message in messages if not message.position]
         if unstored:
             self._store.append(unstored, durable=False)
         self._budget.used_bytes -= total_bytes + len(messages) * limits.MESSAGE_OVERHEAD_BYTES
 
-    def _now_lent(self: PagedQueue, stretches: list[Stretch], count: int, total_bytes: int) -> None:  # type: ignore[misc]
+    def _now_lent(self, stretches: list[Stretch], count: int, total_bytes: int) -> None:
         self._lent = joined([*self._lent, *stretches]) if self._lent else stretches
         self._lent_count += count
         self._lent_bytes += total_bytes
@@ -116,7 +99,7 @@ class Lending:
         self.unacked_count += count
         self.unacked_bytes += total_bytes
 
-    def withhold(self: PagedQueue, stretches: Sequence[Stretch]) -> list[Stretch]:  # type: ignore[misc]
+    def withhold(self, stretches: Sequence[Stretch]) -> list[Stretch]:
         """Lend exactly these, as far as they are ready."""
         wanted = list(stretches)
         found: list[Stretch] = []
@@ -139,14 +122,14 @@ class Lending:
         self._now_lent(found, count, total_bytes)
         return found
 
-    def settle(self: PagedQueue, stretches: Sequence[Stretch]) -> int:  # type: ignore[misc]
+    def settle(self, stretches: Sequence[Stretch]) -> int:
         """Lent messages are done with."""
         gone = self._no_longer_lent(stretches)
         if gone:
             self._store.forget_ranges(gone)
         return count_of(gone)
 
-    def _no_longer_lent(self: PagedQueue, stretches: Sequence[Stretch]) -> list[Stretch]:  # type: ignore[misc]
+    def _no_longer_lent(self, stretches: Sequence[Stretch]) -> list[Stretch]:
         gone = common(self._lent, list(stretches))
         self._lent = without(self._lent, gone)
         count, total_bytes = count_of(gone), sum([self._store.run_bytes(*one) for one in gone])
@@ -156,7 +139,7 @@ class Lending:
         self.unacked_bytes -= total_bytes
         return gone
 
-    def give_back(self: PagedQueue, stretches: Sequence[Stretch]) -> int:  # type: ignore[misc]
+    def give_back(self, stretches: Sequence[Stretch]) -> int:
         """Lent messages return to their places."""
         back = self._no_longer_lent(stretches)
         if not back:
@@ -172,39 +155,6 @@ class Lending:
         self.ready_count += count
         self.ready_bytes += total_bytes
         return count
-
-    def _insert(self: PagedQueue, numbers: list[int]) -> None:  # type: ignore[misc]
-        """Ascending numbers take their places among those that are paged; the head is empty."""
-        chunks = self._paged
-        while chunks and chunks[0][0] < numbers[-1]:
-            numbers += chunks.popleft()
-        numbers.sort()
-        for start in reversed(range(0, len(numbers), limits.PAGE_MESSAGES)):
-            chunks.appendleft(array("Q", numbers[start : start + limits.PAGE_MESSAGES]))
-
-    def _sort_head(self: PagedQueue) -> None:  # type: ignore[misc]
-        """The head has messages that are younger than some of what is paged, since that was given back."""
-        before = len(self._paged)
-        self._spill(0)
-        chunks = [self._paged.popleft() for _ in range(len(self._paged) - before)]
-        self._insert(list(chain.from_iterable(chunks)))
-
-    def forget_producers(self: PagedQueue, producers: list[str]) -> None:  # type: ignore[misc]
-        """Of these nothing need be remembered any more."""
-        known = self._store.presented()
-        left = {name: number for name, number in known.items() if name not in producers}
-        if len(left) < len(known):
-            self._store.present_only(left, self.next_sequence)
-
-    def glance(self: PagedQueue, first: int, end: int, limit: int) -> list[Message]:  # type: ignore[misc]
-        """Ready messages that are in memory only."""
-        found: list[Message] = []
-        for message in takewhile(lambda message: message.sequence < end, self._head):
-            if message.sequence >= first and not message.position:
-                found.append(message)
-                if len(found) >= limit:
-                    break
-        return found
 
 
 def stretches_of(numbers: Sequence[int]) -> list[Stretch]:

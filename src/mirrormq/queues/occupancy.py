@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mirrormq import limits
-
-if TYPE_CHECKING:
-    from mirrormq.queues.backing import QueueStore
-    from mirrormq.queues.paged import PagedQueue
 
 HALF_LIFE_MS = 1_000
 """After so long the past counts half: RabbitMQ's second."""
@@ -48,24 +44,6 @@ class Occupancy(NamedTuple):
         assert isinstance(other, Occupancy)
         sums = [mine + theirs for mine, theirs in zip(self[:-1], other[:-1], strict=True)]
         return Occupancy._make([*sums, self.head_properties or other.head_properties])
-
-
-class Occupied:
-    """The part of a PagedQueue that tells where its messages are."""
-
-    disk_reads = 0
-    disk_writes = 0
-    _store: QueueStore
-
-    def occupancy(self: PagedQueue) -> Occupancy:  # type: ignore[misc]
-        """As it is now."""
-        held = self.unacked_count - self._lent_count - self._bare_count
-        held_bytes = self.unacked_bytes - self._lent_bytes - self._bare_bytes
-        head = self._head[0].envelope.properties if self._head else b""
-        return Occupancy(
-            len(self._head), held, self._head_bytes + held_bytes, self._paged_count, self._paged_bytes,
-            self._store.durable_count, self._store.durable_bytes, self.disk_reads, self.disk_writes, head,
-        )  # fmt: skip
 
 
 class ConsumerUse:

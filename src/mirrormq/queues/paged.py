@@ -1,71 +1,18 @@
-"""The ordinary BackingQueue: a hot head in memory, the rest of the backlog in the journal.
-
-    fetch ←  head (messages)  ←  paged (sequence numbers; bytes in the journal)  ←  publish
-
-While nothing is paged, a published message joins the head and is never read back. Once the head
-is full, messages are remembered by number only: one that is in the journal anyway (persistent,
-durable queue) costs nothing more, any other is written there first, unsynced. When the head runs
-empty the next few thousand are read back in one go. Fetching follows sequence order, so a fetched
-message is always older than everything paged, and requeueing touches the head alone.
-
-A message that is out with a consumer keeps its number, but where very many are out their contents
-leave memory (`sent`): the journal has them. They are *bare* then, until they are requeued, or wanted
-as dead letters. So many may come back at once that the head cannot hold them; the younger ones of the
-head are paged again then.
-"""
+"""The ordinary BackingQueue: pages (`queues.pages`) that can lend (`queues.lending`) and be published to."""
 
 from __future__ import annotations
 
-from array import array
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import takewhile
 
 from mirrormq import limits
-from mirrormq.errors import DamageError
-from mirrormq.queues.backing import ANY_BYTES, QueueStore
-from mirrormq.queues.lending import Lending
+from mirrormq.queues.lending import LendingPages
 from mirrormq.queues.message import NEVER, Message
-from mirrormq.queues.occupancy import Occupied
 from mirrormq.queues.producers import highest_of
 
 
-class HotBudget:
-    """How many bytes of message content the node keeps in memory, over all queues."""
-
-    __slots__ = ("limit_bytes", "used_bytes")
-
-    def __init__(self, limit_bytes: int) -> None:
-        self.limit_bytes = limit_bytes
-        self.used_bytes = 0
-
-
-class PagedQueue(Lending, Occupied):
+class PagedQueue(LendingPages):
     """A BackingQueue over one QueueStore."""
-
-    def __init__(
-        self, store: QueueStore, budget: HotBudget, *, durable: bool, lazy: bool = False,
-        next_sequence: int = 1, redelivered_up_to: int = 0, warn: Callable[[str], None] | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self._store = store
-        self._budget = budget
-        self._durable = durable
-        self._warn = warn
-        self._redelivered_up_to = redelivered_up_to
-        """What is read back and is not younger than this was with a consumer before the restart."""
-        self.lazy = lazy
-        self._head: deque[Message] = deque()
-        self._head_bytes = 0
-        self._paged: deque[array[int]] = deque()
-        self._paged_count = 0
-        self._paged_bytes = 0
-        self._bare_count = 0
-        self._bare_bytes = 0
-        self.next_sequence = next_sequence
-        self.ready_count = 0
-        self.ready_bytes = 0
-        self.unacked_count = 0
-        self.unacked_bytes = 0
 
     def recover(self, sequences: Sequence[int], total_bytes: int) -> None:
         """Start with a backlog that is already in the store."""
@@ -101,113 +48,6 @@ class PagedQueue(Lending, Occupied):
         else:
             self._head.extend(messages)
             self._hot(total_bytes, len(messages))
-
-    def _is_full(self, stored: bool) -> bool:
-        count = len(self._head)
-        if self.lazy:
-            return count >= limits.LAZY_HEAD_MESSAGES
-        if self._budget.used_bytes > self._budget.limit_bytes:
-            return count >= limits.LAZY_HEAD_MESSAGES
-        if stored:
-            return count >= limits.HEAD_STORED_MESSAGES or self._head_bytes >= limits.HEAD_STORED_BYTES
-        return count >= limits.HEAD_MESSAGES or self._head_bytes >= limits.HEAD_BYTES
-
-    def _hot(self, body_bytes: int, count: int) -> None:
-        self._head_bytes += body_bytes
-        self._budget.used_bytes += body_bytes + count * limits.MESSAGE_OVERHEAD_BYTES
-
-    def _page_out(self, messages: Sequence[Message], total_bytes: int) -> None:
-        unstored = [message for message in messages if not message.position]
-        if unstored:
-            self._store.append(unstored, durable=False)
-            self.disk_writes += len(unstored)
-        delivered = [message.sequence for message in messages if message.redelivered]
-        if delivered:
-            self._redelivered_up_to = max(self._redelivered_up_to, delivered[-1])
-        self._page([message.sequence for message in messages], total_bytes)
-
-    def _page(self, sequences: Sequence[int], total_bytes: int) -> None:
-        chunks = self._paged
-        if not chunks or len(chunks[-1]) + len(sequences) > limits.PAGE_MESSAGES:
-            for start in range(0, len(sequences), limits.PAGE_MESSAGES):
-                chunks.append(array("Q", sequences[start : start + limits.PAGE_MESSAGES]))
-        else:
-            chunks[-1].extend(sequences)
-        self._paged_count += len(sequences)
-        self._paged_bytes += total_bytes
-
-    def _page_in(self) -> None:
-        chunk = self._paged[0]
-        average = max(1, self._paged_bytes // self._paged_count)
-        count = max(1, min(len(chunk), limits.PAGE_IN_BYTES // average))
-        if count >= len(chunk):
-            self._paged.popleft()
-        else:
-            self._paged[0] = chunk[count:]
-            chunk = chunk[:count]
-        messages = self._load(chunk)
-        self.disk_reads += len(messages)
-        if chunk[0] <= self._redelivered_up_to:
-            for message in messages:
-                message.redelivered = message.sequence <= self._redelivered_up_to
-        total_bytes = sum([message.body_size for message in messages])
-        self._paged_count -= len(chunk)
-        self._paged_bytes -= total_bytes
-        self._head.extend(messages)
-        self._hot(total_bytes, len(messages))
-
-    def _load(self, sequences: Sequence[int]) -> list[Message]:
-        """Read messages back; what the disk has damaged is dropped, with a word to the log."""
-        try:
-            return self._store.load(sequences)
-        except DamageError as damage:
-            stored_bytes = self._store.live_bytes
-            self._store.forget(damage.sequences)
-            lost_bytes = stored_bytes - self._store.live_bytes
-            self._paged_bytes -= lost_bytes
-            self.ready_bytes -= lost_bytes
-            self.ready_count -= len(damage.sequences)
-            self._report(damage)
-            lost = set(damage.sequences)
-            return self._store.load([sequence for sequence in sequences if sequence not in lost])
-
-    def _report(self, damage: DamageError) -> None:
-        if self._warn is not None:
-            self._warn(f"dropped: {damage}")
-
-    def fetch(self, limit: int, limit_bytes: int = ANY_BYTES) -> list[Message]:
-        """Take up to `limit` messages from the head."""
-        head = self._head
-        while not head and self._paged_count:
-            self._page_in()
-        if limit >= len(head):
-            messages = list(head)
-            head.clear()
-        else:
-            popleft = head.popleft
-            messages = [popleft() for _ in range(limit)]
-        total_bytes = sum([message.body_size for message in messages])
-        if total_bytes > limit_bytes:
-            total_bytes = self._cut(messages, limit_bytes)
-        count = len(messages)
-        self._head_bytes -= total_bytes
-        self.ready_count -= count
-        self.ready_bytes -= total_bytes
-        self.unacked_count += count
-        self.unacked_bytes += total_bytes
-        return messages
-
-    def _cut(self, messages: list[Message], limit_bytes: int) -> int:
-        """Put what is too much back at the head; gives the bytes of the rest."""
-        kept, total_bytes = 1, messages[0].body_size
-        for message in messages[1:]:
-            if total_bytes + message.body_size > limit_bytes:
-                break
-            total_bytes += message.body_size
-            kept += 1
-        self._head.extendleft(reversed(messages[kept:]))
-        del messages[kept:]
-        return total_bytes
 
     def peek(self) -> Message | None:
         """The next message, left where it is."""
@@ -279,78 +119,27 @@ class PagedQueue(Lending, Occupied):
         self._read_contents(bare)
         return [message for message in messages if message.frames]
 
-    def _dress(self, messages: Sequence[Message]) -> int:
-        """Bare messages are about to be bare no longer; gives their bytes."""
-        sizes = [message.body_size for message in messages if not message.frames]
-        total_bytes = sum(sizes)
-        self._bare_count -= len(sizes)
-        self._bare_bytes -= total_bytes
-        return total_bytes
-
-    def _read_contents(self, bare: Sequence[Message]) -> None:
-        """Give bare messages their contents; those that are damaged stay bare."""
-        for start in range(0, len(bare), limits.PAGE_MESSAGES):
-            part = bare[start : start + limits.PAGE_MESSAGES]
-            sequences = [message.sequence for message in part]
-            try:
-                loaded = self._store.load(sequences)
-            except DamageError as damage:
-                self._report(damage)
-                lost = set(damage.sequences)
-                loaded = self._store.load([sequence for sequence in sequences if sequence not in lost])
-            contents = {message.sequence: message.frames for message in loaded}
-            self.disk_reads += len(loaded)
-            found = [message for message in part if message.sequence in contents]
-            self._budget.used_bytes += self._dress(found)
-            for message in found:
-                message.frames = contents[message.sequence]
-
-    def _restore(self, bare: Sequence[Message]) -> None:
-        """Bare messages are in the head: give them their contents, or page them if they are too many."""
-        if not bare:
-            return
-        if len(self._head) > limits.HEAD_STORED_MESSAGES:
-            self._spill(limits.PAGE_MESSAGES)
-            youngest = self._head[-1].sequence
-            bare = [message for message in bare if message.sequence <= youngest]
-        self._read_contents(bare)
-        lost = [message for message in bare if not message.frames]
-        if lost:
-            kept = [message for message in self._head if message.frames]
-            self._head.clear()
-            self._head.extend(kept)
-            lost_bytes = self._dress(lost)
-            self._head_bytes -= lost_bytes
-            self._budget.used_bytes -= len(lost) * limits.MESSAGE_OVERHEAD_BYTES
-            self.ready_count -= len(lost)
-            self.ready_bytes -= lost_bytes
-            self._store.acknowledge(lost)
-
-    def _spill(self, keep: int) -> None:
-        """Page everything in the head but its oldest `keep`, in front of what is paged."""
-        head = self._head
-        spilled = [head.pop() for _ in range(len(head) - keep)]
-        spilled.reverse()
-        unstored = [message for message in spilled if not message.position]
-        if unstored:
-            self._store.append(unstored, durable=False)
-            self.disk_writes += len(unstored)
-        delivered = [message.sequence for message in spilled if message.redelivered]
-        if delivered:
-            self._redelivered_up_to = max(self._redelivered_up_to, delivered[-1])
-        total_bytes = sum([message.body_size for message in spilled])
-        self._hot(-total_bytes, -len(spilled))
-        self._budget.used_bytes += self._dress(spilled)
-        for start in reversed(range(0, len(spilled), limits.PAGE_MESSAGES)):
-            part = spilled[start : start + limits.PAGE_MESSAGES]
-            self._paged.appendleft(array("Q", [message.sequence for message in part]))
-        self._paged_count += len(spilled)
-        self._paged_bytes += total_bytes
-
     def delivered(self, sequence: int) -> None:
         """Messages up to `sequence` have been with a consumer: so they say after a restart."""
         if self._durable:
             self._store.delivered(sequence)
+
+    def forget_producers(self, producers: list[str]) -> None:
+        """Of these nothing need be remembered any more."""
+        known = self._store.presented()
+        left = {name: number for name, number in known.items() if name not in producers}
+        if len(left) < len(known):
+            self._store.present_only(left, self.next_sequence)
+
+    def glance(self, first: int, end: int, limit: int) -> list[Message]:
+        """Ready messages that are in memory only."""
+        found: list[Message] = []
+        for message in takewhile(lambda message: message.sequence < end, self._head):
+            if message.sequence >= first and not message.position:
+                found.append(message)
+                if len(found) >= limit:
+                    break
+        return found
 
     def purge(self) -> int:
         """Drop every ready message."""
@@ -375,18 +164,6 @@ class PagedQueue(Lending, Occupied):
     def unstored(self) -> list[Message]:
         """The ready messages that are in memory only: what is paged is in the store."""
         return [message for message in self._head if not message.position]
-
-    def forget_all(self) -> None:
-        """Count nothing any more; the store is told by somebody else, or keeps what it has."""
-        hot_count = len(self._head) + self.unacked_count - self._lent_count
-        hot_bytes = self._head_bytes + self.unacked_bytes - self._lent_bytes - self._bare_bytes
-        self._budget.used_bytes -= hot_bytes + hot_count * limits.MESSAGE_OVERHEAD_BYTES
-        self._head.clear()
-        self._paged.clear()
-        self._head_bytes = self._paged_count = self._paged_bytes = 0
-        self.ready_count = self.ready_bytes = self.unacked_count = self.unacked_bytes = 0
-        self._bare_count = self._bare_bytes = 0
-        Lending.__init__(self)
 
 
 def _sequence(message: Message) -> int:

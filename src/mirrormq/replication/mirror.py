@@ -18,8 +18,8 @@ from itertools import count, repeat
 from mirrormq import limits
 from mirrormq.queues.backing import QueueStore
 from mirrormq.queues.envelope import make_envelope, properties_of
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.queues.message import Message
-from mirrormq.queues.paged import HotBudget
 from mirrormq.queues.producers import presented_in, presented_only
 from mirrormq.replication.operations import Append, Delivered, Forget, Remove, decode
 from mirrormq.replication.ranges import Range, RangeSet

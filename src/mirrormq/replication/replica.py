@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from mirrormq.metadata.view import View
 from mirrormq.queues.backing import BackingQueue, QueueStore
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.queues.message import Message
-from mirrormq.queues.paged import HotBudget
 from mirrormq.replication.history import NOT_AT_ALL
 from mirrormq.replication.master import MirroredMaster
 from mirrormq.replication.messages import Again, Join, Lap, ReplicaMessage, Report, SyncBatch, SyncTaken

@@ -32,7 +32,7 @@ from mirrormq.control.node import LiveObjects
 from mirrormq.errors import InternalError
 from mirrormq.metadata.store import Unreadable
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.paged import HotBudget
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.runtime.broker_links import BrokerLinks
 from mirrormq.runtime.client_sockets import ClientSockets
 from mirrormq.runtime.listeners import Listener, listen

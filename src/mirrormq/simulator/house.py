@@ -13,7 +13,7 @@ from mirrormq.cluster.orphanage import Loss, OnDisk, Orphanage
 from mirrormq.config.settings import Settings
 from mirrormq.metadata.state import State
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.paged import HotBudget
+from mirrormq.queues.hot_budget import HotBudget
 from mirrormq.queues.queue import Queue
 from mirrormq.remote.messages import RemoteMessage
 from mirrormq.replication.messages import RingMail
