@@ -11,20 +11,19 @@ stops reading. What a single channel waits for holds up only that channel (`chan
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from mirrormq import limits
 from mirrormq.broker.broker import Broker
 from mirrormq.broker.telling import client_remarks
 from mirrormq.broker.vhost import Vhost
 from mirrormq.channels.channel import Channel
-from mirrormq.connections import handshake
-from mirrormq.connections.channel_frames import ChannelFrames
+from mirrormq.connections import channel_frames, handshake
 from mirrormq.connections.outbox import Outbox
 from mirrormq.connections.peer import Peer
 from mirrormq.connections.states import State
-from mirrormq.errors import (
-    AmqpError,
-    ConnectionForced,
-)
+from mirrormq.errors import AmqpError, ConnectionForced
 from mirrormq.metadata import records
 from mirrormq.queues.face import QueueFace
 from mirrormq.wire import methods
@@ -40,16 +39,16 @@ LOST_TIMEOUT_MS = 1_000
 """The same where its answer could not be read, because it sent a frame that was too large."""
 
 
-class Connection(Outbox, ChannelFrames):
+class Connection(Outbox):
     """The server's end of one AMQP connection."""
 
     def __init__(self, broker: Broker, peer: Peer) -> None:
+        super().__init__(broker.clock, partial(broker.has_output, self), self._make_room)
         self.broker = broker
         self.peer = peer
         self.name = str(peer)
         self.state = State.HEADER
         self.channels: dict[int, Channel] = {}
-        super().__init__()
         self.effort = limits.TURN_EFFORT
         """What it may still have done before the others have their turn."""
         self._turn = -1
@@ -73,6 +72,8 @@ class Connection(Outbox, ChannelFrames):
         self.connected_at_ms = broker.clock.now_ms
         self.last_received_ms = broker.clock.now_ms
         self._holds = 0
+        self._postponed_bytes = 0
+        self._overfull = False
         self._header = b""
         self._scanner = Scanner(self, broker.settings.initial_frame_max)
         handshake.begin(self)
@@ -136,6 +137,11 @@ class Connection(Outbox, ChannelFrames):
         """How much to read at once while large messages come in."""
         return self._scanner.whole_messages_bytes(most)
 
+    def _make_room(self) -> None:
+        """The client takes deliveries again."""
+        for channel in self.channels.values():
+            channel.make_room()
+
     # -- bytes in -------------------------------------------------------------------------------
 
     def receive(self, data: bytes | memoryview) -> None:
@@ -194,7 +200,12 @@ class Connection(Outbox, ChannelFrames):
         elif channel == 0:
             self._frame_zero(kind, payload)
         else:
-            self.frame_of_channel(kind, channel, payload)
+            channel_frames.frame(self, kind, channel, payload)
+
+    # Frames that the scanner hands over as one:
+    publishes = channel_frames.publishes
+    publishes_mixed = channel_frames.publishes_mixed
+    acknowledges = channel_frames.acknowledges
 
     def may_publish(self) -> bool:
         """The first publish under an alarm blocks its connection, and waits; who only consumes goes on."""
@@ -221,6 +232,26 @@ class Connection(Outbox, ChannelFrames):
         if self._credit < 0:
             self._credit = limits.PUBLISHER_CREDIT
             self.yields_to = queue
+
+    def postponed(self, size_bytes: int) -> None:
+        """So much more has been put aside, or less; too much of it holds the connection."""
+        self._postponed_bytes += size_bytes
+        if (self._postponed_bytes > limits.POSTPONED_BYTES_MAX) is self._overfull:
+            return
+        self._overfull = not self._overfull
+        if self._overfull:
+            self.hold()
+        else:
+            self.release()
+
+    def replay(self, action: Callable[[], None]) -> None:
+        """Take a frame that was put aside."""
+        if self.state is not State.OPEN:
+            return
+        try:
+            action()
+        except AmqpError as error:
+            self.fail(error)
 
     # -- errors and ends ------------------------------------------------------------------------
 

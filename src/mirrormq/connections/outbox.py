@@ -12,41 +12,39 @@ requests, they would wait for us and we for them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from mirrormq import limits
 from mirrormq.broker.counters import Traffic
-
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
-    from mirrormq.channels.channel import Channel
-    from mirrormq.connections.connection import Connection
+from mirrormq.clock import Clock
 
 
 class Outbox:
-    """The part of a Connection that collects its output."""
+    """Output on its way to one client."""
 
-    broker: Broker
-    channels: dict[int, Channel]
-
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock, has_output: Callable[[], None], has_room: Callable[[], None]) -> None:
+        self._clock = clock
+        self._has_output = has_output
+        """Asks for `take_output` at the end of the turn."""
+        self._has_room = has_room
+        """Deliveries that have waited may go on."""
         self.writable = True
         """False while as much waits to be written as may: no deliveries then."""
         self.reply_bytes = 0
         """What is not a delivery and was not taken by the socket while it had room."""
         self.traffic = Traffic()
-        self.last_sent_ms = self.broker.clock.now_ms
+        self.last_sent_ms = self._clock.now_ms
         self._output: list[bytes] = []
         self._delivered_bytes = 0
         self._socket_full = False
 
-    def output(self: Connection) -> list[bytes]:  # type: ignore[misc]
+    def output(self) -> list[bytes]:
         """Where raw bytes for the client go; asking for it means that some will be added."""
         if not self._output:
-            self.broker.has_output(self)
+            self._has_output()
         return self._output
 
-    def send(self: Connection, channel: int, payload: bytes) -> None:  # type: ignore[misc]
+    def send(self, channel: int, payload: bytes) -> None:
         """A method frame."""
         self.reply_bytes += len(payload)
         self.output().append(
@@ -62,7 +60,7 @@ class Outbox:
     def take_output(self) -> list[bytes]:
         """Everything to write, in order."""
         output, self._output = self._output, []
-        self.last_sent_ms = self.broker.clock.now_ms
+        self.last_sent_ms = self._clock.now_ms
         self._delivered_bytes = 0
         if not self._socket_full:
             self.drained()
@@ -79,5 +77,4 @@ class Outbox:
         self.reply_bytes = 0
         if not self.writable:
             self.writable = True
-            for channel in self.channels.values():
-                channel.make_room()
+            self._has_room()
