@@ -46,7 +46,10 @@ def play(arguments: argparse.Namespace, seed: int) -> Played:
     gc.disable()
     if seed % SEEDS_PER_SWEEP == 0:
         gc.collect()
-    options = options_of(seed, arguments.nodes, arguments.mode, arguments.faults, arguments.seconds * 1000)
+    options = options_of(
+        seed, arguments.nodes, arguments.mode, arguments.faults, arguments.seconds * 1000,
+        narrow=arguments.narrow,
+    )  # fmt: skip
     world, wrong, _ = outcome(options)
     orphans = sum(delivered.orphaned for delivered in world.history.delivered)
     return Played(options, wrong, len(world.history.confirmed), _changes(world), orphans)
@@ -115,6 +118,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--mode", default="", help="cluster_partition_handling (drawn)")
     parser.add_argument("--faults", type=int, default=0, help="in each run (drawn)")
     parser.add_argument("--seconds", type=int, default=0, help="of simulated load (drawn)")
+    parser.add_argument("--narrow", action="store_true", help="narrow limits in every run (in a third)")
     return parser.parse_args()
 
 
@@ -135,6 +139,7 @@ def main() -> int:
         for name in ("nodes", "mode", "faults", "seconds")
         if (value := getattr(arguments, name))
     )
+    drawn += " --narrow" if arguments.narrow else ""
     for played in failed if not arguments.all else ():
         report(played.options, played.wrong)
         print(f"\nagain: python -m mirrormq.simulator --first {played.options.seed} --seeds 1{drawn}")

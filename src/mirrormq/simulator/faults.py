@@ -24,6 +24,7 @@ KINDS = {
     "stop": 2,
     "policy": 3,
     "move": 2,
+    "leave": 2,
 }
 """Each kind and how often it is drawn.
 
@@ -39,6 +40,7 @@ slow-disk      each turn of a node takes its time
 stop           a node is stopped in good order, and started again
 policy         the policy of the queues changes
 move           a queue's master is moved
+leave          a node leaves the cluster, and joins it again with an empty disk
 """
 
 LASTS_MS = (300, 3000, 5000, 9000)

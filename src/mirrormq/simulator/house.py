@@ -27,6 +27,13 @@ SEGMENT_BYTES = 64 * 1024
 """Small, so that segments come and go in a short run."""
 
 HOT_BYTES = 1 << 30
+SYNC_BATCH_MESSAGES = 4096
+HOUSEKEEPING_MS = 0
+"""How often the journal is tidied up; 0: not in so short a time."""
+
+HOUSEKEEPING_BYTES = 1024
+"""How much of it at a time."""
+
 EPOCH_MS = 1_700_000_000_000
 """When simulated time begins, as the broker sees it."""
 
@@ -65,7 +72,7 @@ class BrokerHouse:
             lambda password, user, decided: decided(True),
             lambda peer, message: node.send(peer, message, False),
         )
-        settings = Settings(name=node.name)
+        settings = Settings(name=node.name, mirroring_sync_batch_size=SYNC_BATCH_MESSAGES)
         clock = Clock(EPOCH_MS + node.world.timeline.now_ms)
         self.broker = Broker(settings, metadata, journal, clock, HotBudget(HOT_BYTES), outside)
         for peer in sorted(node.member.linked):
@@ -74,7 +81,14 @@ class BrokerHouse:
         OrphanReturn(self.broker, self.orphanage.orphans)
         if node.steward.apart:
             self.part()
+        if HOUSEKEEPING_MS:
+            self._tidy_up(journal)
         node.wake()
+
+    def _tidy_up(self, journal: Journal) -> None:
+        if self._journal is journal:
+            journal.housekeeping(HOUSEKEEPING_BYTES)
+            self._node.later(HOUSEKEEPING_MS, lambda: self._tidy_up(journal))
 
     def _open_journal(self) -> Journal:
         node = self._node

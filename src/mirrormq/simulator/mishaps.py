@@ -10,9 +10,9 @@ from typing import Any, Protocol
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Policy, Queue
 from mirrormq.simulator.faults import Fault
+from mirrormq.simulator.leaving import Cluster, Leaving
 from mirrormq.simulator.network import LATENCY_MS, SILENCE_MS, Network
 from mirrormq.simulator.node import Node
-from mirrormq.simulator.timeline import Timeline
 
 CLOG_MS = 5000
 ROUND_MS = 10 * LATENCY_MS
@@ -48,15 +48,10 @@ POLICIES: list[dict[str, Any]] = [
 becomes master: what was confirmed is never lost, then."""
 
 
-class Scene(Protocol):
+class Scene(Cluster, Protocol):
     """What faults happen to."""
 
-    timeline: Timeline
     network: Network
-    nodes: dict[str, Node]
-
-    def note(self, text: str) -> None:
-        """Remember what happened."""
 
     def deaf(self, from_ms: int, to_ms: int) -> None:
         """What a node said in between may not have been heard."""
@@ -71,6 +66,7 @@ class Mishaps:
         """Nodes that must not run, and for how many reasons."""
         self._cuts: Counter[tuple[str, str]] = Counter()
         self._frozen: Counter[str] = Counter()
+        self._leaving = Leaving(scene, self._held_down)
         self._begin: dict[str, Callable[[Fault], None]] = {
             "kill": lambda fault: self._die(fault, power=False),
             "power": lambda fault: self._die(fault, power=True),
@@ -85,6 +81,7 @@ class Mishaps:
             "stop": lambda fault: self._want(fault, False),
             "policy": lambda fault: self.set_policy(POLICIES[fault.dice % len(POLICIES)]),
             "move": self._move,
+            "leave": lambda fault: self._leaving.begin(fault.nodes[0]),
         }
         self._end: dict[str, Callable[[Fault], None]] = {
             "kill": self._start,
@@ -97,6 +94,7 @@ class Mishaps:
             "clog": self._unclog,
             "slow-disk": lambda fault: self._slow(fault, 0),
             "stop": lambda fault: self._want(fault, True),
+            "leave": lambda fault: self._leaving.end(fault.nodes[0]),
         }
 
     def plan(self, faults: list[Fault], start_ms: int) -> None:

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from mirrormq.cluster import member
 from mirrormq.cluster.member import TICK_MS, Member
 from mirrormq.cluster.partitions import Handling
 from mirrormq.cluster.steward import Household, Steward
@@ -73,8 +74,9 @@ class Node:
         self._make_log = make_log
         self.name = name
         self.choice = random.Random(seed)
-        self.disk = SimulatedDisk(self.choice.randrange)
-        self.disk.now_ms = lambda: world.timeline.now_ms
+        self.disk = self._new_disk()
+        self._newcomer = False
+        """It belongs to no cluster until one lets it in."""
         self.running = False
         self.flush_ms = 0
         """How long a turn takes: a slow disk holds everything up."""
@@ -99,11 +101,15 @@ class Node:
         self._wake_planned_ms = None
         self._busy_until_ms = 0
         self.log = self._make_log(self)
-        self.log.open(world.first_state)
+        if self._newcomer:
+            self.log.open(Snapshot, boots=world.timeline.now_ms)
+        else:
+            self.log.open(world.first_state)
         rule, choose = world.handling.quorum(), self.choice.randrange
         self.member = Member(
-            self.name, self.log, rule, choose, self.send, self.stir, address=f"{self.name}:1"
-        )
+            self.name, self.log, rule, choose, self.send, self.stir,
+            address=f"{self.name}:1", settings=member.SETTINGS,
+        )  # fmt: skip
         self.house = world.make_house(self)
         self.steward = Steward(self.member, world.handling, self.house, choose, self.send)
         world.network.attach(self.name, self)
@@ -120,6 +126,16 @@ class Node:
             self.disk.crash()
         else:
             self.disk.kill()
+
+    def wipe(self) -> None:
+        """A dead machine gets an empty disk: what starts on it knows nobody."""
+        self.disk = self._new_disk()
+        self._newcomer = True
+
+    def _new_disk(self) -> SimulatedDisk:
+        disk = SimulatedDisk(self.choice.randrange)
+        disk.now_ms = lambda: self.world.timeline.now_ms
+        return disk
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> None:
         """Something that this process does by and by, if it lives."""

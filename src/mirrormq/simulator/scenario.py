@@ -18,7 +18,17 @@ import re
 from mirrormq.simulator.faults import Fault
 from mirrormq.simulator.world import Options, World
 
-NUMBERS = ("seed", "nodes", "load_ms", "publishers", "consumers", "committers", "getters", "leasers")
+NUMBERS = (
+    "seed",
+    "nodes",
+    "load_ms",
+    "publishers",
+    "consumers",
+    "committers",
+    "getters",
+    "leasers",
+    "narrow",
+)
 WORDS = ("mode", "recover")
 FAULT = re.compile(r"(\d+)-(\d+) (\S+) ([a-z ]+) \((\d+)\)")
 

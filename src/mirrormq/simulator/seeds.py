@@ -22,7 +22,9 @@ LOAD_MS = (2500, 7500)
 """Short runs find what needs few things to happen, and more of them can be made."""
 
 
-def options_of(seed: int, nodes: int = 0, mode: str = "", faults: int = 0, load_ms: int = 0) -> Options:
+def options_of(
+    seed: int, nodes: int = 0, mode: str = "", faults: int = 0, load_ms: int = 0, *, narrow: bool = False
+) -> Options:
     """A run; what is given is not drawn."""
     choice = random.Random(f"{seed} options")
 
@@ -49,4 +51,5 @@ def options_of(seed: int, nodes: int = 0, mode: str = "", faults: int = 0, load_
         choice.choices((0, 1, 2), (5, 3, 1))[0],
         choice.choices((0, 1, 2), (5, 3, 1))[0],
         choice.choices((0, 1, 2), (5, 3, 1))[0],
+        choice.choices((0, seed), (2, 1))[0] or seed * narrow,
     )

@@ -38,6 +38,7 @@ from mirrormq.simulator.history import History
 from mirrormq.simulator.house import BrokerHouse
 from mirrormq.simulator.leaser import Leaser
 from mirrormq.simulator.mishaps import MIRRORED, POLICIES, Mishaps
+from mirrormq.simulator.narrow import narrowed
 from mirrormq.simulator.network import Network
 from mirrormq.simulator.node import House, Node
 from mirrormq.simulator.operator import Operator
@@ -89,6 +90,8 @@ class Options(NamedTuple):
     committers: int = 0
     getters: int = 0
     leasers: int = 0
+    narrow: int = 0
+    """Which limits are narrow (`simulator.narrow`)."""
     schedule: tuple[faults.Fault, ...] | None = None
     """The faults, if they are not to be drawn."""
     left_out: frozenset[int] = frozenset()
@@ -196,6 +199,10 @@ class World:
 
     def run(self) -> None:
         """All of it; raises Failed."""
+        with narrowed(self.options.narrow):
+            self._run()
+
+    def _run(self) -> None:
         for node in self.nodes.values():
             node.start()
         self._until(lambda: self.serving() == self.names, FORM_MS, "the cluster did not form")
