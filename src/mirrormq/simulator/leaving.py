@@ -2,7 +2,7 @@
 
     stop      its application, in good order: its masters are handed over
     forget    it: when no queue needs it its process ends, and another node is asked to
-    wipe      its disk, when that has been agreed on
+    wipe      its disk, when everybody has heard of it
     join      the process that is started on the empty disk knocks at the others' doors
 
 That is what `reset` and `join_cluster` do. Once the others have been asked there is no way back. One node at
@@ -70,8 +70,8 @@ class Leaving:
 
     def _pursue(self) -> None:
         """As far as it goes now, and again in a moment."""
-        others = [node for node in self._cluster.nodes.values() if node.running and node.name != self._who]
-        if self._asked and any(self._who not in node.member.metadata.state.nodes for node in others):
+        others = [node for node in self._cluster.nodes.values() if node.name != self._who]
+        if self._asked and all(self._is_forgotten_by(node) for node in others):
             self._cluster.note(f"{self._who} has left: its disk is wiped")
             self._cluster.nodes[self._who].wipe()
             self._return()
@@ -81,11 +81,19 @@ class Leaving:
             self._who = ""
             return
         for node in others:
-            state = node.member.metadata.state
-            if node.steward.serving.running and node.member.leader and spares(state, self._who):
-                self._ask(node)
+            if node.running and node.steward.serving.running and node.member.leader:
+                if spares(node.member.metadata.state, self._who):
+                    self._ask(node)
                 break
         self._cluster.timeline.after(LOOK_MS, self._pursue)
+
+    def _is_forgotten_by(self, node: Node) -> bool:
+        """Until everybody has heard, a node with an empty disk could be taken for the one that it was. (The
+        runtime tells them apart when they shake hands.)"""
+        if not node.running:
+            return False
+        member = node.member
+        return self._who not in {*member.metadata.state.nodes, *member.consensus.members.everyone}
 
     def _ask(self, node: Node) -> None:
         if not self._asked:
