@@ -84,6 +84,11 @@ class Pages:
         self._budget.used_bytes += body_bytes + count * limits.MESSAGE_OVERHEAD_BYTES
 
     def _page_out(self, messages: Sequence[Message], total_bytes: int) -> None:
+        self._write_out(messages)
+        self._page([message.sequence for message in messages], total_bytes)
+
+    def _write_out(self, messages: Sequence[Message]) -> None:
+        """Only the numbers of these, in ascending order, are to be remembered: write down all the rest."""
         unstored = [message for message in messages if not message.position]
         if unstored:
             self._store.append(unstored, durable=False)
@@ -91,7 +96,6 @@ class Pages:
         delivered = [message.sequence for message in messages if message.redelivered]
         if delivered:
             self._redelivered_up_to = max(self._redelivered_up_to, delivered[-1])
-        self._page([message.sequence for message in messages], total_bytes)
 
     def _page(self, sequences: Sequence[int], total_bytes: int) -> None:
         chunks = self._paged
@@ -228,13 +232,7 @@ class Pages:
         head = self._head
         spilled = [head.pop() for _ in range(len(head) - keep)]
         spilled.reverse()
-        unstored = [message for message in spilled if not message.position]
-        if unstored:
-            self._store.append(unstored, durable=False)
-            self.disk_writes += len(unstored)
-        delivered = [message.sequence for message in spilled if message.redelivered]
-        if delivered:
-            self._redelivered_up_to = max(self._redelivered_up_to, delivered[-1])
+        self._write_out(spilled)
         total_bytes = sum([message.body_size for message in spilled])
         self._hot(-total_bytes, -len(spilled))
         self._budget.used_bytes += self._dress(spilled)

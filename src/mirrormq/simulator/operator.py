@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from mirrormq.cluster.partitions import Handling
 from mirrormq.metadata.state import State
+from mirrormq.simulator.leaving import Cluster
 from mirrormq.simulator.mishaps import POLICIES, Mishaps
 from mirrormq.simulator.node import Node
-from mirrormq.simulator.timeline import Timeline
 
 PATIENCE_MS = 4000
 """Nodes that have lost each other find each other again by themselves, if they can, in less time."""
@@ -23,17 +22,11 @@ POLICY_MS = 1000
 """How often a policy that is not in force is written again."""
 
 
-class Premises(Protocol):
+class Premises(Cluster, Protocol):
     """What the operator is in charge of."""
 
-    timeline: Timeline
-    nodes: dict[str, Node]
-    handling: Handling
     names: list[str]
     mishaps: Mishaps
-
-    def note(self, text: str) -> None:
-        """Remember what happened."""
 
 
 class Operator:
