@@ -174,9 +174,10 @@ class Client:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """End the connection. What was not acknowledged goes back."""
+        """End the connection. What was not acknowledged goes back, if there is anybody to give it back to."""
         if self.session is not None:
-            self.session.hang_up()
+            if not self._is_gone():
+                self.session.hang_up()
             self.drop()
             self.hosts.nudge(self.node)
 
