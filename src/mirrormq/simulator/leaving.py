@@ -82,10 +82,14 @@ class Leaving:
             return
         for node in others:
             if node.running and node.steward.serving.running and node.member.leader:
-                if spares(node.member.metadata.state, self._who):
+                if self._is_complete(node) and spares(node.member.metadata.state, self._who):
                     self._ask(node)
                 break
         self._cluster.timeline.after(LOOK_MS, self._pursue)
+
+    def _is_complete(self, node: Node) -> bool:
+        """Has everybody a vote? While one is still joining, without another there is no majority."""
+        return len(node.member.consensus.members.voters) == len(self._cluster.nodes)
 
     def _is_forgotten_by(self, node: Node) -> bool:
         """Until everybody has heard, a node with an empty disk could be taken for the one that it was. (The
