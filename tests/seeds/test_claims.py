@@ -129,7 +129,8 @@ def test_masters_are_spread_by_rebalance(cluster: Cluster) -> None:
     for name in ("Q1", "Q2", "Q3"):
         declare(cluster, 0, name)
         mirrored(cluster, name)
-    cluster.ctl("rebalance", "classic")
+    said = cluster.ctl("rebalance", "classic")
+    assert said.count("│ 1 ") == 3, "how many each node has afterwards"
 
     def spread() -> bool:
         masters = [str(facts(cluster, name)["pid"]) for name in ("Q1", "Q2", "Q3")]

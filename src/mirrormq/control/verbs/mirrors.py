@@ -58,16 +58,21 @@ def _check_mirrored(node: Shell, queue: Queue) -> None:
         raise ControlError("not_mirrored")
 
 
-def rebalance(node: Shell, request: Request) -> list[dict[str, Any]]:
+def rebalance(node: Shell, request: Request) -> Awaitable[list[dict[str, Any]]]:
     """Spread the masters of mirrored queues evenly; says how many each node has then."""
     kind = request.arguments[0]
     if kind not in KINDS:
         raise ControlError(f"type {kind} is not supported. Try one of all, classic, quorum.")
-    state = node.metadata.state
     wanted = _chosen(request)
     if kind in ("all", "classic"):
-        for command in moves.rebalance(state, wanted):
+        for command in moves.rebalance(node.metadata.state, wanted):
             node.metadata.write(command)
+    return _masters_afterwards(node, wanted)
+
+
+async def _masters_afterwards(node: Shell, wanted: Callable[[Queue], bool]) -> list[dict[str, Any]]:
+    await node.settled()
+    state = node.metadata.state
     policies = Policies(state)
     masters = Counter(
         queue.ring.master
