@@ -65,7 +65,12 @@ def test_an_operator_may_go_on_with_what_a_mirror_has(cluster: Cluster, down: st
         cluster.ctl("recover_queue", down, cluster.name(0))
 
 
-def test_a_client_may_delete_it_and_declare_it_again(cluster: Cluster, down: str) -> None:
+def test_a_client_may_delete_it_but_not_as_empty_and_declare_it_again(cluster: Cluster, down: str) -> None:
+    with (
+        channel(cluster, 2) as opened,
+        pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"406.*not empty"),
+    ):
+        opened.queue_delete(down, if_empty=True)
     with channel(cluster, 2) as opened:
         opened.queue_delete(down)
     publish(cluster, down, b"new", node=2)

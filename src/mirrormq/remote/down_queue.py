@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mirrormq.errors import NotFound
+from mirrormq.errors import NotFound, PreconditionFailed
 from mirrormq.queues.consumers import QueueConsumer
 from mirrormq.queues.face import Publisher, Refused, Subscriber
 from mirrormq.queues.message import Message
@@ -81,12 +81,15 @@ class DownQueue:
     def check_deletion(
         self, if_unused: bool, if_empty: bool, answered: Callable[[int], object], refused: Refused
     ) -> None:
-        """As in RabbitMQ: a mirrored queue that may not go on with what its mirrors have can be given up. One
-        that is on its home node alone will be there again when that node is."""
-        if self._mirrored:
-            answered(0)
-        else:
+        """As in RabbitMQ: a mirrored queue that may not go on with what its mirrors have can be given up, but
+        not as an empty one, which nobody knows it to be. One that is on its home node alone will be there
+        again when that node is."""
+        if not self._mirrored:
             self._refuse(refused)
+        elif if_empty:
+            refused(PreconditionFailed(f"queue '{self.name}' in vhost '{self.vhost}' not empty"))
+        else:
+            answered(0)
 
     def subscribe(self, consumer: Subscriber, answered: Callable[[], object], refused: Refused) -> None:
         """No."""
