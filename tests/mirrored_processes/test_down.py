@@ -45,6 +45,8 @@ def test_it_says_for_whom_it_waits_and_has_everything_when_that_node_is_back(
     until(lambda: queue(cluster, down, node=1)["mirrormq"]["waits_for"] == [cluster.name(0)])
     listed = cluster.ctl("-q", "list_queues", "name", "state", node=2)
     assert f"{down}\tdown" in listed
+    with pytest.raises(RuntimeError, match=f"it waits for {cluster.name(0)}. Start that node, or"):
+        cluster.ctl("sync_queue", down, node=2)
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="is down or inaccessible") as refused:
         publish(cluster, down, node=2)
     assert refused.value.reply_code == 404

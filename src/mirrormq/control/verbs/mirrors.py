@@ -26,9 +26,20 @@ def _queue(node: Shell, request: Request) -> Queue:
     return found
 
 
+def _served(node: Shell, request: Request) -> Queue:
+    queue = _queue(node, request)
+    if queue.waits_for:
+        waits_for = ", ".join(queue.waits_for)
+        raise ControlError(
+            f"Queue is down: it waits for {waits_for}. Start that node, or go on with what another one has "
+            f"of it: 'mirrormqctl recover_queue {queue.name} NODE'."
+        )
+    return queue
+
+
 async def sync_queue(node: Shell, request: Request) -> None:
     """Bring the mirrors of a queue up to date, whatever its policy says."""
-    queue, live = _queue(node, request), node.live
+    queue, live = _served(node, request), node.live
 
     def here() -> None:
         if not live.synchronise(queue.vhost, queue.name, True):
@@ -39,7 +50,7 @@ async def sync_queue(node: Shell, request: Request) -> None:
 
 async def cancel_sync_queue(node: Shell, request: Request) -> str | None:
     """Stop doing so; says if there was nothing to stop."""
-    queue, live = _queue(node, request), node.live
+    queue, live = _served(node, request), node.live
 
     def here() -> str | None:
         row = live.queue(queue.vhost, queue.name)
