@@ -193,6 +193,19 @@ async def test_stopping_sends_what_was_sent_and_says_so() -> None:
         assert a.of("down", "b@x") == ["this node stops"]
 
 
+async def test_a_link_that_breaks_while_its_node_stops_is_no_matter() -> None:
+    a, b = End("a@x"), End("b@x")
+    async with started(a, b):
+        a.dial(b)
+        await until(lambda: linked(a, b))
+        transport = a.links._links["b@x"]._transport
+        assert transport is not None
+        loop = asyncio.get_running_loop()
+        loop.call_soon(transport.abort)
+        await loop.create_task(a.links.stop())
+        assert len(a.of("down", "b@x")) == 1
+
+
 async def test_a_handler_that_fails_costs_the_session_and_is_logged() -> None:
     a, b = End("a@x"), End("b@x")
     async with started(a, b):

@@ -173,7 +173,7 @@ class Link(asyncio.BufferedProtocol):
 
     async def finish(self, reason: str) -> None:
         """Close when all that was sent has left, or soon in any case."""
-        if self._transport is not None and self.session:
+        if self._transport is not None and self.session and not self._ended:
             self._finish_reason = reason
             self._transport.writelines(joined(self._lanes.take(limits.QUEUED_BYTES_MAX)))
             self._transport.close()
