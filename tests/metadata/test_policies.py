@@ -203,6 +203,7 @@ REFUSED_BY_RABBITMQ: list[tuple[dict[str, Any], str]] = [
     ({"queue-master-locator": "x", "alternate-exchange": 1}, '<<"x">> invalid queue-master-locator value'),
     ({"ha-mode": "x", "ha-params": 3}, '<<"x">> is not a valid ha-mode value'),
     ({**MIRRORED, "ha-params": 1}, 'ha-mode="all" does not take parameters'),
+    ({**MIRRORED, "ha-params": None}, 'ha-mode="all" does not take parameters'),
     ({"ha-mode": "exactly"}, 'ha-mode="exactly" takes an integer, none given'),
     ({"ha-mode": "exactly", "ha-params": 0}, 'ha-mode="exactly" takes an integer, 0 given'),
     ({"ha-mode": "exactly", "ha-params": "x"}, 'ha-mode="exactly" takes an integer, <<"x">> given'),

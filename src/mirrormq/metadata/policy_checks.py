@@ -86,7 +86,7 @@ def _validate_mirroring(definition: dict[str, Any]) -> None:
         raise PolicyInvalid(
             "ha-mode must be specified to specify ha-params, ha-sync-mode or ha-promote-on-shutdown"
         )
-    mode, parameters = definition["ha-mode"], definition.get("ha-params")
+    mode, parameters = definition["ha-mode"], definition.get("ha-params", _ABSENT)
     if not isinstance(mode, str) or mode not in _HA_PARAMETER_CHECKS:
         raise PolicyInvalid(f"{term(mode)} is not a valid ha-mode value")
     if complaint := _HA_PARAMETER_CHECKS[mode](parameters):
@@ -144,23 +144,31 @@ _SETTINGS: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
+_ABSENT = object()
+"""In place of parameters that are not given; null is given."""
+
+
 def _complain_all(parameters: Any) -> str | None:
-    return None if parameters is None else "does not take parameters"
+    return None if parameters is _ABSENT else "does not take parameters"
 
 
 def _complain_exactly(parameters: Any) -> str | None:
     if _integer(1)(parameters):
         return None
-    return f"takes an integer, {'none' if parameters is None else term(parameters)} given"
+    return f"takes an integer, {_given(parameters)} given"
 
 
 def _complain_nodes(parameters: Any) -> str | None:
     if not isinstance(parameters, list):
-        return f"takes a list, {'none' if parameters is None else term(parameters)} given"
+        return f"takes a list, {_given(parameters)} given"
     if not parameters:
         return "list must be non-empty"
     wrong = [value for value in parameters if not isinstance(value, str)]
     return f"takes a list of strings, {term(wrong)} was not a string" if wrong else None
+
+
+def _given(parameters: Any) -> str:
+    return "none" if parameters is _ABSENT else term(parameters)
 
 
 _HA_PARAMETER_CHECKS: dict[str, Callable[[Any], str | None]] = {
