@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mirrormq.broker.tenures import CONSUMERS_RETURN_MS
 from mirrormq.wire import methods
 from tests.harness import deliveries
 from tests.mirrored.cluster import Cluster, MirroredClient, bodies
@@ -160,6 +161,54 @@ def test_an_auto_delete_queue_goes_with_its_last_consumer() -> None:
         assert not member.metadata.state.queues
         assert queue_id not in member.broker.rings.replicas
         assert queue_id not in member.journal.queues
+
+
+def auto_deleted(*, mirrored_first: bool = True) -> Cluster:
+    """Queue q, which goes with its last consumer, and its only consumer, both on b."""
+    cluster = Cluster("a", "b", "c")
+    if mirrored_first:
+        cluster.mirror_all()
+    client = cluster.connect("b")
+    client.send(methods.encode_queue_declare("q", auto_delete=True))
+    client.read()
+    client.consume("q", "c")
+    cluster.mirror_all()
+    return cluster
+
+
+@pytest.mark.parametrize("mirrored_first", [True, False])
+def test_an_auto_delete_queue_goes_if_its_consumers_are_lost_with_its_master(mirrored_first: bool) -> None:
+    cluster = auto_deleted(mirrored_first=mirrored_first)
+    cluster.kill("b")
+    cluster.advance(CONSUMERS_RETURN_MS // 2)
+    assert cluster.record("q").ring.master == "a", "clients of other nodes may be on their way"
+    cluster.advance(CONSUMERS_RETURN_MS)
+    for member in cluster.living():
+        assert not member.metadata.state.queues
+
+
+def test_an_auto_delete_queue_stays_for_a_consumer_that_comes_back() -> None:
+    cluster = auto_deleted()
+    cluster.kill("b")
+    consumer = cluster.connect("c")
+    consumer.consume("q", "c")
+    cluster.advance(2 * CONSUMERS_RETURN_MS)
+    assert cluster.record("q").ring.master == "a"
+    consumer.send(methods.encode_basic_cancel("c", False))
+    consumer.read()
+    for member in cluster.living():
+        assert not member.metadata.state.queues
+
+
+def test_an_auto_delete_queue_that_was_never_consumed_from_survives_its_master() -> None:
+    cluster = Cluster("a", "b", "c")
+    cluster.mirror_all()
+    client = cluster.connect("b")
+    client.send(methods.encode_queue_declare("q", auto_delete=True))
+    client.read()
+    cluster.kill("b")
+    cluster.advance(2 * CONSUMERS_RETURN_MS)
+    assert cluster.record("q").ring.master == "a"
 
 
 def test_rejected_and_requeued_messages_keep_their_places_on_every_node() -> None:

@@ -99,6 +99,9 @@ class LiveQueue:
     def unused(self, queue: Queue) -> None:
         self.unused_count += 1
 
+    def consumed(self, queue: Queue) -> None:
+        pass
+
     def inquire(
         self, queue: Queue, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object
     ) -> None:

@@ -45,6 +45,10 @@ LEFTOVER_MS = 60_000
 """How long a node keeps its copy of a queue of whose ring it is no member: one that was lost for a moment is
 made a member again within seconds, and then needs only the difference."""
 
+CONSUMERS_RETURN_MS = 10_000
+"""How long a promoted master waits for consumers before it takes those of an auto-delete queue for lost. If
+their nodes live they come over within moments; one that cannot be reached is given up within half of this."""
+
 
 class Tenures:
     """The queues of one vhost."""
@@ -105,6 +109,8 @@ class Tenures:
         if served != record.ring.epoch:
             self._serve(record, queue)
         self._broker.rings.lead(record, queue)
+        if record.auto_delete and queue.consumers.all:
+            self._vhost.consumed(queue)
 
     def _take_over(self, record: records.Queue, before: QueueFace | None) -> None:
         broker, vhost = self._broker, self._vhost
@@ -118,6 +124,17 @@ class Tenures:
         self._serve(record, queue)
         if before is not None:
             hand_over(cast(RemoteQueue | DownQueue, before).retire(), queue)
+        if record.consumed and isinstance(before, RemoteQueue):
+            self._expect_consumers(queue)
+
+    def _expect_consumers(self, queue: Queue) -> None:
+        """An auto-delete queue had consumers: if none comes over, they were lost with the old master."""
+
+        def look() -> None:
+            if not queue.deleted and not queue.consumers.all:
+                self._vhost.unused(queue)
+
+        self._broker.clock.at(self._broker.clock.now_ms + CONSUMERS_RETURN_MS, look)
 
     def _serve(self, record: records.Queue, queue: Queue) -> None:
         """A node that comes back in another life, alone in its ring, serves before its next epoch is granted.

@@ -240,6 +240,14 @@ class Vhost:
         if record is not None and self.queues.get(queue.name) is queue:
             self.broker.metadata.write(commands.DeleteQueue(self.name, queue.name, record.queue_id))
 
+    def consumed(self, queue: Queue) -> None:
+        """If all consumers of an auto-delete queue are lost with its master, the next one has to know."""
+        record = self.find_queue(queue.name)
+        if record is None or record.consumed or self.queues.get(queue.name) is not queue:
+            return
+        if len(record.ring.members) > 1:
+            self.broker.metadata.write(commands.NoteConsumer(record.queue_id))
+
     def inquire(
         self, queue: Queue, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object
     ) -> None:

@@ -176,6 +176,12 @@ class DeleteQueues(_Command, frozen=True):
     queue_ids: list[int]
 
 
+class NoteConsumer(_Command, frozen=True):
+    """A mirrored auto-delete queue has a consumer: if all it has are lost with its master, it goes too."""
+
+    queue_id: int
+
+
 class DropTransient(_Command, frozen=True):
     """Drops what does not survive a restart: of one node (queues that only it holds), or of all (None)."""
 
@@ -266,6 +272,7 @@ Command = (
     | DeleteNode
     | ChangeViews
     | DeleteQueues
+    | NoteConsumer
     | TakeMessages
     | SettleLease
     | ForgetSettled

@@ -131,6 +131,8 @@ class Queue(msgspec.Struct, frozen=True, tag="queue", array_like=True):
     """Its ring, once there was more to say of it than `node` does."""
     waits_for: tuple[str, ...] = ()
     """The queue is down: no node may be its master until one of these comes back."""
+    consumed: bool = False
+    """It is to go with its last consumer, is mirrored, and has had one."""
 
     @property
     def key(self) -> QueueKey:

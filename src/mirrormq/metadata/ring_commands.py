@@ -60,6 +60,13 @@ def change_views(state: State, command: c.ChangeViews) -> None:
             )
 
 
+def note_consumer(state: State, command: c.NoteConsumer) -> None:
+    """A queue that is to go with its last consumer has had one."""
+    key = state.queue_keys.get(command.queue_id)
+    if key is not None and not state.queues[key].consumed:
+        state.store(msgspec.structs.replace(state.queues[key], consumed=True))
+
+
 def delete_queues(state: State, command: c.DeleteQueues) -> None:
     """Queues that went with the nodes that held them."""
     for queue_id in command.queue_ids:

@@ -378,6 +378,7 @@ _APPLY: dict[type, Callable[[State, Any], None]] = {
     c.DeleteNode: ring_commands.delete_node,
     c.ChangeViews: ring_commands.change_views,
     c.DeleteQueues: ring_commands.delete_queues,
+    c.NoteConsumer: ring_commands.note_consumer,
     c.TakeMessages: lease_commands.take_messages,
     c.SettleLease: lease_commands.settle_lease,
     c.ForgetSettled: lease_commands.forget_settled,

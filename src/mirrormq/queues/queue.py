@@ -303,6 +303,8 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
         self.use.available(self._clock.now_ms)
         if consumer.exclusive:
             self.exclusive_consumer = consumer
+        if self.settings.auto_delete:
+            self._surroundings.consumed(self)
         self.touch()
         self._surroundings.wake(self)
 

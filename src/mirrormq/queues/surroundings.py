@@ -33,6 +33,9 @@ class Surroundings(Protocol):
     def unused(self, queue: Queue) -> None:
         """An auto-delete queue lost its last consumer, or `expires` has run out."""
 
+    def consumed(self, queue: Queue) -> None:
+        """An auto-delete queue has a consumer."""
+
     def inquire(
         self, queue: Queue, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object
     ) -> None:
