@@ -149,6 +149,8 @@ class Ring:
         """Attempt and marks last told to the master."""
         self._early: list[tuple[str, Lap]] = []
         self._early_bytes = 0
+        self._missed = (0, 0)
+        """The last view of which laps came so early, and were so many, that they were not kept."""
         self._early_reports: dict[str, Report] = {}
         self._inbox: list[bytes] = []
         self.agreed_up_to = NOT_AT_ALL
@@ -219,9 +221,9 @@ class Ring:
 
     def _keep_early(self, sender: str, lap: Lap) -> None:
         self._early_bytes += sum(map(len, lap.operations))
-        if self._early_bytes <= EARLY_BYTES_MAX:
-            self._early.append((sender, lap))
-        else:
+        self._early.append((sender, lap))
+        if self._early_bytes > EARLY_BYTES_MAX:
+            self._missed = max(self._missed, *((early.epoch, early.version) for _, early in self._early))
             self._early.clear()
 
     def _accept_history(self, lap: Lap) -> bool:
@@ -271,6 +273,7 @@ class Ring:
         if (view.epoch, view.version) <= (self.view.epoch, self.view.version):
             return
         new_epoch = view.epoch > self.view.epoch
+        missed = self._missed > (self.view.epoch, self.view.version)
         joined = self._joined
         self._look_at(view)
         kept = {} if new_epoch else self.reports
@@ -287,9 +290,8 @@ class Ring:
             known = self.stable if stands else NOT_AT_ALL
             self.completed = Completed(known, known)
             self.fresh = False
-        early, lost = self._early, self._early_bytes > EARLY_BYTES_MAX
-        self._early, self._early_bytes = [], 0
-        self._lacking = self._lacking or lost or self.fresh
+        early, self._early, self._early_bytes = self._early, [], 0
+        self._lacking = self._lacking or missed or self.fresh
         for sender, lap in early:
             self.receive(sender, lap)
         early_reports, self._early_reports = self._early_reports, {}
