@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from mirrormq.broker.orphan_return import OrphanReturn
 from mirrormq.cluster.orphans import Title
 from mirrormq.control.everywhere import rows_everywhere
 from mirrormq.control.node import Shell
 from mirrormq.control.protocol import EXIT_USAGE, ControlError, Request
+from mirrormq.control.slices import others_turn
 from mirrormq.queues.message import Message
 from mirrormq.wire.content import body_of
 from mirrormq.wire.fields import plain
@@ -77,25 +80,46 @@ def delete_orphans(node: Shell, request: Request) -> str:
     return f"{count} messages were deleted"
 
 
-def export_orphans(node: Shell, request: Request) -> str:
+async def export_orphans(node: Shell, request: Request) -> str:
     """Write messages to a file, one JSON object per line; they stay where they are."""
     path = Path(request.arguments[0])
     if not path.is_absolute():
         raise ControlError("the file must be given by its whole path: the node writes it", EXIT_USAGE)
-    orphans = node.live.orphans
-    chosen = _chosen(orphans, request.arguments[1] if len(request.arguments) > 1 else ALL)
-    count = 0
+    chosen = _chosen(node.live.orphans, request.arguments[1] if len(request.arguments) > 1 else ALL)
     try:
-        with path.open("x") as file:
-            for title in chosen:
-                after = 0
-                while messages := orphans.kept.read(title.number, after):
-                    after = messages[-1].sequence
-                    count += len(messages)
-                    file.writelines(json.dumps(_line(title, message)) + "\n" for message in messages)
+        with _new_file(path) as file:
+            count = sum([await _write(node, title.number, file) for title in chosen])
     except OSError as error:
         raise ControlError(f"{path} cannot be written: {error.strerror}", EXIT_USAGE) from None
     return f"{count} messages were written to {path}"
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[TextIO]:
+    """What ends halfway leaves no file that looks like all of it."""
+    file = path.open("x")
+    try:
+        with file:
+            yield file
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+async def _write(node: Shell, number: int, file: TextIO) -> int:
+    """One batch, a few messages at a time: others are heard meanwhile, and the batch itself may go."""
+    count = after = 0
+    while messages := _behind(node.live.orphans, number, after):
+        after = messages[-1].sequence
+        count += len(messages)
+        title = node.live.orphans.kept.titles[number]
+        file.writelines(json.dumps(_line(title, message)) + "\n" for message in messages)
+        await others_turn()
+    return count
+
+
+def _behind(orphans: OrphanReturn, number: int, after: int) -> list[Message]:
+    return orphans.kept.read(number, after) if number in orphans.kept.titles else []
 
 
 def _line(title: Title, message: Message) -> dict[str, Any]:
