@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,8 +78,7 @@ class Run:
     def run(self) -> Outcome:
         """Everything, start to verdict."""
         options = self.options
-        if any(options.history.glob("*.parquet")):
-            raise ChaosError(f"There is a history in {options.history} already: choose an empty directory.")
+        self._make_directory()
         kind = SeparatedCluster if "partition" in options.kinds else Cluster
         with kind(nodes=options.nodes, conf=options.conf) as cluster:
             nodes = [Node(cluster.name(n), cluster.uri(n)) for n in range(options.nodes)]
@@ -93,6 +93,19 @@ class Run:
             for consumer in self._consumers:
                 consumer.stop()
         return Outcome(judge(options.history), faults, left)
+
+    def _make_directory(self) -> None:
+        history = self.options.history
+        try:
+            history.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ChaosError(
+                f"{history} cannot be written: {error.strerror}; choose another directory."
+            ) from None
+        if not os.access(history, os.W_OK):
+            raise ChaosError(f"{history} is not yours to write: choose another directory.")
+        if any(history.glob("*.parquet")):
+            raise ChaosError(f"There is a history in {history} already: choose an empty directory.")
 
     def _declare(self, nodes: list[Node]) -> None:
         for number, queue in enumerate(self._queues):

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
+
+from mirrormq.cli.pipeline_common import EXIT_INTERRUPTED
+from mirrormq.cli.processes import ClusterError
+from mirrormq.cli.signals import ended_by_signals
+
+EXIT_NO_VERDICT = 2
 
 KINDS = "kill, freeze, restart, partition (needs root), policy"
 
 EXAMPLE = """Load a cluster that is started for this, hurt it, and check that nothing confirmed was lost.
 
+The exit code is 0 when nothing was lost, 1 when something was, 2 when there is no verdict.
+
+\b
 Example: one minute of kills, freezes and restarts on three nodes; the history is kept as Parquet:
+  mirrormq chaos --history /tmp/history --duration 60
 
-    mirrormq chaos --history /tmp/history --duration 60
-
+\b
 Example: ten minutes with network partitions too, then the audit of the history:
-
-    mirrormq chaos --history /tmp/history --duration 600 --fault kill --fault freeze --fault partition
-    mirrormq pipeline audit --history /tmp/history --report report.html
+  mirrormq chaos --history /tmp/history --duration 600 --fault kill --fault partition
+  mirrormq pipeline audit --history /tmp/history --report report.html
 """
 
 
@@ -51,12 +59,15 @@ def chaos(
             _fail(f"{obstacle}; leave out --fault partition")
     options = Options(
         history=history, nodes=nodes, duration_s=duration, queues=queues, publishers=publishers,
-        consumers=consumers, rate=rate, kinds=kinds, seed=seed, conf=conf.read_text() if conf else "",
+        consumers=consumers, rate=rate, kinds=kinds, seed=seed, conf=_text_of(conf),
     )  # fmt: skip
     try:
-        outcome = Run(options, _show if sys.stderr.isatty() else _log).run()
-    except ChaosError as error:
+        with ended_by_signals():
+            outcome = Run(options, _show if sys.stderr.isatty() else _log).run()
+    except (ChaosError, ClusterError) as error:
         _fail(str(error))
+    except KeyboardInterrupt:
+        _fail(f"stopped; there is no verdict, and what is in {history} is not whole", EXIT_INTERRUPTED)
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
     print(f"{outcome.faults} faults (seed {seed})")
@@ -70,9 +81,20 @@ def chaos(
 chaos.__doc__ = EXAMPLE
 
 
-def _fail(sentence: str) -> None:
+def _text_of(conf: Path | None) -> str:
+    if conf is None:
+        return ""
+    try:
+        return conf.read_text()
+    except OSError as error:
+        _fail(f"{conf} cannot be read: {error.strerror}; --conf names a configuration file")
+    except ValueError:
+        _fail(f"{conf} is no text; --conf names a configuration file")
+
+
+def _fail(sentence: str, code: int = EXIT_NO_VERDICT) -> NoReturn:
     print(f"mirrormq chaos: {sentence}", file=sys.stderr)
-    raise typer.Exit(2)
+    raise typer.Exit(code)
 
 
 def _show(part: float, what: str) -> None:

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mirrormq.cli.signals import ended_by_signals
 from mirrormq.config.load import default_runtime_directory
 from mirrormq.control.client import NodeUnreachable, call
 from mirrormq.control.protocol import ControlError, Request
@@ -307,15 +308,11 @@ class LocalCluster:
 
 @contextmanager
 def stopped_by_signals(cluster: LocalCluster) -> Iterator[None]:
-    """Ctrl-C, SIGTERM or SIGHUP inside the block end it and stop the cluster, at whatever point they come."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in numbers:
-        signal.signal(number, signal.default_int_handler)
+    """Such a signal inside the block ends it and stops the cluster."""
     try:
-        yield
+        with ended_by_signals():
+            yield
     except KeyboardInterrupt:
-        for number in numbers:
-            signal.signal(number, signal.SIG_IGN)
         cluster.stop_all()
 
 
