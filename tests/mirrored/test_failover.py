@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mirrormq.metadata import commands as c
+from mirrormq.remote.down_queue import DownQueue
 from mirrormq.remote.remote_queue import RemoteQueue
 from mirrormq.wire import methods
 from tests.harness import deliveries
@@ -240,3 +242,23 @@ def test_a_queue_that_waits_for_its_master_says_so() -> None:
     )
     cluster.start("a")
     assert cluster.connect("c").drain("q") == [b"1"]
+
+
+def test_a_queue_waits_for_its_last_member_while_that_one_stops() -> None:
+    """It had been away: its standing in the ring rests on an attempt that a new replica knows nothing of."""
+    cluster, client = prepared(on="c")
+    client.publish("q", *bodies(5), persistent=True)
+    client.read()
+    cluster.kill("a")
+    cluster.settle()
+    cluster.start("a")
+    cluster.settle()
+    assert cluster.record("q").ring.standing("a")
+    cluster.coordinated = False
+    cluster.change_view("q", members=("a",), in_sync=frozenset("a"))
+    record = cluster.record("q")
+    view = record.ring._replace(version=record.ring.version + 1)
+    cluster.write(c.ChangeViews([c.ViewChange(record.queue_id, view, ("a",))]))
+    assert isinstance(cluster["a"].broker.vhosts["/"].queues["q"], DownQueue)
+    cluster.change_view("q")
+    assert cluster.connect("c").drain("q") == bodies(5)

@@ -133,11 +133,13 @@ class Rings:
         self._forget(replica.queue_id)
 
     def mirror(self, record: records.Queue) -> None:
-        """This node is a mirror; if it was master, the queue in front has been told that it is over."""
+        """This node is a mirror; if it was master, the queue in front has been told that it is over. One that
+        stops, and was alone with the queue, is what it waits for: there is nobody to be a mirror of."""
         replica = self.replicas.get(record.queue_id)
         self._queues.pop(record.queue_id, None)
         if replica is None:
-            self._make(record)
+            if record.ring.master != self._me:
+                self._make(record)
         elif replica.view.joined_with(self._me) != record.ring.joined_with(self._me):
             self.leave(record.queue_id)
             self._make(record)
