@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from mirrormq.broker.asking import leases
@@ -15,14 +16,23 @@ from mirrormq.cluster import coordinator
 from mirrormq.cluster.partitions import AUTOHEAL, PAUSE_MINORITY
 from mirrormq.cluster.serving import Serving
 from mirrormq.consensus import Majority
+from mirrormq.metadata.changes import Change
+from mirrormq.metadata.commands import Command, PutPolicy
+from mirrormq.metadata.state import State
 from mirrormq.metadata.view import View
 from mirrormq.queues.consumers import ConsumerTurns
 from mirrormq.queues.message import Message
+from mirrormq.queues.paged import PagedQueue
 from mirrormq.queues.queue import Queue
 from mirrormq.ranges import questions
 from mirrormq.replication import promotion
+from mirrormq.replication.master import MirroredMaster
 from mirrormq.replication.messages import Lap
+from mirrormq.replication.mirror import MirrorCopy
+from mirrormq.replication.operations import Append
+from mirrormq.replication.replica import Replica
 from mirrormq.replication.ring import Completed, Ring
+from mirrormq.simulator import checkers
 from mirrormq.simulator.faults import Fault
 from mirrormq.simulator.shrinking import outcome
 from mirrormq.simulator.world import Options
@@ -148,6 +158,66 @@ def settle_whatever_the_lease_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(questions, "settle", careless)
 
 
+def take_back_without_a_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a consumer leaves behind looks as if nobody had seen it."""
+    requeue = PagedQueue.requeue
+
+    def forgiving(self: PagedQueue, messages: Sequence[Message]) -> None:
+        requeue(self, messages)
+        for message in messages:
+            message.redelivered = False
+
+    monkeypatch.setattr(PagedQueue, "requeue", forgiving)
+
+
+def keep_what_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror does not drop what its master dropped."""
+    monkeypatch.setattr(MirrorCopy, "_remove", lambda self, ranges: None)
+
+
+def let_what_is_given_back_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a consumer leaves behind counts as acknowledged."""
+    monkeypatch.setattr(MirroredMaster, "requeue", MirroredMaster.acknowledge)
+
+
+def turn_batches_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What arrives together goes into the queue from behind."""
+    publish = Queue._publish_new
+
+    def backwards(self: Queue, messages: list[Message], *given: Any) -> None:
+        publish(self, messages[::-1], *given)
+
+    monkeypatch.setattr(Queue, "_publish_new", backwards)
+
+
+def spoil_what_mirrors_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror writes down another body than it was told: the last byte is before the frame's end."""
+    keep = MirrorCopy._keep
+
+    def spoiling(self: MirrorCopy, append: Append) -> None:
+        spoilt = [frames[:-2] + b"?" + frames[-1:] for frames in append.contents]
+        keep(self, msgspec.structs.replace(append, contents=spoilt))
+
+    monkeypatch.setattr(MirrorCopy, "_keep", spoiling)
+
+
+def pass_a_policy_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of three nodes does not carry a command out that all agreed on."""
+    apply, count = State.apply, 0
+
+    def forgetful(self: State, command: Command) -> list[Change]:
+        nonlocal count
+        count += isinstance(command, PutPolicy)
+        return [] if isinstance(command, PutPolicy) and count % 3 == 0 else apply(self, command)
+
+    monkeypatch.setattr(State, "apply", forgetful)
+
+
+def never_ask_to_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror that comes back does not say what it lacks."""
+    monkeypatch.setattr(Replica, "_ask_to_join", lambda self: None)
+
+
 Planned = tuple[str, int, int, str, int]
 """Kind, from, to, nodes, dice of a fault."""
 
@@ -189,6 +259,15 @@ def consumers_are_far_away(seed: int) -> Options:
     return run(seed, *late, queues=("m0", "s1", "s2"))._replace(consumers=3)
 
 
+def nodes_are_killed(seed: int) -> Options:
+    """One after the other, while all others hear each other well."""
+    return run(seed, *[("kill", 900 + 900 * at, 1000 + 900 * at, name, 0) for at, name in enumerate("abc")])
+
+
+def policies_change(seed: int) -> Options:
+    return run(seed, *[("policy", at, at, "a", dice) for dice, at in enumerate(range(500, 3500, 500))])
+
+
 def masters_of_leases_die(seed: int) -> Options:
     return masters_die(seed)._replace(leasers=3, consumers=0)
 
@@ -219,22 +298,30 @@ def one_is_cut_off(seed: int) -> Options:
     return options._replace(load_ms=11_000)
 
 
-@pytest.mark.parametrize(
-    ("mutation", "drawn", "found_by"),
-    [
-        (skip_one_fsync, power_fails_often, "ConfirmedIsKept"),
-        (skip_the_epoch_check, masters_move, "RingsAgree"),
-        (promote_an_unsynchronised_mirror, mirrors_lag, "ConfirmedIsKept"),
-        (confirm_before_the_lap_ends, masters_die, "ConfirmedIsKept"),
-        (let_a_new_master_keep_the_epoch, masters_die, "OneMaster"),
-        (let_a_minority_go_on, one_is_cut_off, "MinorityIsSilent"),
-        (let_fewer_agree, one_is_cut_off, "LogsAgree"),
-        (let_all_consumers_be_active, consumers_are_far_away, "OneIsActive"),
-        (forget_takes_with_their_master, masters_of_leases_die, "TakesAreRepeatable"),
-        (settle_whatever_the_lease_has, two_sides_have_leases, "ConfirmedIsKept"),
-        (let_dead_letters_go_at_once, masters_of_the_dying_die, "ConfirmedIsKept"),
-    ],
-)
+MUTATIONS: list[tuple[Mutation, Callable[[int], Options], str]] = [
+    (skip_one_fsync, power_fails_often, "ConfirmedIsKept"),
+    (skip_the_epoch_check, masters_move, "RingsAgree"),
+    (promote_an_unsynchronised_mirror, mirrors_lag, "ConfirmedIsKept"),
+    (confirm_before_the_lap_ends, masters_die, "ConfirmedIsKept"),
+    (let_a_new_master_keep_the_epoch, masters_die, "OneMaster"),
+    (let_a_minority_go_on, one_is_cut_off, "MinorityIsSilent"),
+    (let_fewer_agree, one_is_cut_off, "LogsAgree"),
+    (let_all_consumers_be_active, consumers_are_far_away, "OneIsActive"),
+    (forget_takes_with_their_master, masters_of_leases_die, "TakesAreRepeatable"),
+    (settle_whatever_the_lease_has, two_sides_have_leases, "ConfirmedIsKept"),
+    (let_dead_letters_go_at_once, masters_of_the_dying_die, "ConfirmedIsKept"),
+    (take_back_without_a_mark, nodes_are_killed, "RedeliveryIsMarked"),
+    (keep_what_has_gone, nodes_are_killed, "MirrorsAreEqual"),
+    (let_what_is_given_back_go, nodes_are_killed, "AcksAreNotInvented"),
+    (turn_batches_round, nodes_are_killed, "OrderIsKept"),
+    (spoil_what_mirrors_keep, nodes_are_killed, "NothingIsInvented"),
+    (pass_a_policy_over, policies_change, "MetadataIsEqual"),
+    (never_ask_to_join, nodes_are_killed, "EverythingSettles"),
+]
+"""What is wrong, the runs in which it matters, and the checker that finds it."""
+
+
+@pytest.mark.parametrize(("mutation", "drawn", "found_by"), MUTATIONS)
 def test_a_mutation_is_found(
     monkeypatch: pytest.MonkeyPatch, mutation: Mutation, drawn: Callable[[int], Options], found_by: str
 ) -> None:
@@ -251,3 +338,12 @@ def kinds_found(runs: Iterable[Options], wanted: str) -> set[str]:
         if wanted in found:
             break
     return found
+
+
+def test_every_checker_has_a_mutation_that_it_finds() -> None:
+    known = {
+        name
+        for name, kind in vars(checkers).items()
+        if isinstance(kind, type) and hasattr(kind, "finish") and kind is not checkers.Checker
+    }
+    assert {found_by for _, _, found_by in MUTATIONS} == known
