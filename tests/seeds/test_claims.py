@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator
 
 import pika
@@ -10,10 +12,12 @@ import pika.exceptions
 import pytest
 
 from mirrormq.testing import Cluster
-from tests.seeds.people import Consumer, channel
+from tests.seeds.people import Consumer, channel, parameters
 from tests.waiting import until
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
+FROZEN_S = 1.5
+"""Less than it takes to be given up for dead."""
 
 
 @pytest.fixture
@@ -239,6 +243,48 @@ def test_a_consumer_that_asked_for_it_is_cancelled_at_failover(cluster: Cluster)
         assert not told.got
 
 
+def test_a_confirm_waits_for_every_mirror(cluster: Cluster) -> None:
+    cluster.ctl("set_policy", "all", ".*", '{"ha-mode":"all"}')
+    declare(cluster, 0, "sure")
+    with channel(cluster, 0) as opened:
+        opened.basic_publish("", "sure", b"everywhere", PERSISTENT)
+        cluster.freeze(2)
+        began = time.monotonic()
+        thaw = threading.Timer(FROZEN_S, cluster.thaw, [2])
+        thaw.start()
+        opened.basic_publish("", "sure", b"not before the last has it", PERSISTENT)
+        waited_s = time.monotonic() - began
+        thaw.join()
+    assert waited_s >= FROZEN_S
+    assert len(facts(cluster, "sure")["synchronised_slave_pids"]) == 2, "too short to be given up"  # type: ignore[arg-type]
+
+
+def test_the_oldest_mirror_becomes_master(cluster: Cluster) -> None:
+    cluster.ctl("set_policy", "all", ".*", '{"ha-mode":"all","ha-sync-mode":"automatic"}')
+    declare(cluster, 0, "aged")
+    fill(cluster, 0, "aged", 3)
+    cluster.kill(1)
+    cluster.start(1)
+    mirrored(cluster, "aged")
+    cluster.kill(0)
+    until(lambda: cluster.name(2) in str(facts(cluster, "aged", node=1)["pid"]))
+    assert len(drain(cluster, 1, "aged")) == 3
+
+
+def test_what_a_living_node_was_given_survives_the_master_without_a_confirm(cluster: Cluster) -> None:
+    cluster.ctl("set_policy", "all", ".*", '{"ha-mode":"all"}')
+    declare(cluster, 0, "given")
+    cluster.freeze(0)
+    connection = pika.BlockingConnection(parameters(cluster, 1))
+    opened = connection.channel()
+    for number in range(20):
+        opened.basic_publish("", "given", b"%d" % number)
+    cluster.kill(0)
+    until(lambda: facts(cluster, "given", node=1)["messages"] == 20)
+    connection.close()
+    assert [body for body, _ in drain(cluster, 2, "given")] == [b"%d" % number for number in range(20)]
+
+
 def test_a_dead_mirror_disturbs_nobody(cluster: Cluster) -> None:
     cluster.ctl("set_policy", "all", ".*", '{"ha-mode":"all"}')
     declare(cluster, 0, "calm")
@@ -274,6 +320,17 @@ def test_unsynchronised_and_stopped_in_good_order_with_always_a_mirror_takes_ove
     until(lambda: cluster.name(0) not in str(facts(cluster, "always", node=1)["pid"]))
     fill(cluster, 1, "always", 1)
     assert [body for body, _ in drain(cluster, 2, "always")] == [b"0"]
+
+
+def test_after_a_failure_a_mirror_with_holes_takes_over_unless_told_otherwise(cluster: Cluster) -> None:
+    declare(cluster, 0, "holes")
+    fill(cluster, 0, "holes", 10)
+    cluster.ctl("set_policy", "all", "^holes", '{"ha-mode":"all"}')
+    until(lambda: len(facts(cluster, "holes")["slave_pids"] or []) == 2)  # type: ignore[arg-type]
+    fill(cluster, 0, "holes", 2)
+    cluster.kill(0)
+    until(lambda: cluster.name(0) not in str(facts(cluster, "holes", node=1)["pid"]))
+    assert [body for body, _ in drain(cluster, 2, "holes")] == [b"0", b"1"]
 
 
 def test_when_synced_a_mirror_with_holes_is_not_promoted_after_a_failure(cluster: Cluster) -> None:
