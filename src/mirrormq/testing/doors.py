@@ -21,6 +21,7 @@ class Doors:
     def __init__(self, make_socket: Callable[[int], socket]) -> None:
         self._make_socket = make_socket
         self._loop = asyncio.new_event_loop()
+        self._servers: list[asyncio.Server] = []
         self._thread = threading.Thread(target=self._loop.run_forever, name="doors", daemon=True)
         self._thread.start()
 
@@ -29,9 +30,19 @@ class Doors:
         return asyncio.run_coroutine_threadsafe(self._open(which, port), self._loop).result()
 
     def close(self) -> None:
-        """No door is left open."""
+        """No door is left open, and nobody is on the way through one."""
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
+
+    async def _close(self) -> None:
+        for server in self._servers:
+            server.close()
+        while under_way := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
 
     async def _open(self, which: int, port: int) -> int:
         async def entered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -40,6 +51,7 @@ class Doors:
             writer.close()
 
         server = await asyncio.start_server(entered, LOOPBACK, 0, limit=CHUNK_BYTES)
+        self._servers.append(server)
         outside: int = server.sockets[0].getsockname()[1]
         return outside
 
