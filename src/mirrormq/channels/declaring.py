@@ -298,6 +298,8 @@ def queue_unbind(channel: Channel, method: methods.QueueUnbind) -> None:
     name, key = _queue_and_key(channel, method.queue, method.routing_key)
     binding = _checked_binding(channel, "queue", name, method.exchange, key, method.arguments)
     channel.vhost.check_home(name)
+    if binding.key in channel.broker.metadata.state.bindings:
+        channel.vhost.accessible_queue(name, channel.connection)
     _unbind(channel, methods.QUEUE_UNBIND, binding, False, methods.encode_queue_unbind_ok)
 
 

@@ -148,3 +148,17 @@ def bind_recent_queue(c: Context) -> None:
 @script
 def bind_no_recent_queue(c: Context) -> None:
     c.channel().call("queue.bind", queue="", exchange="amq.direct", routing_key="k")
+
+
+@script
+def unbind_from_another_connection(c: Context) -> None:
+    """A binding of an exclusive queue is its connection's; one that is not there counts as removed for all."""
+    ch = c.channel()
+    ch.queue("q", exclusive=True)
+    ch.bind("q", "amq.direct", "k")
+    other = c.connect()
+    c.channel(other).unbind("q", "amq.direct", "k")
+    c.channel(other).unbind("q", "amq.direct", "never")
+    ch.publish("amq.direct", "k", "x", mandatory=True)
+    ch.get("q", no_ack=True)
+    ch.unbind("q", "amq.direct", "k")
