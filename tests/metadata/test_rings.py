@@ -100,11 +100,12 @@ def test_transient_exchanges_go_when_the_first_node_starts_again(
     assert {name for _, name in state.queues} == left
 
 
-def test_queues_lost_with_their_node_leave_an_auto_delete_exchange() -> None:
-    state = cluster("a")
+@pytest.mark.parametrize("lost", [c.DeleteQueues([1, 7]), c.DropTransient("a", [])])
+def test_queues_lost_with_their_node_take_an_auto_delete_exchange_along(lost: c.Command) -> None:
+    state = cluster("a", "b")
     state.apply(c.PutExchange(Exchange("/", "x", "fanout", auto_delete=True)))
     state.apply(c.PutQueue(Queue("/", "q", durable=False, node="a")))
     state.apply(c.PutBinding(Binding("/", "x", "queue", "q", "")))
-    changes = state.apply(c.decode(c.encode(c.DeleteQueues([1, 7]))))
-    assert len(changes) == 2
-    assert not state.queues and not state.bindings and ("/", "x") in state.exchanges
+    changes = state.apply(c.decode(c.encode(lost)))
+    assert len(changes) == 3
+    assert not state.queues and not state.bindings and ("/", "x") not in state.exchanges

@@ -72,17 +72,20 @@ def delete_queues(state: State, command: c.DeleteQueues) -> None:
     for queue_id in command.queue_ids:
         key = state.queue_keys.get(queue_id)
         if key is not None:
-            _drop(state, state.queues[key])
+            state.remove_queue(state.queues[key])
 
 
 def drop_transient(state: State, command: c.DropTransient) -> None:
     """What does not survive a restart goes: of one node the queues that it alone held, or everything."""
     everything = command.node is None or (command.over is not None and not _others_run(state, command))
-    for queue in list(state.queues.values()):
-        if not queue.survives_restart and (everything or queue.ring.members == (command.node,)):
-            _drop(state, queue)
+    passing = [queue for queue in state.queues.values() if not queue.survives_restart]
     if not everything:
+        for queue in passing:
+            if queue.ring.members == (command.node,):
+                state.remove_queue(queue)
         return
+    for queue in passing:
+        _fade(state, queue)
     for exchange in [found for found in state.exchanges.values() if not found.durable]:
         to_it = state.bindings_to(exchange.vhost, "exchange", exchange.name)
         from_it = state.bindings_from(exchange.vhost, exchange.name)
@@ -97,8 +100,8 @@ def _others_run(state: State, command: c.DropTransient) -> bool:
     return any(node.running and node.life > over.get(node.name, -1) for node in others)
 
 
-def _drop(state: State, queue: Queue) -> None:
-    """A node's end is no reason to auto-delete: an exchange whose last queue this was stays, unbound."""
+def _fade(state: State, queue: Queue) -> None:
+    """A restart of all is no reason to auto-delete: an exchange whose last queue this was stays, unbound."""
     for binding in list(state.bindings_to(queue.vhost, "queue", queue.name).values()):
         state.remove(binding)
     state.remove(queue)

@@ -220,7 +220,8 @@ class State:
         self._remove_bindings_to(exchange.vhost, "exchange", exchange.name)
         self.remove(exchange)
 
-    def _remove_queue(self, queue: Queue) -> None:
+    def remove_queue(self, queue: Queue) -> None:
+        """Take a queue out, with its bindings and the auto-delete exchanges whose last these were."""
         self._remove_bindings_to(queue.vhost, "queue", queue.name)
         self.remove(queue)
 
@@ -307,7 +308,7 @@ class State:
     def _delete_queue(self, command: c.DeleteQueue) -> None:
         queue = self.queues.get((command.vhost, command.name))
         if queue is not None and command.queue_id in (0, queue.queue_id):
-            self._remove_queue(queue)
+            self.remove_queue(queue)
 
     def _put_binding(self, command: c.PutBinding) -> None:
         binding = command.record
