@@ -7,6 +7,7 @@ changed while the node runs (`mirrormqctl set_log_level`).
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections import deque
 from collections.abc import MutableMapping
@@ -59,12 +60,14 @@ class _Output:
         return self._path
 
     def write(self, level: str, category: str, event: Event) -> str:
-        """Writes a line; gives it, too."""
+        """Writes a line, if that is possible; gives it, too. A full disk, or a console that nobody reads any
+        more, is no reason to stop whatever it was that is told of."""
         text, facts = str(event["event"]), {name: event[name] for name in event if name not in _TOLD}
         now = str(datetime.now().astimezone())
         line = (self._json if self._is_json else self._plain)(level, category, text, facts, now)
         shown = _sendable(line)
-        self._stream.write(shown + "\n")
+        with contextlib.suppress(OSError):
+            self._stream.write(shown + "\n")
         return shown
 
     def _plain(self, level: str, category: str, text: str, facts: dict[str, Any], now: str) -> str:
