@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -106,15 +107,36 @@ def test_the_settings_of_the_file_reach_clients(node: Cluster) -> None:
     assert offered == [17]
 
 
-def test_a_second_node_of_the_same_name_leaves_the_first_its_socket(node: Cluster, tmp_path: Path) -> None:
-    run = str(node.directory / "run")
-    words = ("cluster", "up", "--nodes", "1", "--data", str(tmp_path), *chosen(free_ports(3)), "--detach")
-    assert mirrormq(*words, MIRRORMQ_RUNTIME_DIR=run).returncode == 0
+@contextlib.contextmanager
+def server(data: Path, name: str, run_directory: Path) -> Iterator[subprocess.Popen[str]]:
+    """A node on its own, in the foreground; it must heed SIGTERM although nobody reads what it says then."""
+    words = ("--name", name, "--data", str(data), "--amqp", f"localhost:{free_ports(1)}")
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "mirrormq.cli.main", "server", *words),
+            *("--management", "none", "--cluster", "none"),
+        ],
+        env={**os.environ, "MIRRORMQ_RUNTIME_DIR": str(run_directory)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
     try:
-        log = (tmp_path / "mirror1@localhost" / "log" / "node.log").read_text()
-        assert "Another node named mirror1@localhost answers" in log
+        yield process
+        process.stdout.close()
+        process.terminate()
+        assert process.wait(DEADLINE_S) == 0
     finally:
-        assert mirrormq("cluster", "down", "--data", str(tmp_path)).returncode == 0
+        process.kill()
+        process.wait()
+
+
+def test_a_second_node_of_the_same_name_leaves_the_first_its_socket(node: Cluster, tmp_path: Path) -> None:
+    with server(tmp_path, node.name(), node.directory / "run") as second:
+        assert second.stdout is not None
+        assert f"Another node named {node.name()} answers" in second.stdout.readline()
+        assert "serves clients" in second.stdout.readline()
 
 
 def status(data: Path) -> list[dict[str, object]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -109,3 +110,58 @@ def test_the_testing_cluster_survives_the_loss_of_any_node() -> None:
         shown = json.loads(cluster.ctl("environment", "--formatter", "json", node=1))["rabbit"]
         assert shown["name"] == "mirror2@localhost"
         assert not {"cookie", "default_pass"} & shown.keys()
+
+
+def test_what_is_said_to_a_second_cluster_is_not_heard_by_one_with_the_same_names(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="mirrormq-") as directory:
+
+        def up(data: str, *words: str) -> subprocess.CompletedProcess[str]:
+            first = free_ports(6)
+            ports = ["--amqp-port", str(first), "--management-port", str(first + 2)]
+            words = ("--nodes", "2", *ports, "--cluster-port", str(first + 4), *words, "--detach")
+            place = ("--data", str(tmp_path / data))
+            return run("mirrormq.cli.main", "cluster", "up", *words, *place, run_directory=directory)
+
+        def policies(run_directory: str) -> str:
+            return run("mirrormq.cli.ctl", "-q", "list_policies", run_directory=run_directory).stdout
+
+        try:
+            assert up("first").returncode == 0
+            second = up("second", "--mirror-all")
+            assert second.returncode == 0, second.stderr
+            own = re.fullmatch(r".* set MIRRORMQ_RUNTIME_DIR=(.+)\.\n", second.stderr)
+            assert own is not None, second.stderr
+            assert "ha-all" in policies(own[1])
+            assert "ha-all" not in policies(directory)
+        finally:
+            for data in ("first", "second"):
+                run(
+                    "mirrormq.cli.main", "cluster", "down", "--data", str(tmp_path / data),
+                    run_directory=directory,
+                )  # fmt: skip
+
+
+def test_a_cluster_that_cannot_start_says_why_and_nothing_older(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="mirrormq-") as directory:
+
+        def up(data: Path, *words: str) -> str:
+            first = free_ports(2)
+            ports = ("--amqp-port", str(first), "--management-port", str(first + 1))
+            command = ("cluster", "up", "--nodes", "1", *ports, "--data", str(data), *words, "--detach")
+            done = run("mirrormq.cli.main", *command, run_directory=directory)
+            assert done.returncode == 1
+            return done.stderr
+
+        conf = tmp_path / "node.conf"
+        for line, reason in (
+            ("hartbeat = 3", "unknown key hartbeat"),
+            ("hartbit = 3", "unknown key hartbit"),
+        ):
+            conf.write_text(line)
+            said = up(tmp_path / "data", "--conf", str(conf))
+            assert said.startswith(f"mirrormq cluster: mirror1@localhost did not start: {conf}:1: {reason};")
+            assert len(said.splitlines()) == 1
+        (tmp_path / "file").touch()
+        said = up(tmp_path / "file" / "data")
+        assert said.startswith(f"mirrormq cluster: Cannot use {tmp_path / 'file' / 'data'}")
+        assert said.endswith(": Not a directory.\n")

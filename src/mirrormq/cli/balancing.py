@@ -19,7 +19,8 @@ from typing import Annotated
 
 import typer
 
-from mirrormq.cli.processes import PORT_MAX, ClusterError, LocalCluster
+from mirrormq.cli.local_ports import PORT_MAX
+from mirrormq.cli.processes import ClusterError, LocalCluster
 
 ADDRESS = re.compile(r"(?:\*|[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 INTERFACE = re.compile(r"[A-Za-z0-9_.@-]{1,15}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Annotated
 import typer
 
 from mirrormq.cli.processes import ClusterError, LocalCluster, stopped_by_signals
+from mirrormq.config.load import default_runtime_directory
 
 app = typer.Typer(
     help="Run a cluster of local nodes.",
@@ -31,6 +33,9 @@ def _one_sentence() -> Iterator[None]:
         yield
     except ClusterError as error:
         print(f"mirrormq cluster: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    except OSError as error:
+        print(f"mirrormq cluster: Cannot use {error.filename}: {error.strerror}.", file=sys.stderr)
         raise typer.Exit(1) from None
 
 
@@ -69,6 +74,12 @@ def _run(cluster: LocalCluster, mirror_all: bool, detach: bool) -> None:
         print(f"{node.name}  amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F")
         print(f"  page      http://127.0.0.1:{node.management_port}/")
         print(f"  log       {cluster.log_of(node)}")
+    if cluster.runtime_directory != str(default_runtime_directory(os.environ)):
+        print(
+            "mirrormq cluster: Other nodes of these names run: for mirrormqctl and these set "
+            f"MIRRORMQ_RUNTIME_DIR={cluster.runtime_directory}.",
+            file=sys.stderr,
+        )
     if not detach:
         print("Running; Ctrl-C stops.", flush=True)
         cluster.watch()

@@ -10,19 +10,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from mirrormq.cli import local_ports
 from mirrormq.cli.signals import ended_by_signals
 from mirrormq.config.load import default_runtime_directory
-from mirrormq.control.client import NodeUnreachable, call
+from mirrormq.control.client import NodeUnreachable, answers, call
 from mirrormq.control.protocol import ControlError, Request
 
 START_TIMEOUT_S = 60.0
@@ -33,14 +34,9 @@ STOP_TIMEOUT_S = 60.0
 
 POLL_S = 0.05
 WATCH_S = 0.25
-CLUSTER_PORT_OFFSET = 20_000
-"""RabbitMQ's habit: the port between nodes is the AMQP port + 20000."""
-
-LINGER_S = 1.0
-"""How long a killed process may take to give its sockets back: its threads end one by one."""
-
 LOG_TAIL_LINES = 5
-PORT_MAX = 65_535
+LAST_SENTENCE = "mirrormq: "
+"""How a node begins to say why it ends."""
 
 
 class ClusterError(Exception):
@@ -72,8 +68,10 @@ class LocalCluster:
         self.data = data
         self.nodes = nodes
         self._conf = conf
-        self._runtime_directory = runtime_directory
+        self.runtime_directory = runtime_directory
         self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._said_before: dict[str, int] = {}
+        """How long each node's log was when it was started."""
 
     @classmethod
     def create(
@@ -87,7 +85,7 @@ class LocalCluster:
     ) -> LocalCluster:
         """A cluster that is about to start; refuses what cannot work. Nodes that were there before know each
         other by their ports for nodes, and keep these unless others are asked for."""
-        first = cluster_port or _cluster_port(amqp_port)
+        first = cluster_port or local_ports.cluster_port(amqp_port)
         nodes = [
             LocalNode(f"mirror{n + 1}@localhost", amqp_port + n, management_port + n, first + n)
             for n in range(count)
@@ -105,15 +103,14 @@ class LocalCluster:
                 known = {node.name: node.cluster_port for node in before.nodes}
                 for node in nodes:
                     node.cluster_port = known.get(node.name, node.cluster_port)
+        _check_ports(nodes)
         members = len(list(data.glob("mirror*@localhost/metadata")))
         if conf is None and members > 2 and 2 * count <= members:
             raise ClusterError(
                 f"{data} has a cluster of {members} nodes, and {count} may not go on without the others: "
                 f"start {members // 2 + 1} or more with --nodes, or choose another --data."
             )
-        return cls(
-            data, nodes, str(conf.absolute()) if conf else None, str(default_runtime_directory(os.environ))
-        )
+        return cls(data, nodes, str(conf.absolute()) if conf else None, str(_runtime_directory(data, nodes)))
 
     @classmethod
     def load(cls, data: Path) -> LocalCluster:
@@ -134,7 +131,7 @@ class LocalCluster:
         document = {
             "nodes": [asdict(node) for node in self.nodes],
             "conf": self._conf,
-            "runtime_directory": self._runtime_directory,
+            "runtime_directory": self.runtime_directory,
         }
         part = self.data / "cluster.json.part"
         part.write_text(json.dumps(document, indent=2))
@@ -188,11 +185,12 @@ class LocalCluster:
         self._await(node, self._is_ready, "does not serve clients")
 
     def _spawn(self, node: LocalNode) -> None:
-        if not node.prefix and _stays_taken(node.amqp_port):
+        if not node.prefix and local_ports.stays_taken(node.amqp_port):
             raise ClusterError(f"Port {node.amqp_port} is in use: choose another with --amqp-port.")
         log = self.log_of(node)
         log.parent.mkdir(parents=True, exist_ok=True)
-        environment = {**os.environ, "MIRRORMQ_RUNTIME_DIR": self._runtime_directory}
+        self._said_before[node.name] = log.stat().st_size if log.exists() else 0
+        environment = {**os.environ, "MIRRORMQ_RUNTIME_DIR": self.runtime_directory}
         with log.open("ab") as output:
             child = subprocess.Popen(
                 self._command(node),
@@ -224,25 +222,38 @@ class LocalCluster:
         while not condition(node):
             self._reap()
             if not is_running(node):
-                raise ClusterError(f"{node.name} did not start: {_last_words(self.log_of(node))}")
+                raise ClusterError(f"{node.name} did not start: {self._last_words(node)}")
             if time.monotonic() > deadline:
-                words = _last_words(self.log_of(node))
+                words = self._last_words(node)
                 raise ClusterError(f"{node.name} {what} after {START_TIMEOUT_S:.0f} seconds: {words}")
             time.sleep(POLL_S)
 
+    def _last_words(self, node: LocalNode) -> str:
+        """What a node said last since it was started: the sentence that it ended with, if it did."""
+        log = self.log_of(node)
+        try:
+            said = log.read_bytes()[self._said_before.get(node.name, 0) :]
+        except OSError:
+            return f"see {log}."
+        lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
+        if lines and lines[-1].startswith(LAST_SENTENCE):
+            return f"{lines[-1].removeprefix(LAST_SENTENCE)} (log: {log})"
+        words = " / ".join(lines[-LOG_TAIL_LINES:])
+        return f"{words} (log: {log})" if words else f"it said nothing (log: {log})."
+
     def _is_ready(self, node: LocalNode) -> bool:
         try:
-            answer = call(Path(self._runtime_directory), node.name, Request("ping"), START_TIMEOUT_S)
+            answer = call(Path(self.runtime_directory), node.name, Request("ping"), START_TIMEOUT_S)
         except (NodeUnreachable, ControlError):
             return False
         if answer["pid"] == node.pid:
             return bool(answer["serving"])
-        return is_running(node) and _is_taken(node.amqp_port)
+        return is_running(node) and local_ports.is_taken(node.amqp_port)
 
     def _sees_all(self, node: LocalNode) -> bool:
         """Do all nodes run, as this one sees it?"""
         try:
-            found = call(Path(self._runtime_directory), node.name, Request("running_nodes"), START_TIMEOUT_S)
+            found = call(Path(self.runtime_directory), node.name, Request("running_nodes"), START_TIMEOUT_S)
         except ControlError:
             return False
         return {other.name for other in self.nodes} <= set(found)
@@ -252,7 +263,7 @@ class LocalCluster:
         words = ["ha-all", ".*", '{"ha-mode":"all"}']
         request = Request("set_policy", words, {"vhost": "/", "apply-to": "queues"})
         try:
-            call(Path(self._runtime_directory), self.nodes[0].name, request, START_TIMEOUT_S)
+            call(Path(self.runtime_directory), self.nodes[0].name, request, START_TIMEOUT_S)
         except ControlError as error:
             raise ClusterError(f"Cannot set the policy ha-all: {error.text}") from None
 
@@ -353,32 +364,21 @@ def _end(node: LocalNode) -> None:
     _signal(node, signal.SIGCONT)
 
 
-def _is_taken(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+def _check_ports(nodes: list[LocalNode]) -> None:
+    ports = {
+        "--amqp-port": [node.amqp_port for node in nodes],
+        "--management-port": [node.management_port for node in nodes],
+        "--cluster-port": [node.cluster_port for node in nodes],
+    }
+    if fault := local_ports.fault(ports):
+        raise ClusterError(fault)
 
 
-def _stays_taken(port: int) -> bool:
-    """Is a port in use, and not by a process that is just ending? One that was killed still has its sockets
-    for a moment after it is said to be gone."""
-    deadline = time.monotonic() + LINGER_S
-    while _is_taken(port):
-        if time.monotonic() > deadline:
-            return True
-        time.sleep(POLL_S)
-    return False
-
-
-def _cluster_port(amqp_port: int) -> int:
-    shifted = amqp_port + CLUSTER_PORT_OFFSET
-    return shifted if shifted <= PORT_MAX - 99 else amqp_port - CLUSTER_PORT_OFFSET
-
-
-def _last_words(log: Path) -> str:
-    try:
-        lines = log.read_text(errors="replace").splitlines()
-    except OSError:
-        return f"see {log}."
-    words = " / ".join(line.strip() for line in lines[-LOG_TAIL_LINES:] if line.strip())
-    return f"{words} (log: {log})" if words else f"it said nothing (log: {log})."
+def _runtime_directory(data: Path, nodes: list[LocalNode]) -> Path:
+    """Where the control sockets of new nodes are. Names may be in use there, by a cluster of another
+    directory: what is said to these nodes must not be heard by those."""
+    shared = default_runtime_directory(os.environ)
+    if not any(answers(shared, node.name) for node in nodes):
+        return shared
+    # Not in `data`: the path of a socket is short, and that of the data need not be.
+    return shared / sha256(bytes(data)).hexdigest()[:8]
