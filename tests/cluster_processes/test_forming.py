@@ -163,3 +163,40 @@ def test_a_node_that_will_not_come_back_is_forgotten_by_one_that_is_down(nodes: 
     until(lambda: nodes.control(0, ["cluster_status"])[1].count("mirror2") == 0, lambda: nodes.log(0))
     with nodes.channel(0) as channel:
         channel.exchange_declare("kept", passive=True)
+
+
+def test_a_node_that_is_down_is_told_not_to_wait_for_the_others_when_it_starts(nodes: Nodes) -> None:
+    nodes.form()
+    for index in (0, 1, 2):
+        nodes.kill(index)
+    code, _, error = nodes.control(0, ["force_boot"])
+    assert (code, "set MIRRORMQ_DATA_DIRECTORY to its data directory" in error) == (69, True)
+    data = {"MIRRORMQ_DATA_DIRECTORY": str(nodes.data(0))}
+    assert nodes.control(0, ["force_boot"], **data) == (0, "", "")
+    nodes.start(0)
+    for index in (1, 2):
+        nodes.start(index)
+    nodes.await_running(0, 0, 1, 2)
+
+
+def test_a_node_that_cannot_be_forgotten_as_was_noted_does_not_keep_another_from_starting(
+    nodes: Nodes,
+) -> None:
+    nodes.form()
+    nodes.kill(0)
+    data = {"MIRRORMQ_DATA_DIRECTORY": str(nodes.data(0))}
+    for name in nodes.names[:2]:
+        code, _, error = nodes.control(0, ["forget_cluster_node", "--offline", name], **data)
+        assert (code, "removing_node_from_offline_node" in error) == (69, True)
+    elsewhere = {"MIRRORMQ_RUNTIME_DIR": str(nodes.directory)}
+    assert nodes.control(0, ["forget_cluster_node", "--offline", MIRROR3], **data, **elsewhere)[0] == 0
+    nodes.start(0)
+    until(lambda: "has not forgotten mirror3@localhost" in nodes.log(0), lambda: nodes.log(0))
+    nodes.await_running(0, 0, 1, 2)
+
+
+def test_a_note_is_left_in_the_directory_of_its_node_only(nodes: Nodes) -> None:
+    nodes.start(0)
+    data = {"MIRRORMQ_DATA_DIRECTORY": str(nodes.data(0))}
+    code, _, error = nodes.control(1, ["forget_cluster_node", "--offline", MIRROR3], **data)
+    assert (code, "There is no data of mirror2@localhost in" in error) == (69, True)

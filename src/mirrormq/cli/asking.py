@@ -46,14 +46,15 @@ def check_app(verb: Verb, line: Line) -> None:
 
 
 def _first_answer(verb: Verb, line: Line) -> dict[str, str]:
-    """Who answers, and in which state. Who waits for a node asks on until there is one."""
+    """Who answers, and in which state. Who waits for a node asks on until there is one; what is to be forced
+    to start need not run."""
     try:
         told: dict[str, str] = ask(line, "ping", [])
         return told
     except client.NodeUnreachable:
-        if verb.name != "await_startup":
+        if verb.name not in ("await_startup", "force_boot"):
             raise
-        return {"name": http_client.place(line.uri), "app": ""}
+        return {"name": http_client.place(line.uri) if line.uri else line.node, "app": ""}
 
 
 def ask(line: Line, verb: str, words: list[str], more: dict[str, Any] | None = None) -> Any:

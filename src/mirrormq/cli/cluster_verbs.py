@@ -21,6 +21,11 @@ AWAIT_NODES_S = 300
 ASK_NEIGHBOUR_S = 5.0
 """How long a node on this machine may take to say where it listens."""
 
+NOT_FROM_HERE = (
+    "{:removing_node_from_offline_node, 'To remove a node remotely from an offline node, the node you are "
+    "removing from must be a disc node and all the other nodes must be offline.'}"
+)
+
 
 def cluster_status(verb: Verb, line: Line) -> int:
     asking.show_banner(verb, line)
@@ -94,14 +99,30 @@ def forget_cluster_node(verb: Verb, line: Line) -> int:
     if client.answers(line.runtime_directory, line.node):
         raise UsageError("this command requires the target node to be stopped.", heading="Error")
     asking.show_banner(verb, line)
-    notes.leave(data_directory(line.node), line.words[0])
+    directory = data_directory(line.node)
+    if line.words[0] == line.node or client.answers(line.runtime_directory, line.words[0]):
+        raise ControlError(NOT_FROM_HERE)
+    notes.leave(directory, line.words[0])
     return 0
+
+
+def force_boot(verb: Verb, line: Line) -> int:
+    """A node that does not run is left a note."""
+    try:
+        return asking.perform(verb, line)
+    except client.NodeUnreachable:
+        notes.force(data_directory(line.node))
+        return 0
 
 
 def data_directory(node: str) -> Path:
     """Where a stopped node's data is."""
     directory = Path(os.environ.get("MIRRORMQ_DATA_DIRECTORY") or Path("var") / node)
-    if not directory.is_dir():
+    try:
+        owner = (directory / "node").read_text().strip()
+    except OSError:
+        owner = ""
+    if owner != node:
         raise ControlError(
             f"There is no data of {node} in {directory}: set MIRRORMQ_DATA_DIRECTORY to its data directory."
         )
@@ -124,5 +145,6 @@ PROGRAMS = {
     "await_online_nodes": await_online_nodes,
     "join_cluster": join_cluster,
     "forget_cluster_node": forget_cluster_node,
+    "force_boot": force_boot,
     "environment": environment,
 }

@@ -1,7 +1,5 @@
-"""Notes for a node that does not run: whom to forget when it starts (`forget_cluster_node --offline`).
-
-A node that finds one starts without waiting for the others, as after `force_boot`, and lets its cluster
-forget them.
+"""Notes for a node that does not run: not to wait for the others when it starts (`force_boot`), and whom to
+forget then (`forget_cluster_node --offline`), which says the first as well.
 """
 
 from __future__ import annotations
@@ -9,6 +7,17 @@ from __future__ import annotations
 from pathlib import Path
 
 NAME = "forget_at_start"
+FORCED = "force_boot_at_start"
+
+
+def force(data_directory: Path) -> None:
+    """It shall not wait for the others."""
+    (data_directory / FORCED).touch()
+
+
+def forced(data_directory: Path) -> bool:
+    """Shall it not wait for the others?"""
+    return (data_directory / FORCED).exists() or bool(read(data_directory))
 
 
 def leave(data_directory: Path, node: str) -> None:
@@ -27,4 +36,5 @@ def read(data_directory: Path) -> list[str]:
 
 def clear(data_directory: Path) -> None:
     """It is done."""
-    (data_directory / NAME).unlink(missing_ok=True)
+    for name in (NAME, FORCED):
+        (data_directory / name).unlink(missing_ok=True)

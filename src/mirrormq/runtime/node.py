@@ -263,7 +263,7 @@ class Node:
         here = self.cluster_node
         await open_links(self)
         here.begin()
-        if notes.read(self.settings.data_directory):
+        if notes.forced(self.settings.data_directory):
             here.force()
         if not here.member.cluster_id:
             await formation.form(here, self.files, self.log)
@@ -272,12 +272,17 @@ class Node:
 
     async def _forget_as_noted(self) -> None:
         """Do what `forget_cluster_node --offline` has left to be done."""
-        directory = self.settings.data_directory
-        for name in notes.read(directory) if self.serving else ():
-            if name in self.cluster.members:
+        if not self.serving:
+            return
+        noted = "as was noted while this node was down"
+        for name in notes.read(self.settings.data_directory):
+            try:
                 await self.cluster.forget(name)
-                self.log.warning(f"the cluster has forgotten {name}, as was noted while this node was down")
-            notes.clear(directory)
+            except ControlError as error:
+                self.log.error(f"the cluster has not forgotten {name}, {noted}: {error.text}")
+            else:
+                self.log.warning(f"the cluster has forgotten {name}, {noted}")
+        notes.clear(self.settings.data_directory)
 
     async def _finish(self) -> None:
         if self.exit_code:
