@@ -77,6 +77,15 @@ def test_a_wrong_cookie_is_refused_and_both_sides_say_so(nodes: Nodes) -> None:
     assert "of these tests" not in nodes.log(0) + nodes.log(1)
     assert nodes.ask(0, "running_nodes") == ["mirror1@localhost"]
     assert nodes.ask(1, "ping")["serving"] is False  # type: ignore[index]
+    assert nodes.control(1, ["-q", "stop_app"])[0] == 0
+    code, _, error = nodes.control(1, ["-q", "join_cluster", nodes.names[0]])
+    assert (
+        code,
+        error.endswith(f"no link to it at localhost:{nodes.cluster_ports[0]}: the cookies differ\n"),
+    ) == (
+        69,
+        True,
+    )
 
 
 @pytest.mark.skipif(not certificates.available(), reason=OPENSSL)
@@ -124,6 +133,7 @@ def test_joining_somebody_who_is_not_there_changes_nothing(nodes: Nodes) -> None
     code, _, error = nodes.control(0, ["-q", "join_cluster", f"nobody@localhost:{nodes.cluster_ports[2]}"])
     assert code == 69
     assert "unable to perform an operation on node 'nobody@localhost'" in error
+    assert "Connection refused" in error
     nodes.spawn(1)
     nodes.await_serving(1)
     assert nodes.control(1, ["-q", "stop_app"])[0] == 0

@@ -199,10 +199,11 @@ class ClusterChanges:
         host, _, port = address.rpartition(":")
         interlink.add_peer(PeerAddress(name, host, int(port)))
         try:
-            late = ControlError(
-                f"unable to perform an operation on node '{name}': no link to it at {address}"
+            await _until(
+                lambda: interlink.session(name) is not None,
+                REACH_TIMEOUT_S,
+                lambda: _unreachable(name, address, interlink.hindrance(name)),
             )
-            await _until(lambda: interlink.session(name) is not None, REACH_TIMEOUT_S, late)
             told = await self.ask(name, Request("membership", [self._settings.name]))
         finally:
             interlink.remove_peer(name)
@@ -217,11 +218,11 @@ class ClusterChanges:
 
     async def _let_in(self, name: str) -> None:
         here = self._here
-        late = ControlError(f"node {name} did not let this one in for {JOIN_TIMEOUT_S:g} s", EXIT_TIMEOUT)
+        late = f"node {name} did not let this one in for {JOIN_TIMEOUT_S:g} s"
         await _until(
             lambda: bool(here.refused) or (here.member.joined and here.member.leader is not None),
             JOIN_TIMEOUT_S,
-            late,
+            lambda: ControlError(late, EXIT_TIMEOUT),
         )
         if here.refused:
             raise ControlError(here.refused)
@@ -234,9 +235,14 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-async def _until(condition: Callable[[], bool], timeout_s: float, late: ControlError) -> None:
+def _unreachable(name: str, address: str, reason: str) -> ControlError:
+    text = f"unable to perform an operation on node '{name}': no link to it at {address}"
+    return ControlError(f"{text}: {reason}" if reason else text)
+
+
+async def _until(condition: Callable[[], bool], timeout_s: float, late: Callable[[], ControlError]) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
-            raise late
+            raise late()
         await asyncio.sleep(POLL_S)

@@ -35,7 +35,8 @@ class Dialler:
         self._interlink = interlink
         self._backoff = Backoff()
         self._wanted = asyncio.Event()
-        self._last_reason: str | None = None
+        self.last_reason: str | None = None
+        """Why there is no link, as far as is known."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self, linked: bool) -> None:
@@ -54,7 +55,7 @@ class Dialler:
     def linked(self, link: Link) -> None:
         """There is a link; another attempt under way is given up."""
         self._wanted.clear()
-        self._last_reason = None
+        self.last_reason = None
         if self.attempt is not None and self.attempt is not link:
             self.attempt.end(CROSSING)
 
@@ -98,6 +99,6 @@ class Dialler:
 
     def _say(self, reason: str) -> None:
         """One line per reason, not one per attempt."""
-        if reason not in (self._last_reason, CROSSING):
-            self._last_reason = reason
+        if reason not in (self.last_reason, CROSSING):
+            self.last_reason = reason
             self._interlink.log.warning("no link", peer=self.address.name, reason=reason)

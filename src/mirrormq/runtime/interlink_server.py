@@ -182,6 +182,11 @@ class Interlink:
         link = self._links.get(peer)
         return None if link is None else link.session
 
+    def hindrance(self, peer: str) -> str:
+        """Why there is no link to a peer that is dialled; empty if nobody knows."""
+        dialler = self._diallers.get(peer)
+        return (dialler.last_reason or "") if dialler is not None else ""
+
     def is_blank(self, peer: str) -> bool:
         """Did this peer belong to no cluster when the link with it came up?"""
         link = self._links.get(peer)
