@@ -152,7 +152,7 @@ def bind_no_recent_queue(c: Context) -> None:
 
 @script
 def unbind_from_another_connection(c: Context) -> None:
-    """A binding of an exclusive queue is its connection's; one that is not there counts as removed for all."""
+    """A binding of an exclusive queue is its connection's; one that is not there counts as removed."""
     ch = c.channel()
     ch.queue("q", exclusive=True)
     ch.bind("q", "amq.direct", "k")
