@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
-from mirrormq.chaos.faults import Span
+from mirrormq.chaos.faults import Faults, Span
 from mirrormq.chaos.run import ChaosError, Options, Run
 from mirrormq.chaos.verdict import judge
+from mirrormq.history import HistoryWriter
+from mirrormq.testing import Cluster
 
 HASTY = Span(fault_s=(0.5, 1.5), calm_s=(0.5, 1.5))
 
@@ -26,6 +29,19 @@ def test_one_node_that_is_killed_again_and_again_loses_nothing(tmp_path: Path) -
     assert not outcome.left
     with pytest.raises(ChaosError, match="choose an empty directory"):
         Run(options, quiet).run()
+
+
+def test_a_policy_is_set_when_the_node_serves_again(tmp_path: Path) -> None:
+    """It may still be coming back from the fault before."""
+    with Cluster(nodes=1) as cluster:
+        cluster.ctl("stop_app")
+        returns = Timer(1.0, cluster.ctl, ("start_app",))
+        returns.start()
+        history = HistoryWriter(tmp_path, "chaos")
+        faults = Faults(cluster, 1, ("policy",), 1, history, HASTY, lambda text: None)
+        pauses = list(faults._policy(0, 1.0))
+        returns.join()
+        assert len(pauses) == 2 and '"ha-mode":"all"' in cluster.ctl("list_policies")
 
 
 @pytest.mark.slow

@@ -24,6 +24,11 @@ POLICIES = (
 """The last one is what a run starts with. A mirror with holes is never promoted: that would be a loss that
 the operator chose, and this program is about those nobody chose."""
 
+SERVES_AGAIN_S = 60.0
+"""How long a node may take to serve again after a fault is over: many times what it needs."""
+
+TRY_AGAIN_S = 0.5
+
 
 class Span(NamedTuple):
     """How long faults last and how much calm is between them, each at random between two bounds."""
@@ -90,5 +95,17 @@ class Faults:
 
     def _policy(self, victim: int, lasts_s: float) -> Iterator[float]:
         for definition in POLICIES:
-            self._cluster.ctl("set_policy", "chaos", ".*", definition, node=victim)
+            self._set_policy(victim, definition)
             yield lasts_s / len(POLICIES)
+
+    def _set_policy(self, node: int, definition: str) -> None:
+        """A node that has just woken up, or come back from a partition, may not serve yet: try again."""
+        deadline = time.monotonic() + SERVES_AGAIN_S
+        while True:
+            try:
+                self._cluster.ctl("set_policy", "chaos", ".*", definition, node=node)
+                return
+            except RuntimeError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(TRY_AGAIN_S)
