@@ -135,7 +135,7 @@ class DownQueue:
 
     def retire(self) -> Handover:
         """Somebody has become master."""
-        return Handover(delivered_up_to=self._delivered_up_to, begun=lambda heir: self._let_in())
+        return Handover(delivered_up_to=self._delivered_up_to, over=self._let_in)
 
     def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
         """The queue is deleted."""

@@ -35,6 +35,8 @@ class Handover:
     """What this node's consumers were sent, up to here."""
     begun: Callable[[QueueFace], None] = lambda heir: None
     """Told who has taken over."""
+    over: Callable[[], None] = lambda: None
+    """Told when everything is handed over: those who waited for room may publish, and overtake nobody."""
 
 
 def hand_over(handover: Handover, heir: QueueFace, *, failover: bool = True) -> None:
@@ -54,6 +56,7 @@ def hand_over(handover: Handover, heir: QueueFace, *, failover: bool = True) -> 
         move(consumer, heir, failover=failover)
     for ask in handover.questions:
         ask(heir)
+    handover.over()
 
 
 def move(consumer: Subscriber, heir: QueueFace, *, failover: bool) -> None:

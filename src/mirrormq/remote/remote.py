@@ -122,8 +122,7 @@ class Remote:
                     self._take(stream, item)
                 except Exception as error:
                     failures.append(error)
-            if self._waiting_for_room:
-                self._let_in()
+            self.let_in()
             if failures:
                 raise failures[0]
 
@@ -176,14 +175,16 @@ class Remote:
             del self._queues[queue.place.queue_id]
         if queue.deleted:
             self._numbers.pop(queue.place.queue_id, None)
-        if self._waiting_for_room:
-            self._let_in()
 
     def when_room(self, queue: RemoteQueue, go_on: Callable[[], None]) -> None:
         """Somebody waits to publish."""
         self._waiting_for_room.append((queue, go_on))
 
-    def _let_in(self) -> None:
+    def let_in(self) -> None:
+        """There may be room. Not to be said in the middle of a handover: what is published now must not
+        overtake what was published before and will be published again, or that would be taken for known."""
+        if not self._waiting_for_room:
+            return
         waiting, self._waiting_for_room = self._waiting_for_room, []
         for queue, go_on in waiting:
             if queue.full and not queue.retired:

@@ -298,8 +298,9 @@ class RemoteQueue:
         delivered = self._deliveries.delivered_up_to
         consumers, publishes, asked = self._end()
         return Handover(
-            self._remote.producer, consumers, publishes, [one.again for one in asked], delivered, self._begun
-        )
+            self._remote.producer, consumers, publishes, [one.again for one in asked], delivered, self._begun,
+            self._remote.let_in,
+        )  # fmt: skip
 
     def _begun(self, heir: QueueFace) -> None:
         self._heir = heir
@@ -314,6 +315,7 @@ class RemoteQueue:
             notify(consumer)
         for one in asked:
             self._questions.not_found(one)
+        self._remote.let_in()
 
     def _end(self) -> tuple[list[Subscriber], list[Batch], list[Asked]]:
         self.retired = True

@@ -19,6 +19,7 @@ import msgspec
 
 from mirrormq import limits
 from mirrormq.cluster import coordinator, member, orphanage, orphans, surrender
+from mirrormq.remote import limits as remote_limits
 from mirrormq.replication import lateness, ring, sync
 from mirrormq.simulator import house
 from mirrormq.storage import housekeeping, queue_store, writer
@@ -36,6 +37,14 @@ NARROW: dict[ModuleType, dict[str, object]] = {
         "UNACKED_HOT_MESSAGES": 2,
         "DELIVERIES_PER_PUMP": 3,
         "EXPIRED_PER_LOOK": 2,
+    },
+    remote_limits: {
+        "PUBLISH_MESSAGES_MAX": 2,
+        "CREDIT_MAX": 2,
+        "DELIVERED_BYTES_MAX": 60,
+        "STREAM_BYTES_MAX": 500,
+        "PARCEL_BYTES": 100,
+        "PARCELS_UNTOLD_MAX": 2,
     },
     house: {"SEGMENT_BYTES": 4096, "HOUSEKEEPING_MS": 40, "SYNC_BATCH_MESSAGES": 2},
     sync: {"BATCHES_IN_FLIGHT": 1},
