@@ -123,7 +123,8 @@ class Tenures:
         self._name(record, queue)
         self._serve(record, queue)
         if before is not None:
-            hand_over(cast(RemoteQueue | DownQueue, before).retire(), queue)
+            with vhost.dead_letters_later():  # what dies of it must not overtake the rest
+                hand_over(cast(RemoteQueue | DownQueue, before).retire(), queue)
         if record.consumed and isinstance(before, RemoteQueue):
             self._expect_consumers(queue)
 
