@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -14,6 +16,13 @@ from mirrormq.cli.processes import LocalCluster, is_running
 from tests.waiting import until
 
 PROGRAM = Path(sys.executable).with_name("mirrormq")
+
+
+@pytest.fixture
+def near() -> Iterator[Path]:
+    """A directory with a short path: control sockets are in it, and their paths may not be long."""
+    with TemporaryDirectory(prefix="chaos-") as directory:
+        yield Path(directory)
 
 
 def begin(history: Path, *options: str) -> subprocess.Popen[str]:
@@ -52,19 +61,19 @@ def test_a_place_where_no_history_can_be_is_named_before_nodes_start(tmp_path: P
     assert "cannot be written: Not a directory" in complaint(file / "below")
 
 
-def test_nodes_that_cannot_start_say_why(tmp_path: Path) -> None:
-    conf = tmp_path / "bad.conf"
+def test_nodes_that_cannot_start_say_why(near: Path) -> None:
+    conf = near / "bad.conf"
     conf.write_text("hartbeat = 1\n")
-    assert "did not start" in (said := complaint(tmp_path / "h", "--conf", str(conf))), said
+    assert "did not start" in (said := complaint(near / "h", "--conf", str(conf))), said
     assert "unknown key hartbeat" in said
-    assert not clusters_in(tmp_path)
+    assert not clusters_in(near)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_run_that_is_ended_leaves_no_nodes(tmp_path: Path, number: signal.Signals) -> None:
-    run = begin(tmp_path / "h", "--rate", "20")
+def test_a_run_that_is_ended_leaves_no_nodes(near: Path, number: signal.Signals) -> None:
+    run = begin(near / "h", "--rate", "20")
     try:
-        (found,) = until(lambda: clusters_in(tmp_path))
+        (found,) = until(lambda: clusters_in(near))
         cluster = LocalCluster.load(found.parent)
         (node,) = cluster.nodes
         until(lambda: "serves clients" in cluster.log_of(node).read_text())
