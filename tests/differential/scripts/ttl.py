@@ -103,7 +103,7 @@ for _name, _value in {
     "spaces": " 5",
     "huge": str(2**32),
     "beyond_timers": str(2**40),
-    "plus": "+5",
+    "plus": "+60000",
     "trailing": "5ms",
 }.items():
 
