@@ -128,9 +128,7 @@ def show_server_properties(entries: dict[str, Typed]) -> str:
 def show_field(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return name if value else f"not {name}"
-    if (
-        name == "mechanisms"
-    ):  # a set: in RabbitMQ its order is a hash table's, and not the same on all machines
+    if name == "mechanisms":  # a set: RabbitMQ was seen to name the same ones in two orders
         value = " ".join(sorted(value.decode().split() if isinstance(value, bytes) else value.split()))
     if name == "client-properties" and value == {"capabilities": CAPABILITIES}:
         return "client-properties=<usual>"
