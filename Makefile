@@ -3,10 +3,14 @@
 ROOT := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 VENV := $(ROOT)/.venv
 RUN := $(VENV)/bin/python
+# Two steps, each with a stamp: what a broker needs to run, and on top of it what tests, Spark and checks need.
+RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
+PIP := $(RUN) -m pip install --disable-pip-version-check
 
 NODES ?= 3
 DATA ?= var
+DIST ?= $(ROOT)/dist
 AMQP_PORT ?= 5672
 MANAGEMENT_PORT ?= 15672
 ARGS ?=
@@ -22,27 +26,37 @@ PYTHON ?= $(shell for candidate in $(CANDIDATES); do \
 	if $$candidate -c '$(USABLE)' 2>/dev/null; then echo $$candidate; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check format sim demo bench clean
+.PHONY: help setup up wheel test check format sim demo bench clean
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(ROOT)/Makefile | while IFS="$$(printf '\t')" read -r verb text; do \
 		printf '  make %-8s %s\n' "$$verb" "$$text"; done
 
-setup: $(STAMP) ## create .venv from the pinned requirements (instant when nothing changed)
+setup: $(STAMP) ## create .venv with all pinned requirements (instant when nothing changed)
 
-$(STAMP): $(ROOT)/requirements/test.txt $(ROOT)/pyproject.toml
+$(RUNTIME): $(ROOT)/requirements/runtime.txt $(ROOT)/requirements/checkout.txt $(ROOT)/pyproject.toml
 	@if [ -z "$(PYTHON)" ]; then \
 		echo "make: no Python >= 3.11 with venv found; install one (Debian: apt install python3-venv) or say make PYTHON=..." >&2; \
 		exit 1; fi
 	@if [ ! -x $(RUN) ]; then echo "creating .venv with $(PYTHON)"; $(PYTHON) -m venv $(VENV); fi
-	@echo "installing the pinned requirements into .venv"
-	@$(RUN) -m pip install -q --disable-pip-version-check --require-hashes -r $(ROOT)/requirements/test.txt
-	@$(RUN) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e $(ROOT)
+	@echo "installing what the broker needs into .venv (75 MB)"
+	@$(PIP) -q --require-hashes -r $(ROOT)/requirements/runtime.txt -r $(ROOT)/requirements/checkout.txt
+	@$(PIP) -q --no-deps --no-build-isolation -e $(ROOT)
+	@touch $(RUNTIME)
+
+$(STAMP): $(RUNTIME) $(ROOT)/requirements/test.txt
+	@echo "installing what tests, Spark and checks need into .venv (1.5 GB, a few minutes)"
+	@$(PIP) --require-hashes -r $(ROOT)/requirements/test.txt
 	@touch $(STAMP)
 
-up: $(STAMP) ## run NODES nodes in the foreground, AMQP from port 5672, management from 15672; Ctrl-C stops
+up: $(RUNTIME) ## run NODES nodes in the foreground, AMQP from port 5672, management from 15672; Ctrl-C stops
 	cd $(ROOT) && $(VENV)/bin/mirrormq cluster up --nodes $(NODES) --data $(DATA) \
 		--amqp-port $(AMQP_PORT) --management-port $(MANAGEMENT_PORT) --mirror-all
+
+wheel: $(RUNTIME) ## build the wheel for pip into DIST (dist/)
+	@rm -rf $(ROOT)/build $(DIST)
+	@$(RUN) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w $(DIST) $(ROOT)
+	@ls $(DIST)/*.whl
 
 test: $(STAMP) ## run the whole test suite (ARGS="tests/wire -k heartbeat" narrows it)
 	cd $(ROOT) && $(RUN) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
@@ -68,4 +82,4 @@ bench: $(STAMP) ## measure beside RabbitMQ, write benchmarks/RESULTS.md, CLUSTER
 	@if [ -z "$(ARGS)" ]; then cd $(ROOT) && $(RUN) -m benchmarks.cluster_run && $(RUN) -m benchmarks.spark_run; fi
 
 clean: ## remove .venv and what tests and builds left behind (never var/)
-	cd $(ROOT) && rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	cd $(ROOT) && rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
