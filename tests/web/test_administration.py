@@ -82,6 +82,39 @@ def test_users_permissions_and_limits_are_set(page: Page, client: Client, node: 
     client.delete("users/newcomer")
 
 
+def _save_user(page: Page, name: str, password: str = "", tags: str | None = None) -> None:
+    form = page.get_by_role("form", name="Add or change a user")
+    form.get_by_label("Name").fill(name)
+    form.get_by_label("Password").fill(password)
+    if tags is not None:
+        form.get_by_label("Tags").select_option(tags)
+    form.get_by_role("button", name="Save").click()
+
+
+def test_a_new_password_leaves_the_tags_and_the_session(page: Page, client: Client, node: MirrorMQ) -> None:
+    page.evaluate("location.hash = '#/admin/users'")
+    page.get_by_text("Add or change a user").click()
+    _save_user(page, "guest", "other")
+    expect(page.get_by_text("User guest is saved.")).to_be_visible()
+    administrator = Client(node.management_port, "guest", "other")
+    try:
+        assert administrator.get("whoami")["tags"] == ["administrator"]
+        # The page goes on with the new password.
+        _save_user(page, "helper", "secret", "monitoring")
+        expect(page.get_by_role("rowheader", name="helper")).to_be_visible()
+    finally:
+        administrator.put("users/guest", {"password": "guest", "tags": "administrator"})
+    assert client.delete("users/helper").status == 204
+
+
+def test_the_only_administrator_cannot_lose_that_tag(page: Page, client: Client) -> None:
+    page.evaluate("location.hash = '#/admin/users'")
+    page.get_by_text("Add or change a user").click()
+    _save_user(page, "guest", tags="management")
+    expect(page.get_by_text("guest is the only administrator")).to_be_visible()
+    assert client.get("users/guest")["tags"] == ["administrator"]
+
+
 def test_a_connection_is_closed(page: Page, node: MirrorMQ) -> None:
     connection = pika.BlockingConnection(
         pika.ConnectionParameters(

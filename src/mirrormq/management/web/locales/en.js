@@ -368,6 +368,8 @@ export default {
   "user.delete": "Delete user",
   "user.deleteText": "User {name} can no longer log in, and their connections are closed.",
   "user.deleted": "User {name} is deleted.",
+  "user.lastAdministrator": "{name} is the only administrator and keeps that tag: give it to another user first.",
+  "tag.keep": "as they are; a new user: none",
   "tag.none": "none: AMQP only",
   "tag.management": "management: this page",
   "tag.policymaker": "policymaker: and policies",

@@ -368,6 +368,8 @@ export default {
   "user.delete": "删除用户",
   "user.deleteText": "用户 {name} 将无法登录，其连接会被关闭。",
   "user.deleted": "用户 {name} 已删除。",
+  "user.lastAdministrator": "{name} 是唯一的管理员，必须保留该标签：请先将它授予其他用户。",
+  "tag.keep": "保持不变；新用户：无",
   "tag.none": "无：仅限 AMQP",
   "tag.management": "management：使用本页面",
   "tag.policymaker": "policymaker：还可管理策略",

@@ -2,27 +2,41 @@
 import { Badge, Panel, Refusal } from "../components/basics.js";
 import { confirmed } from "../components/dialog.js";
 import { Field, Folded, Form } from "../components/forms.js";
-import { act } from "../components/notices.js";
+import { act, say } from "../components/notices.js";
 import { Table } from "../components/table.js";
-import { path, put, remove } from "../lib/api.js";
+import { get, path, put, remove } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
+import { begin, encodeLogin } from "../lib/session.js";
 
-const TAGS = [["", "none"], ["management", "management"], ["policymaker", "policymaker"], ["monitoring", "monitoring"], ["administrator", "administrator"]];
+const KEEP = "keep";
+const TAGS = [[KEEP, "keep"], ["", "none"], ["management", "management"], ["policymaker", "policymaker"], ["monitoring", "monitoring"], ["administrator", "administrator"]];
 
 export function Users({ user }) {
   const { data, error, reload } = useFetch("users");
   const permissions = useFetch("permissions");
   const mayIn = (name) => (permissions.data || []).filter((each) => each.user === name).map((each) => each.vhost);
   const save = async (fields) => {
-    const known = (data || []).find((each) => each.name === fields.name);
-    const body = { tags: fields.tags };
+    const users = await act(get("users"));
+    if (!users) return false;
+    const known = users.find((each) => each.name === fields.name);
+    // The API replaces tags as a whole: without those of a known user a new password would take them away.
+    const tags = fields.tags === KEEP ? known?.tags || [] : fields.tags.split(",").filter(Boolean);
+    const others = users.filter((each) => each.name !== fields.name && each.tags.includes("administrator"));
+    if (known?.tags.includes("administrator") && !tags.includes("administrator") && !others.length) {
+      say(t("user.lastAdministrator", { name: fields.name }), "bad");
+      return false;
+    }
+    const body = { tags };
     if (fields.password) body.password = fields.password;
     else if (known) Object.assign(body, { password_hash: known.password_hash, hashing_algorithm: known.hashing_algorithm });
     const done = await act(put(path("users", fields.name), body), t("user.saved", { name: fields.name }));
-    if (done) reload();
-    return Boolean(done);
+    if (!done) return false;
+    // Otherwise the next request of this page carries the old password, and the node ends the session.
+    if (fields.name === user.name && fields.password) begin(encodeLogin(user.name, fields.password), user);
+    reload();
+    return true;
   };
   const drop = async (name) => {
     if (!await confirmed(t("user.delete"), t("user.deleteText", { name }), t("common.delete"))) return;
