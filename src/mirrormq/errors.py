@@ -4,7 +4,9 @@
     ├── ChannelError          soft: the channel closes, the connection lives
     └── ConnectionError_      hard: the connection closes
     DamageError               our own disk gave back something we did not write
-    ConfigurationError        the operator's settings cannot be used
+    StartError                a node cannot start
+    ├── ConfigurationError    the operator's settings cannot be used; a restart does not help
+    └── UnavailableError      an address, directory or disk cannot be used now; a restart may help
 
 Every AMQP error carries RabbitMQ's reply code and the text behind the code's name, so that
 `NotFound("no queue 'q' in vhost '/'")` leaves as 404 "NOT_FOUND - no queue 'q' in vhost '/'".
@@ -13,6 +15,7 @@ The class and method ids of the offending method are filled in by whoever dispat
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
 
 
@@ -125,5 +128,24 @@ class DamageError(Exception):
     sequences: list[int]
 
 
-class ConfigurationError(Exception):
+class StartError(Exception):
+    """A node cannot start; the text says why and what to do."""
+
+
+class ConfigurationError(StartError):
     """A setting cannot be used; the text says which and what to write instead."""
+
+
+class UnavailableError(StartError):
+    """A resource that the settings name is in use or not there yet."""
+
+
+SETTING_AT_FAULT = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EAFNOSUPPORT}
+)
+"""Answers of the system that stay the same until the operator changes something."""
+
+
+def start_error(text: str, error: OSError) -> StartError:
+    """Return the error to raise where the system refuses an address or a directory."""
+    return (ConfigurationError if error.errno in SETTING_AT_FAULT else UnavailableError)(text)

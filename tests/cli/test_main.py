@@ -68,7 +68,7 @@ def test_a_taken_port_is_named(tmp_path: Path, node: Cluster) -> None:
         *("--amqp", f"127.0.0.1:{node.port()}", "--management", "none", "--cluster", "none"),
         MIRRORMQ_RUNTIME_DIR=str(tmp_path / "run"),
     )
-    assert done.returncode == 78
+    assert done.returncode == 75
     assert str(node.port()) in done.stderr
 
 
@@ -78,8 +78,20 @@ def test_a_data_directory_in_use_is_refused(tmp_path: Path, node: Cluster) -> No
         *("server", "--data", str(data), "--amqp", f"127.0.0.1:{free_ports(1)}"),
         MIRRORMQ_RUNTIME_DIR=str(tmp_path),
     )
-    assert done.returncode == 78
+    assert done.returncode == 75
     assert f"The data directory {data} is in use by process {node.local.nodes[0].pid}" in done.stderr
+
+
+def test_only_what_a_restart_cannot_mend_ends_with_78(tmp_path: Path) -> None:
+    """A path through a file is a mistake of the settings; an address that no interface has may come yet."""
+    (tmp_path / "file").write_text("")
+    run = {"MIRRORMQ_RUNTIME_DIR": str(tmp_path / "run")}
+    done = mirrormq("server", "--data", str(tmp_path / "file" / "data"), **run)
+    assert (done.returncode, done.stderr.count("\n")) == (78, 1)
+    words = ("--data", str(tmp_path / "data"), "--amqp", "192.0.2.1:5672", "--management", "none")
+    done = mirrormq("server", *words, "--cluster", "none", **run)
+    assert done.returncode == 75
+    assert "Cannot listen on 192.0.2.1:5672" in done.stderr
 
 
 def chosen(first: int) -> list[str]:

@@ -14,7 +14,7 @@ from tests.durability.traffic import browse, publish_all, ready
 from tests.waiting import until
 
 COUNT = 300
-EXIT_CONFIGURATION = 78
+EXIT_UNAVAILABLE = 75
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_a_node_whose_snapshot_is_damaged_refuses_to_begin_anew(node: Node) -> N
 def test_two_nodes_cannot_use_one_directory(node: Node) -> None:
     declare(node, "q")
     code, said = node.another()
-    assert code == EXIT_CONFIGURATION
+    assert code == EXIT_UNAVAILABLE
     assert f"is in use by process {node.process_id}" in said
     assert len(said.splitlines()) == 1, "one sentence that says what to do"
     node.kill()

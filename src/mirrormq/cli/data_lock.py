@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mirrormq.errors import ConfigurationError
+from mirrormq.errors import UnavailableError, start_error
 
 
 @contextmanager
@@ -19,13 +19,13 @@ def locked(directory: Path) -> Iterator[None]:
         directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise ConfigurationError(f"Cannot use the data directory {directory}: {error.strerror}.") from error
+        raise start_error(f"Cannot use the data directory {directory}: {error.strerror}.", error) from error
     with os.fdopen(descriptor, "r+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = file.read().strip() or "another process"
-            raise ConfigurationError(
+            raise UnavailableError(
                 f"The data directory {directory} is in use by {holder}: "
                 "stop that node or choose another --data."
             ) from None

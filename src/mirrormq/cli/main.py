@@ -14,13 +14,15 @@ from mirrormq import __version__
 from mirrormq.cli import balancing, chaos, cluster, perf, pipeline, shells, top
 from mirrormq.cli.data_lock import locked
 from mirrormq.cli.pipeline_common import EXIT_INTERRUPTED
-from mirrormq.errors import ConfigurationError
+from mirrormq.errors import ConfigurationError, StartError
 
 if TYPE_CHECKING:
     from mirrormq.config.settings import Settings
 
 EXIT_CONFIGURATION = 78
-"""sysexits.h: EX_CONFIG."""
+"""sysexits.h: EX_CONFIG. Service managers do not restart a node that ends with it."""
+EXIT_UNAVAILABLE = 75
+"""sysexits.h: EX_TEMPFAIL. An address or a directory is in use: a later start may succeed."""
 
 app = typer.Typer(
     help="An AMQP 0-9-1 broker that RabbitMQ's clients and tools cannot tell from RabbitMQ.",
@@ -122,9 +124,9 @@ def main(arguments: list[str] | None = None) -> None:
     """The console script."""
     try:
         app(args=arguments, prog_name="mirrormq")
-    except ConfigurationError as error:
+    except StartError as error:
         print(f"mirrormq: {error}", file=sys.stderr)
-        sys.exit(EXIT_CONFIGURATION)
+        sys.exit(EXIT_CONFIGURATION if isinstance(error, ConfigurationError) else EXIT_UNAVAILABLE)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
 

@@ -182,6 +182,8 @@ class Settings:
     default_permissions: Permissions = Permissions()
     loopback_users: tuple[str, ...] = ("guest",)
     load_definitions: Path | None = None
+    skip_unchanged_definitions: bool = True
+    """RabbitMQ's default is false: there, each start undoes what an operator changed since the last one."""
 
     # Queues and the cluster.
     queue_master_locator: str = "client-local"

@@ -30,7 +30,7 @@ from mirrormq.control.protocol import (
 )
 from mirrormq.control.slices import framed
 from mirrormq.control.verbs import users
-from mirrormq.errors import ConfigurationError, DamageError
+from mirrormq.errors import DamageError, start_error
 from mirrormq.storage.errors import JournalFailed
 
 
@@ -50,9 +50,10 @@ class ControlServer:
         try:
             _private_directory(self._path.parent)
         except OSError as error:
-            raise ConfigurationError(
+            raise start_error(
                 f"Cannot use {self._path.parent} for the control socket: {error.strerror}. "
-                "Set MIRRORMQ_RUNTIME_DIR to a directory of your own."
+                "Set MIRRORMQ_RUNTIME_DIR to a directory of your own.",
+                error,
             ) from error
         if self._path.exists():
             name = self._node.settings.name

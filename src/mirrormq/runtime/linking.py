@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrormq.config.settings import Address, Settings
-from mirrormq.errors import ConfigurationError
+from mirrormq.errors import start_error
 from mirrormq.interlink.detector import Timing
 from mirrormq.interlink.handshake import Identity
 from mirrormq.runtime.certificate_files import CertificateFiles
@@ -44,9 +44,10 @@ async def open_links(node: Node) -> None:
     try:
         await interlink.start(host, address.port)
     except OSError as error:
-        raise ConfigurationError(
+        raise start_error(
             f"Cannot listen on {address} for other nodes: {error.strerror}. Choose another address with "
-            "--cluster, or none."
+            "--cluster, or none.",
+            error,
         ) from error
     node.cluster_node.connect(interlink)
 

@@ -8,7 +8,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 from mirrormq.config.settings import Address
-from mirrormq.errors import ConfigurationError
+from mirrormq.errors import start_error
 from mirrormq.runtime.amqp_socket import AmqpSocket
 from mirrormq.runtime.proxied_tls import ProxiedTlsListener
 from mirrormq.runtime.tls import server_context
@@ -31,7 +31,7 @@ async def listen(node: Application, address: Address, *, tls: bool) -> list[List
             if opened and host == "::1":
                 continue
             text = f"Cannot listen on {host}:{address.port}: {error.strerror}."
-            raise ConfigurationError(text) from error
+            raise start_error(text, error) from error
     return opened
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 import json
 import time
 import traceback
@@ -19,7 +20,9 @@ from mirrormq.cluster.orphanage import Loss, OnDisk
 from mirrormq.cluster.serving import STOPPED_BY_OPERATOR, TOO_FEW
 from mirrormq.control import definitions
 from mirrormq.control.protocol import ControlError
-from mirrormq.errors import ConfigurationError, DamageError
+from mirrormq.errors import ConfigurationError, DamageError, StartError
+from mirrormq.metadata.commands import PutGlobalParameter
+from mirrormq.metadata.records import GlobalParameter
 from mirrormq.metadata.state import State
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.runtime.application import Application
@@ -31,9 +34,12 @@ from mirrormq.storage.journal import Journal
 if TYPE_CHECKING:
     from mirrormq.runtime.node import Node
 
-EXPECTED = (ConfigurationError, ControlError, DamageError, JournalFailed, OSError)
+EXPECTED = (StartError, ControlError, DamageError, JournalFailed, OSError)
 """Why a life may fail to begin without a mistake of ours."""
 
+
+IMPORTED_DEFINITIONS = "imported_definition_hash_value"
+"""RabbitMQ's global parameter with the digest of the definitions that were imported last."""
 
 LOST_TO_OTHERS = "another side of the cluster has won"
 
@@ -88,11 +94,24 @@ class Lives:
         self._node.cluster_node.steward.want(False)
 
     def _load_definitions(self, path: Path) -> None:
+        settings, metadata = self._node.settings, self._node.metadata
         try:
-            document = json.loads(path.read_bytes())
+            content = path.read_bytes()
+            document = json.loads(content)
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"The definitions in {path} cannot be read: {error}") from error
-        definitions.import_definitions(self._node.metadata, document, self._node.settings)
+        digest = hashlib.sha256(content).hexdigest()
+        imported = metadata.state.global_parameters.get(IMPORTED_DEFINITIONS)
+        if settings.skip_unchanged_definitions and imported is not None and imported.value == digest:
+            self._node.log.info(f"the definitions in {path} are unchanged and are not imported again")
+            return
+        try:
+            definitions.import_definitions(metadata, document, settings)
+        except ControlError as error:
+            raise ConfigurationError(f"The definitions in {path} cannot be imported: {error.text}") from error
+        # Last: a node that dies during the import imports again at its next start.
+        metadata.write(PutGlobalParameter(GlobalParameter(IMPORTED_DEFINITIONS, digest)))
+        self._node.log.info(f"the definitions in {path} were imported")
 
     def stop(self, reason: str) -> None:
         """Close clients and files; the process, its metadata and its control socket stay."""

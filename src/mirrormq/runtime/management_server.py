@@ -23,7 +23,7 @@ from mirrormq.control.dispatch import answer
 from mirrormq.control.node import ClusterFace, LiveObjects
 from mirrormq.control.protocol import ControlError, Request
 from mirrormq.control.verbs import users
-from mirrormq.errors import ConfigurationError
+from mirrormq.errors import start_error
 from mirrormq.interlink.detector import Timing
 from mirrormq.management import machine
 from mirrormq.management.application import Application
@@ -176,9 +176,8 @@ class ManagementServer:
             except OSError as error:
                 if opened and host == "::1":
                     continue
-                raise ConfigurationError(
-                    f"Cannot listen on {host}:{address.port} for management: {error.strerror}."
-                ) from error
+                text = f"Cannot listen on {host}:{address.port} for management: {error.strerror}."
+                raise start_error(text, error) from error
             opened = True
 
     async def _sample(self) -> None:

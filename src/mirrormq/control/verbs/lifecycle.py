@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from mirrormq.control.node import Shell
 from mirrormq.control.protocol import ControlError, Request
-from mirrormq.errors import ConfigurationError, DamageError
+from mirrormq.errors import DamageError, StartError
 
 
 async def start_app(node: Shell, request: Request) -> None:
     """Starting a node that serves clients changes nothing and is no error; so it is with stopping."""
     try:
         await node.start_app()
-    except (ConfigurationError, DamageError, OSError) as error:
+    except (DamageError, OSError, StartError) as error:
         raise ControlError(f"The node cannot start to serve clients: {error}") from None
 
 
