@@ -73,6 +73,30 @@ def test_haproxy_takes_the_file(words: tuple[str, ...], servers: int, tmp_path: 
     assert done.stdout.count("    server node") == servers
 
 
+@pytest.mark.parametrize(
+    ("words", "exposed"),
+    [
+        ((), []),
+        (("--bind", "[::1]:5670"), []),
+        (("--bind", "*:5670"), ["*:5670"]),
+        (("--bind", "*:5670", "--proxy-protocol"), []),
+        (("localhost:5672", "--bind", "10.0.0.1:5670"), ["10.0.0.1:5670"]),
+        (("alpha.example:5672", "--bind", "*:5670"), []),
+        (("127.0.0.1:1", "--management", "127.0.0.1:2", "--management-bind", "*:3"), ["*:3"]),
+    ],
+)
+def test_who_would_expose_guest_is_warned(words: tuple[str, ...], exposed: list[str], tmp_path: Path) -> None:
+    done = mirrormq("haproxy-config", *words, "--data", str(tmp_path))
+    assert done.returncode == 0
+    said = [line for line in done.stderr.splitlines() if "guest can log in from anywhere" in line]
+    assert len(said) == len(exposed)
+    for frontend, line in zip(exposed, said, strict=True):
+        assert f" {frontend} is open" in line
+    assert done.stdout.count("# WARNING") == len(exposed)
+    if "--bind" not in words:
+        assert "    bind 127.0.0.1:5670\n" in done.stdout
+
+
 @pytest.mark.parametrize("words", [(), ("--backup", "--peer", "10.0.0.1", "--address", "10.0.0.100/24")])
 def test_keepalived_takes_the_file(words: tuple[str, ...], tmp_path: Path) -> None:
     interfaces = sorted(path.name for path in Path("/sys/class/net").glob("*") if path.name != "lo")

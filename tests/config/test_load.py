@@ -107,6 +107,7 @@ BAD = [
     ("frame_max = 100", "frame_max must be 0 or at least initial_frame_max (4096), not 100."),
     ("listeners.tcp = none", "there is no listener."),
     ("name = no host", "name must be NAME@HOST"),
+    ("default_pass = x\ndefault_pass_file = y", "Set default_pass or default_pass_file, not both."),
 ]  # fmt: skip
 
 

@@ -67,7 +67,9 @@ class Container:
 
 
 @contextmanager
-def containers(settings: str, definitions: str, directory: Path) -> Iterator[list[Container]]:
+def containers(
+    settings: str, definitions: str, variables: dict[str, str], directory: Path
+) -> Iterator[list[Container]]:
     """Three nodes with the settings of a manifest; only where they listen and what they are called differs,
     because there is one machine here and no name service."""
     ports = free_ports(9)
@@ -80,6 +82,7 @@ def containers(settings: str, definitions: str, directory: Path) -> Iterator[lis
     found = []
     for index, name in enumerate(names):
         environment = {
+            **variables,
             "MIRRORMQ_CONF": str(directory / "mirrormq.conf"), "MIRRORMQ_COOKIE": "a long secret for tests",
             "MIRRORMQ_RUNTIME_DIR": str(directory / f"run{index}"),
             "MIRRORMQ_LISTENERS__TCP__DEFAULT": f"127.0.0.1:{ports[index]}",

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -64,7 +65,7 @@ def test_the_unit_runs_a_node_that_says_when_it_is_ready(tmp_path: Path) -> None
         settings, count = re.subn(rf"= {re.escape(old)}$", f"= {new}", settings, flags=re.MULTILINE)
         assert count == 1
     conf = tmp_path / "mirrormq.conf"
-    conf.write_text(settings)
+    conf.write_text(settings.replace("/var/lib/mirrormq/", f"{tmp_path}/"))
     replaced = {"/opt/mirrormq/bin/mirrormq": str(PROGRAM), "/etc/mirrormq/mirrormq.conf": str(conf)}
     words = [replaced.get(word, word).replace("%S", str(tmp_path)) for word in command]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -77,7 +78,12 @@ def test_the_unit_runs_a_node_that_says_when_it_is_ready(tmp_path: Path) -> None
         node = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
             assert manager.recv(100) == b"READY=1"
-            pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", amqp)).close()
+            secret = tmp_path / "admin-password"
+            assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+            login = pika.PlainCredentials("admin", secret.read_text().strip())
+            pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", amqp, credentials=login)).close()
+            with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+                pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", amqp))
             node.send_signal(signal.SIGTERM)
             assert manager.recv(100) == b"STOPPING=1"
             _, said = node.communicate(timeout=DEADLINE_S)
@@ -125,6 +131,37 @@ def _check_settings(settings: str, members: list[str], tmp_path: Path) -> None:
     assert not loaded.warnings
 
 
+def test_no_shipped_file_holds_a_password_or_creates_guest() -> None:
+    for path in DEPLOY.rglob("*"):
+        if path.is_file() and path.suffix != ".md":
+            text = path.read_text()
+            assert not re.search(r"""["']?password["']?: *["']|default_pass *=|change me""", text), path
+            assert not re.search(r"""["']guest["']|default_user *= *guest""", text), path
+    secret = {each["name"]: each for each in _container()["env"]}["MIRRORMQ_DEFAULT_PASS"]
+    assert secret["valueFrom"] == {"secretKeyRef": {"name": "mirrormq", "key": "password"}}
+
+
+def test_a_container_without_settings_makes_a_password(tmp_path: Path) -> None:
+    amqp, management, cluster = free_ports(3)
+    environment = {
+        "MIRRORMQ_LISTENERS__TCP__DEFAULT": f"127.0.0.1:{amqp}", "MIRRORMQ_COOKIE": "a long secret for tests",
+        "MIRRORMQ_MANAGEMENT__ADDRESS": f"127.0.0.1:{management}",
+        "MIRRORMQ_CLUSTER__LISTENER": f"127.0.0.1:{cluster}", "MIRRORMQ_RUNTIME_DIR": str(tmp_path / "run"),
+    }  # fmt: skip
+    node = Container("alone@localhost", environment, tmp_path / "volume")
+    node.start()
+    try:
+        node.await_healthy()
+        password = (tmp_path / "volume" / "admin-password").read_text().strip()
+        assert len(password) >= 24
+        login = pika.PlainCredentials("admin", password)
+        pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", amqp, credentials=login)).close()
+        assert json.loads(_ctl(node, "list_users", "--formatter", "json"))[0]["user"] == "admin"
+        assert node.stop() == 0
+    finally:
+        node.end()
+
+
 def test_the_services_of_the_compose_file_are_each_others_members(tmp_path: Path) -> None:
     compose = _compose()
     services = compose["services"]
@@ -143,8 +180,14 @@ def test_the_services_of_the_compose_file_are_each_others_members(tmp_path: Path
 
 
 def test_three_containers_are_a_cluster_that_mirrors(tmp_path: Path) -> None:
-    configs = _compose()["configs"]
-    with containers(configs["node"]["content"], configs["definitions"]["content"], tmp_path) as nodes:
+    compose = _compose()
+    configs = compose["configs"]
+    given = compose["services"]["node1"]["environment"]
+    user = {key: given[key] for key in ("MIRRORMQ_DEFAULT_USER", "MIRRORMQ_DEFAULT_PASS")}
+    assert user["MIRRORMQ_DEFAULT_PASS"].startswith("${MIRRORMQ_DEFAULT_PASS:?")
+    user["MIRRORMQ_DEFAULT_PASS"] = "a secret of the operator"
+    texts = (configs["node"]["content"], configs["definitions"]["content"])
+    with containers(*texts, user, tmp_path) as nodes:
         for node in nodes:
             node.await_healthy()
             assert node.run("alive").returncode == 0
@@ -152,7 +195,10 @@ def test_three_containers_are_a_cluster_that_mirrors(tmp_path: Path) -> None:
         told = json.loads(_ctl(nodes[0], "cluster_status", "--formatter", "json"))
         assert sorted(told["running_nodes"]) == [node.name for node in nodes]
         port = int(nodes[1].environment["MIRRORMQ_LISTENERS__TCP__DEFAULT"].rpartition(":")[2])
-        login = pika.PlainCredentials("app", "change me")
+        assert [row["user"] for row in json.loads(_ctl(nodes[0], "list_users", "--formatter", "json"))] == [
+            "admin"
+        ]
+        login = pika.PlainCredentials("admin", "a secret of the operator")
         connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, credentials=login))
         connection.channel().queue_declare("orders", durable=True)
         connection.close()

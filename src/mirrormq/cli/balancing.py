@@ -97,6 +97,12 @@ vrrp_instance mirrormq {{
 """
 
 
+EXPOSED = (
+    "WARNING: {} is open to other machines, and the nodes behind it see all clients as local: guest can "
+    "log in from anywhere. Run 'mirrormqctl delete_user guest', or bind to 127.0.0.1."
+)
+
+
 class Unusable(Exception):
     """A sentence for the person at the terminal."""
 
@@ -106,11 +112,11 @@ def haproxy_config(
         list[str] | None, typer.Argument(help="HOST:PORT of the nodes; those of --data if not given.")
     ] = None,
     data: Annotated[Path, typer.Option(help="Directory of a local cluster.")] = Path("var"),
-    bind: Annotated[str, typer.Option(help="HOST:PORT where clients connect.")] = "*:5670",
+    bind: Annotated[str, typer.Option(help="HOST:PORT where clients connect.")] = "127.0.0.1:5670",
     management: Annotated[
         list[str] | None, typer.Option(help="HOST:PORT of a node's HTTP API; may be repeated.")
     ] = None,
-    management_bind: Annotated[str, typer.Option(help="HOST:PORT of the HTTP API.")] = "*:15670",
+    management_bind: Annotated[str, typer.Option(help="HOST:PORT of the HTTP API.")] = "127.0.0.1:15670",
     proxy_protocol: Annotated[
         bool,
         typer.Option("--proxy-protocol", help="For nodes with `proxy_protocol = true`."),
@@ -127,9 +133,27 @@ def haproxy_config(
     """
     try:
         amqp, apis = (nodes, management or []) if nodes else _nodes_of(data, management)
-        print(haproxy_text(amqp, apis, bind, management_bind, proxy_protocol), end="")
+        text = haproxy_text(amqp, apis, bind, management_bind, proxy_protocol)
+        exposed = [] if proxy_protocol else _exposing(bind, amqp)
+        exposed += _exposing(management_bind, apis)
     except (ClusterError, Unusable) as error:
         _refuse("haproxy-config", str(error))
+    for frontend in exposed:
+        print(f"mirrormq haproxy-config: {EXPOSED.format(frontend)}", file=sys.stderr)
+    print("".join(f"# {EXPOSED.format(frontend)}\n" for frontend in exposed) + text, end="")
+
+
+def _exposing(bind: str, servers: list[str]) -> list[str]:
+    """The frontend, if other machines reach it and a server behind it takes them for its own machine."""
+    return [bind] if not _is_loopback(bind) and any(map(_is_loopback, servers)) else []
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def haproxy_text(

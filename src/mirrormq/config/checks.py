@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirrormq.config.settings import Settings, TlsOptions
+from mirrormq.config.settings import DEFAULT_PASSWORD, Settings, TlsOptions
 from mirrormq.errors import ConfigurationError
 
 
@@ -27,6 +27,8 @@ def check(settings: Settings) -> None:
             f"frame_max must be 0 or at least initial_frame_max ({settings.initial_frame_max}), "
             f"not {settings.frame_max}."
         )
+    if settings.default_pass_file is not None and settings.default_pass != DEFAULT_PASSWORD:
+        raise ConfigurationError("Set default_pass or default_pass_file, not both.")
     if not settings.amqp_listeners and not settings.tls_listeners:
         raise ConfigurationError("Set listeners.tcp.default or listeners.ssl.default: there is no listener.")
 

@@ -6,14 +6,13 @@ others may read is refused, because whoever reads it can join the cluster.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 from mirrormq.config.environment import state_directory
+from mirrormq.config.secret_files import write_secret
 from mirrormq.errors import ConfigurationError
 
 COOKIE_BYTES = 32
@@ -33,23 +32,10 @@ def read_or_make(path: Path) -> str:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            _make(path)
+            write_secret(path, secrets.token_hex(COOKIE_BYTES))
         return _read(path)
     except OSError as error:
         raise ConfigurationError(f"Cannot use the cookie file {path}: {error.strerror}.") from error
-
-
-def _make(path: Path) -> None:
-    """All of it at once: of several nodes that start together one makes it, and none reads half of it."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    try:
-        with os.fdopen(descriptor, "w") as made:
-            made.write(secrets.token_hex(COOKIE_BYTES))
-        with contextlib.suppress(FileExistsError):
-            os.link(part, path)
-    finally:
-        part.unlink()
 
 
 def _read(path: Path) -> str:

@@ -103,6 +103,7 @@ SCALARS: dict[str, Key] = {
     "memory_monitor_interval": Key("memory_monitor_interval_ms", read.integer(1)),
     "default_user": Key("default_user", read.text),
     "default_pass": Key("default_pass", read.text),
+    "default_pass_file": Key("default_pass_file", read.path),
     "default_vhost": Key("default_vhost", read.text),
     "default_permissions.configure": Key("default_permissions.configure", read.text),
     "default_permissions.write": Key("default_permissions.write", read.text),

@@ -26,6 +26,7 @@ class Address(NamedTuple):
 
 MANAGEMENT_DEFAULT = Address("localhost", 15672)
 MANAGEMENT_TLS_DEFAULT = Address("localhost", 15671)
+DEFAULT_PASSWORD = "guest"
 CLUSTER_PORT = 25672
 """RabbitMQ's port between nodes."""
 CLUSTER_DEFAULT = Address("localhost", CLUSTER_PORT)
@@ -176,7 +177,10 @@ class Settings:
 
     # What an empty node is given.
     default_user: str = "guest"
-    default_pass: str = field(default="guest", repr=False)
+    default_pass: str = field(default=DEFAULT_PASSWORD, repr=False)
+    default_pass_file: Path | None = None
+    """Instead of `default_pass`. The node that begins the cluster makes an absent one, with a random
+    password."""
     default_vhost: str = "/"
     default_user_tags: tuple[str, ...] = ("administrator",)
     default_permissions: Permissions = Permissions()

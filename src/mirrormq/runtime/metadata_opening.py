@@ -6,6 +6,7 @@ import os
 
 from mirrormq.auth.passwords import DEFAULT_ALGORITHM, hash_password, salt_bytes
 from mirrormq.broker.telling.events import EXCHANGE as EVENT_EXCHANGE
+from mirrormq.config.secret_files import read_or_make_password
 from mirrormq.config.settings import Settings
 from mirrormq.errors import ConfigurationError
 from mirrormq.metadata import commands, records
@@ -27,13 +28,18 @@ def check_name(settings: Settings) -> None:
         )
 
 
+def _default_password(settings: Settings) -> str:
+    file = settings.default_pass_file
+    return settings.default_pass if file is None else read_or_make_password(file)
+
+
 def boot(store: MetadataStore, settings: Settings) -> None:
     """What the first node of a cluster does when it starts."""
     user = None
     if settings.default_user and not store.state.users:
         user = records.User(
             settings.default_user,
-            hash_password(settings.default_pass.encode(), os.urandom(salt_bytes())),
+            hash_password(_default_password(settings).encode(), os.urandom(salt_bytes())),
             DEFAULT_ALGORITHM,
             list(settings.default_user_tags),
         )
