@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from mirrormq.cli.processes import LocalCluster, is_running
+from mirrormq.cli.local_node import is_running
+from mirrormq.cli.processes import LocalCluster
 from tests.waiting import until
 
 PROGRAM = Path(sys.executable).with_name("mirrormq")

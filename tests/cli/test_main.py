@@ -129,14 +129,14 @@ def server(data: Path, name: str, run_directory: Path) -> Iterator[subprocess.Po
             *("--management", "none", "--cluster", "none"),
         ],
         env={**os.environ, "MIRRORMQ_RUNTIME_DIR": str(run_directory)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
+    assert process.stderr is not None
     try:
         yield process
-        process.stdout.close()
+        process.stderr.close()
         process.terminate()
         assert process.wait(DEADLINE_S) == 0
     finally:
@@ -146,9 +146,9 @@ def server(data: Path, name: str, run_directory: Path) -> Iterator[subprocess.Po
 
 def test_a_second_node_of_the_same_name_leaves_the_first_its_socket(node: Cluster, tmp_path: Path) -> None:
     with server(tmp_path, node.name(), node.directory / "run") as second:
-        assert second.stdout is not None
-        assert f"Another node named {node.name()} answers" in second.stdout.readline()
-        assert "serves clients" in second.stdout.readline()
+        assert second.stderr is not None
+        assert f"Another node named {node.name()} answers" in second.stderr.readline()
+        assert "serves clients" in second.stderr.readline()
 
 
 def status(data: Path) -> list[dict[str, object]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from mirrormq.cli.local_node import LocalNode, is_frozen, is_running
 from mirrormq.cli.processes import ClusterError, LocalCluster, stopped_by_signals
 from mirrormq.config.load import default_runtime_directory
 
@@ -23,6 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+Name = Annotated[str, typer.Argument(metavar="NAME", help="NAME or NAME@HOST of the node.")]
 Data = Annotated[Path, typer.Option(help="Directory of the cluster.")]
 DEFAULT_DATA = Path("var")
 
@@ -80,9 +83,21 @@ def _run(cluster: LocalCluster, mirror_all: bool, detach: bool) -> None:
             f"MIRRORMQ_RUNTIME_DIR={cluster.runtime_directory}.",
             file=sys.stderr,
         )
-    if not detach:
-        print("Running; Ctrl-C stops.", flush=True)
-        cluster.watch()
+    if detach:
+        print(f"{_nodes(cluster.nodes)} running. Stop with: mirrormq cluster down --data {_shown(cluster)}")
+        return
+    print("Running; Ctrl-C stops.", flush=True)
+    cluster.watch()
+
+
+def _nodes(nodes: list[LocalNode]) -> str:
+    return "1 node is" if len(nodes) == 1 else f"{len(nodes)} nodes are"
+
+
+def _shown(cluster: LocalCluster) -> str:
+    """The cluster's directory as a word of a shell."""
+    data, here = cluster.data, Path.cwd()
+    return shlex.quote(str(data.relative_to(here) if data.is_relative_to(here) else data))
 
 
 @app.command()
@@ -94,7 +109,11 @@ def down(data: Data = DEFAULT_DATA) -> None:
       mirrormq cluster down --data var
     """
     with _one_sentence():
-        LocalCluster.load(data).stop_all()
+        cluster = LocalCluster.load(data)
+        running = [node for node in cluster.nodes if is_running(node)]
+        cluster.stop_all()
+    for node in cluster.nodes:
+        print(f"{node.name} stopped" if node in running else f"{node.name} was not running")
 
 
 @app.command()
@@ -109,29 +128,86 @@ def status(
       mirrormq cluster status --data var --json
     """
     with _one_sentence():
-        rows = LocalCluster.load(data).status()
+        cluster = LocalCluster.load(data)
+        rows = cluster.status()
     if as_json:
         print(json.dumps(rows))
         return
-    for row in rows:
-        state = f"running, pid {row['pid']}" if row["running"] else "stopped"
+    for row, node in zip(rows, cluster.nodes, strict=True):
+        does = "frozen" if is_frozen(node) else "running"
+        state = f"{does}, pid {row['pid']}" if row["running"] else "stopped"
         print(f"{row['name']}  amqp {row['amqp_port']}  management {row['management_port']}  {state}")
 
 
 @app.command()
-def kill(name: Annotated[str, typer.Argument(help="NAME or NAME@HOST.")], data: Data = DEFAULT_DATA) -> None:
-    """Kill one node with SIGKILL.
+def stop(name: Name, data: Data = DEFAULT_DATA) -> None:
+    """Stop one node gracefully (SIGTERM). Its queues move to their mirrors first.
+
+    \b
+    Example:
+      mirrormq cluster stop --data var mirror1@localhost
+    """
+    with _one_sentence():
+        cluster = LocalCluster.load(data)
+        node = cluster.running(name)
+        cluster.stop(name)
+    print(f"{node.name} stopped. {_start_again(cluster, node)}")
+
+
+@app.command()
+def kill(name: Name, data: Data = DEFAULT_DATA) -> None:
+    """Kill one node with SIGKILL, as a crash or a power failure would.
 
     \b
     Example:
       mirrormq cluster kill --data var mirror1@localhost
     """
     with _one_sentence():
-        LocalCluster.load(data).kill(name)
+        cluster = LocalCluster.load(data)
+        node = cluster.running(name)
+        cluster.kill(name)
+    print(f"{node.name} killed (SIGKILL, pid {node.pid}). {_start_again(cluster, node)}")
 
 
 @app.command()
-def start(name: Annotated[str, typer.Argument(help="NAME or NAME@HOST.")], data: Data = DEFAULT_DATA) -> None:
+def freeze(name: Name, data: Data = DEFAULT_DATA) -> None:
+    """Freeze one node with SIGSTOP: its sockets stay open and nothing is answered.
+
+    The others take it for lost within seconds. `mirrormq cluster resume` lets it go on.
+
+    \b
+    Example:
+      mirrormq cluster freeze --data var mirror1@localhost
+    """
+    with _one_sentence():
+        cluster = LocalCluster.load(data)
+        node = cluster.running(name)
+        if is_frozen(node):
+            raise ClusterError(f"{node.name} is frozen already, pid {node.pid}.")
+        cluster.freeze(name)
+    again = f"mirrormq cluster resume --data {_shown(cluster)} {node.name}"
+    print(f"{node.name} frozen (SIGSTOP, pid {node.pid}). Let it go on with: {again}")
+
+
+@app.command()
+def resume(name: Name, data: Data = DEFAULT_DATA) -> None:
+    """Let a frozen node go on (SIGCONT).
+
+    \b
+    Example:
+      mirrormq cluster resume --data var mirror1@localhost
+    """
+    with _one_sentence():
+        cluster = LocalCluster.load(data)
+        node = cluster.running(name)
+        if not is_frozen(node):
+            raise ClusterError(f"{node.name} is not frozen, pid {node.pid}.")
+        cluster.resume(name)
+    print(f"{node.name} goes on (SIGCONT, pid {node.pid}).")
+
+
+@app.command()
+def start(name: Name, data: Data = DEFAULT_DATA) -> None:
     """Start one node again; returns when it serves clients.
 
     \b
@@ -139,4 +215,11 @@ def start(name: Annotated[str, typer.Argument(help="NAME or NAME@HOST.")], data:
       mirrormq cluster start --data var mirror1@localhost
     """
     with _one_sentence():
-        LocalCluster.load(data).start(name)
+        cluster = LocalCluster.load(data)
+        cluster.start(name)
+    node = cluster.node(name)
+    print(f"{node.name} serves clients at 127.0.0.1:{node.amqp_port}, pid {node.pid}.")
+
+
+def _start_again(cluster: LocalCluster, node: LocalNode) -> str:
+    return f"Start it again with: mirrormq cluster start --data {_shown(cluster)} {node.name}"

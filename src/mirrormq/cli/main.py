@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,8 +13,10 @@ import typer
 
 from mirrormq import __version__
 from mirrormq.cli import balancing, chaos, cluster, perf, pipeline, shells, top
+from mirrormq.cli.banner import banner
 from mirrormq.cli.data_lock import locked
 from mirrormq.cli.pipeline_common import EXIT_INTERRUPTED
+from mirrormq.config import cookie
 from mirrormq.errors import ConfigurationError, StartError
 
 if TYPE_CHECKING:
@@ -83,6 +86,10 @@ def server(
     from mirrormq.runtime.node import run  # here, so that --help does not load the broker
 
     with locked(settings.data_directory):
+        # A program that reads the log as JSON gets no other lines; a reader that has gone stops nothing.
+        if settings.log.formatter != "json":
+            with suppress(OSError):
+                print(banner(settings, cookie.cookie_file(os.environ, cookie_file)), flush=True)
         code = run(settings)
     raise typer.Exit(code)
 
@@ -99,7 +106,6 @@ def server_settings(
 ) -> Settings:
     """The flags, the environment and the file, put together."""
     from mirrormq.config.conf import Entry
-    from mirrormq.config.cookie import find_cookie
     from mirrormq.config.load import load_settings
 
     flags = [
@@ -117,7 +123,7 @@ def server_settings(
     if conf is None and os.environ.get("MIRRORMQ_CONF"):
         conf = Path(os.environ["MIRRORMQ_CONF"])
     settings = load_settings(flags, os.environ, conf)
-    return replace(settings, cookie=find_cookie(os.environ, cookie_file))
+    return replace(settings, cookie=cookie.find_cookie(os.environ, cookie_file))
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -14,13 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from mirrormq.cli import local_ports
+from mirrormq.cli.local_node import LocalNode, end, is_frozen, is_running, send
 from mirrormq.cli.signals import ended_by_signals
 from mirrormq.config.load import default_runtime_directory
 from mirrormq.control.client import NodeUnreachable, answers, call
@@ -41,24 +42,6 @@ LAST_SENTENCE = "mirrormq: "
 
 class ClusterError(Exception):
     """A sentence for the person at the terminal."""
-
-
-@dataclass
-class LocalNode:
-    """One node of a local cluster."""
-
-    name: str
-    amqp_port: int
-    management_port: int
-    cluster_port: int
-    pid: int = 0
-    prefix: list[str] = field(default_factory=list)
-    """In front of its command, where it runs in a network of its own."""
-
-    @property
-    def host(self) -> str:
-        """Where other nodes find it."""
-        return self.name.partition("@")[2]
 
 
 class LocalCluster:
@@ -148,6 +131,13 @@ class LocalCluster:
         known = ", ".join(node.name for node in self.nodes)
         raise ClusterError(f"There is no node {name} in {self.data}; there are {known}.")
 
+    def running(self, name: str) -> LocalNode:
+        """The node of a name, whose process runs."""
+        node = self.node(name)
+        if not is_running(node):
+            raise ClusterError(f"{node.name} does not run.")
+        return node
+
     def status(self) -> list[dict[str, Any]]:
         return [
             {
@@ -179,6 +169,9 @@ class LocalCluster:
 
     def start(self, name: str) -> None:
         node = self.node(name)
+        if is_frozen(node):
+            again = f"mirrormq cluster resume --data {self.data} {node.name}"
+            raise ClusterError(f"{node.name} is frozen, pid {node.pid}: resume it with `{again}`.")
         if is_running(node):
             raise ClusterError(f"{node.name} already runs, pid {node.pid}.")
         self._spawn(node)
@@ -280,7 +273,7 @@ class LocalCluster:
     def stop_all(self) -> None:
         """SIGTERM to all, and SIGKILL to those that do not heed it in time."""
         for node in self.nodes:
-            _end(node)
+            end(node)
         deadline = time.monotonic() + STOP_TIMEOUT_S
         for node in self.nodes:
             self._await_end(node, deadline)
@@ -290,26 +283,32 @@ class LocalCluster:
             self._reap()
             if time.monotonic() > deadline:
                 print(f"{node.name} did not stop in time and is killed.", file=sys.stderr)
-                _signal(node, signal.SIGKILL)
+                send(node, signal.SIGKILL)
                 deadline = float("inf")
             time.sleep(POLL_S)
 
     def stop(self, name: str) -> None:
         """SIGTERM to one node; SIGKILL if it does not heed it in time."""
         node = self.node(name)
-        _end(node)
+        end(node)
         self._await_end(node, time.monotonic() + STOP_TIMEOUT_S)
 
-    def kill(self, name: str) -> None:
+    def freeze(self, name: str) -> None:
+        """SIGSTOP: the process keeps its sockets and answers nothing. Returns when it has stopped."""
         node = self.node(name)
-        if not is_running(node):
-            raise ClusterError(f"{node.name} does not run.")
-        _signal(node, signal.SIGKILL)
-        self._await_end(node, float("inf"))
+        send(node, signal.SIGSTOP)
+        while is_running(node) and not is_frozen(node):
+            time.sleep(POLL_S)
 
-    def signal(self, name: str, number: signal.Signals) -> None:
-        """Send a node's process a signal."""
-        _signal(self.node(name), number)
+    def resume(self, name: str) -> None:
+        """SIGCONT."""
+        send(self.node(name), signal.SIGCONT)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        node = self.running(name)
+        send(node, signal.SIGKILL)
+        self._await_end(node, float("inf"))
 
     def _reap(self) -> None:
         """Collect the exit codes of our own children, so that none stays a zombie."""
@@ -324,44 +323,15 @@ def stopped_by_signals(cluster: LocalCluster) -> Iterator[None]:
         with ended_by_signals():
             yield
     except KeyboardInterrupt:
+        _tell("Stopping the nodes …")
         cluster.stop_all()
+        _tell("All nodes have stopped.")
 
 
-def is_running(node: LocalNode) -> bool:
-    """Is its process alive, and still the same program? (The system uses process ids again, and shows no
-    command line for a moment while a process starts. Of one that was killed the threads end one by one, and
-    it keeps its ports until the last has.)"""
-    try:
-        state = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()[0]
-        command = Path(f"/proc/{node.pid}/cmdline").read_bytes().split(b"\0")
-        threads = len(os.listdir(f"/proc/{node.pid}/task"))
-    except (OSError, IndexError):
-        return node.pid > 0 and not Path("/proc/self").exists() and _accepts_signals(node.pid)
-    ended = state == "Z" and threads == 1
-    return not ended and (node.name.encode() in command or command == [b""])
-
-
-def _accepts_signals(pid: int) -> bool:
-    """The best that can be known where there is no /proc."""
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
-
-
-def _signal(node: LocalNode, number: signal.Signals) -> None:
-    if is_running(node):
-        try:
-            os.kill(node.pid, number)
-        except ProcessLookupError:
-            return
-
-
-def _end(node: LocalNode) -> None:
-    """Ask for a graceful stop; who was frozen must go on to hear of it."""
-    _signal(node, signal.SIGTERM)
-    _signal(node, signal.SIGCONT)
+def _tell(text: str) -> None:
+    """Print where somebody reads: a terminal that was closed must not keep the nodes from being stopped."""
+    with suppress(OSError):
+        print(text, flush=True)
 
 
 def _check_ports(nodes: list[LocalNode]) -> None:

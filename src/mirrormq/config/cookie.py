@@ -20,11 +20,17 @@ COOKIE_BYTES = 32
 
 def find_cookie(environment: Mapping[str, str], file: Path | None) -> str:
     """The cookie: of `file` if one is named, else of MIRRORMQ_COOKIE, else of the user's own cookie file."""
+    path = cookie_file(environment, file)
+    return environment["MIRRORMQ_COOKIE"] if path is None else read_or_make(path)
+
+
+def cookie_file(environment: Mapping[str, str], file: Path | None) -> Path | None:
+    """The file that the cookie is in, None where MIRRORMQ_COOKIE is the cookie itself."""
     if file is None and environment.get("MIRRORMQ_COOKIE"):
-        return environment["MIRRORMQ_COOKIE"]
+        return None
     if file is None and environment.get("MIRRORMQ_COOKIE_FILE"):
         file = Path(environment["MIRRORMQ_COOKIE_FILE"])
-    return read_or_make(file or state_directory(environment) / "cookie")
+    return file or state_directory(environment) / "cookie"
 
 
 def read_or_make(path: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -98,11 +97,11 @@ class Cluster:
 
     def freeze(self, index: int) -> None:
         """SIGSTOP: the process is there and does nothing."""
-        self.local.signal(self.name(index), signal.SIGSTOP)
+        self.local.freeze(self.name(index))
 
     def thaw(self, index: int) -> None:
         """SIGCONT."""
-        self.local.signal(self.name(index), signal.SIGCONT)
+        self.local.resume(self.name(index))
 
     def ctl(self, *arguments: str, node: int = 0) -> str:
         """Run mirrormqctl on a node; its output, or RuntimeError with what it said."""

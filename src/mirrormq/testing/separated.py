@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from mirrormq.cli.processes import LocalCluster, LocalNode
+from mirrormq.cli.local_node import LocalNode
+from mirrormq.cli.processes import LocalCluster
 from mirrormq.config.load import default_runtime_directory
 from mirrormq.testing.cluster import Cluster
 from mirrormq.testing.doors import Doors
