@@ -22,6 +22,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from tests.brokers.admin import MirrorAdmin, RabbitAdmin
 from tests.brokers.ports import free_ports
 from tests.brokers.rabbitmq import RabbitMQ, script_directory
+from tests.cli.transcript import BOLD, HINT
 
 HERE = Path(__file__).parent
 COMMANDS = HERE / "live_commands.txt"
@@ -31,7 +32,6 @@ Outcome = tuple[int, str, str]
 Tool = Callable[[str, list[str]], Outcome]
 """Runs a program's words; says exit code, stdout and stderr."""
 
-BOLD = re.compile(r"\x1b\[\d+m")
 PID = re.compile(r"(#PID)?<[\w.@-]+>")
 """In JSON rabbitmqctl shows pids of its own, which nobody else understands."""
 CLIENT = re.compile(r"127\.0\.0\.1:\d+ -> 127\.0\.0\.1:\d+")
@@ -144,7 +144,7 @@ def _written(line: str, tool: Tool, broker: Any) -> str:
 
 
 def _plain(text: str, broker: Any) -> str:
-    text = CLIENT.sub("CLIENT", BOLD.sub("", text)).replace(broker.node_name, "NODE")
+    text = CLIENT.sub("CLIENT", HINT.sub("", BOLD.sub("", text))).replace(broker.node_name, "NODE")
     text = PID.sub("PID", TOOLS.sub("TOOL", OWN_LISTENER.sub("", text)))
     for name, port in (("AMQP_PORT", broker.amqp_port), ("HTTP_PORT", broker.management_port)):
         text = re.sub(rf"\b{port}\b", name, text)

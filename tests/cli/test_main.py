@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pika
 import pytest
 
+from mirrormq.cli.help_pages import command_of
+from mirrormq.cli.main import app, main
 from mirrormq.cli.processes import LocalCluster
 from mirrormq.config.settings import Address
 from mirrormq.testing import Cluster
@@ -30,12 +34,31 @@ def mirrormq(*words: str, **environment: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=variables)
 
 
-@pytest.mark.parametrize("words", [(), ("server",), ("cluster", "up"), ("cluster", "kill"), ("perf",)])
-def test_help_is_there_with_an_example(words: tuple[str, ...]) -> None:
-    done = mirrormq(*words, "--help")
-    assert done.returncode == 0
-    assert "Usage: mirrormq" in done.stdout
-    assert not words or "Example" in done.stdout
+def _pages(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, inner in getattr(command, "commands", {}).items():
+        if not inner.hidden:
+            yield from _pages(inner, (*path, name))
+
+
+@pytest.mark.parametrize("words", list(_pages(command_of(app))), ids=" ".join)
+def test_every_page_of_the_help_has_an_example_and_names_values(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--help"])
+    text = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert re.search(r"^ +Examples?\b.*:\n +(source <\()?mirrormq ", text, re.MULTILINE), text
+    assert not re.search(r"<(str|path|int|float|list)", text), text
+    assert "..." not in text.replace("[ARGS]...", "").replace("]...", ""), "a sentence is cut short"
+
+
+def test_the_help_begins_with_the_common_commands() -> None:
+    text = mirrormq("--help").stdout
+    commands = re.findall(r"^  ([a-z][a-z-]*)  +[A-Z]", text, re.MULTILINE)
+    assert commands[:4] == ["cluster", "server", "top", "perf"]
+    assert "check that no\n            confirmed message was lost." in text, "whole sentences"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ RECORDED = HERE / "transcripts" / "rabbitmqctl.txt"
 OF_A_PLUGIN = "amq.rabbitmq.event"
 """An exchange that the broker of the tests has and a plain one has not."""
 BOLD = re.compile(r"\x1b\[\d+m")
+HINT = re.compile(r"^(Hint|Warning): .*\n", re.MULTILINE)
+"""Sentences that mirrormqctl adds to an error or a success of RabbitMQ's."""
 
 Outcome = tuple[int, str, str]
 """Exit code, stdout, stderr."""
@@ -39,7 +41,7 @@ def written(line: str, outcome: Outcome, node: str) -> str:
     code, out, error = outcome
     lines = [f"$ {line}"]
     for mark, text in (("O", out), ("E", error)):
-        plain = BOLD.sub("", text).replace(node, "NODE").replace("rabbitmqctl", "mirrormqctl")
+        plain = HINT.sub("", BOLD.sub("", text)).replace(node, "NODE").replace("rabbitmqctl", "mirrormqctl")
         rows = plain.rstrip("\n").split("\n") if plain.strip("\n") else []
         if mark == "O" and " list_" in f" {line}":
             rows = sorted(row.lstrip(",") for row in rows if OF_A_PLUGIN not in row)

@@ -20,6 +20,7 @@ import pika
 
 from tests.brokers.ports import free_ports
 from tests.brokers.rabbitmq import RabbitMQ, script_directory
+from tests.cli.transcript import BOLD, HINT
 
 HERE = Path(__file__).parent
 VERBS = HERE / "verbs.txt"
@@ -27,7 +28,6 @@ VERBS = HERE / "verbs.txt"
 Outcome = tuple[int, str, str]
 """Exit code, stdout, stderr."""
 
-BOLD = re.compile(r"\x1b\[\d+m")
 PID = re.compile(r"<(NODE\d)[\d.]+>")
 TOOLS = re.compile(r"rabbitmq(ctl|-queues|-upgrade)")
 PROGRAM = "rabbitmq-"
@@ -73,7 +73,7 @@ def written(line: str, outcome: Outcome, names: Sequence[str]) -> str:
     for mark, text in (("O", out), ("E", error)):
         for number, name in enumerate(names, 1):
             text = text.replace(name, f"NODE{number}")
-        rows = _plain(TOOLS.sub("mirrormqctl", PID.sub(r"<\1>", BOLD.sub("", text))))
+        rows = _plain(TOOLS.sub("mirrormqctl", PID.sub(r"<\1>", HINT.sub("", BOLD.sub("", text)))))
         if " list_" in f" {line}":
             rows.sort()
         lines += [f"{mark}|{row}".rstrip() for row in rows]

@@ -30,6 +30,8 @@ def perform(verb: Verb, line: Line) -> int:
         show_rows(verb, line, result)
     elif isinstance(result, str) and not line.options.get("silent"):
         say(line, result)
+    elif isinstance(result, dict) and "warning" in result:
+        print(f"Warning: {result['warning']}", file=sys.stderr)
     return 0
 
 

@@ -16,7 +16,7 @@ EXIT_NO_VERDICT = 2
 
 KINDS = "kill, freeze, restart, partition (needs root), policy"
 
-EXAMPLE = """Load a cluster that is started for this, hurt it, and check that nothing confirmed was lost.
+EXAMPLE = """Start a cluster, load it, inject faults, and check that no confirmed message was lost.
 
 The exit code is 0 when nothing was lost, 1 when something was, 2 when there is no verdict.
 

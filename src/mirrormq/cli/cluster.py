@@ -13,12 +13,22 @@ from typing import Annotated
 
 import typer
 
+from mirrormq.cli.help_pages import Verbs
 from mirrormq.cli.local_node import LocalNode, is_frozen, is_running
 from mirrormq.cli.processes import ClusterError, LocalCluster, stopped_by_signals
 from mirrormq.config.load import default_runtime_directory
 
 app = typer.Typer(
-    help="Run a cluster of local nodes.",
+    cls=Verbs,
+    help="""Run, stop, kill, freeze and start a cluster of nodes on this machine.
+
+    \b
+    Example: three nodes, one of which crashes and returns:
+      mirrormq cluster up --nodes 3 --data var --mirror-all --detach
+      mirrormq cluster kill --data var mirror1
+      mirrormq cluster start --data var mirror1
+      mirrormq cluster down --data var
+    """,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -55,7 +65,7 @@ def up(
         bool, typer.Option("--mirror-all", help="Mirror every queue of vhost / on all nodes.")
     ] = False,
 ) -> None:
-    """Start nodes mirror1@localhost, mirror2@localhost …; Ctrl-C stops them.
+    """Start the nodes mirror1@localhost, mirror2@localhost and so on; Ctrl-C stops them.
 
     Each node's data is in DATA/NAME, its log in DATA/NAME/log.
 

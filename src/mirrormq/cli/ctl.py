@@ -15,11 +15,11 @@ from mirrormq.cli import completion, diagnostics, formatting, health, local
 from mirrormq.cli.asking import check_app, columns_of, perform
 from mirrormq.cli.line import GENERAL, Line, UsageError, parse
 from mirrormq.cli.refused import REFUSED
-from mirrormq.cli.suggesting import suggestion
 from mirrormq.cli.verb import Verb
 from mirrormq.cli.verbs import VERBS, usage_of
 from mirrormq.control.protocol import EXIT_UNAVAILABLE, EXIT_USAGE, ControlError
 from mirrormq.control.requirements import AT_THE_MACHINE, at_the_machine
+from mirrormq.control.suggesting import suggestion
 from mirrormq.errors import ConfigurationError
 
 PROGRAM_USAGE = (
@@ -61,6 +61,8 @@ def run(arguments: list[str]) -> int:
     except ControlError as error:
         prefix = "" if error.bare else "Error:\n"
         print(f"{prefix}{error.text}", file=sys.stderr)
+        if error.hint:
+            print(f"Hint: {error.hint}", file=sys.stderr)
         return error.exit_code
     except ConfigurationError as error:
         print(f"Error:\n{error}", file=sys.stderr)

@@ -15,6 +15,7 @@ from mirrormq import __version__
 from mirrormq.cli import balancing, chaos, cluster, perf, pipeline, shells, top
 from mirrormq.cli.banner import banner
 from mirrormq.cli.data_lock import locked
+from mirrormq.cli.help_pages import Program, command_of
 from mirrormq.cli.pipeline_common import EXIT_INTERRUPTED
 from mirrormq.config import cookie
 from mirrormq.errors import ConfigurationError, StartError
@@ -27,8 +28,20 @@ EXIT_CONFIGURATION = 78
 EXIT_UNAVAILABLE = 75
 """sysexits.h: EX_TEMPFAIL. An address or a directory is in use: a later start may succeed."""
 
+EPILOG = """\b
+Example: three mirrored nodes on this machine, and what they do:
+  mirrormq cluster up --nodes 3 --data var --mirror-all --detach
+  mirrormq top
+
+\b
+'mirrormq COMMAND --help' shows the options and an example of a command.
+'mirrormqctl help' shows rabbitmqctl's verbs: users, queues, policies, nodes.
+"""
+
 app = typer.Typer(
-    help="An AMQP 0-9-1 broker that RabbitMQ's clients and tools cannot tell from RabbitMQ.",
+    cls=Program,
+    help="Run an AMQP 0-9-1 broker with mirrored queues that works with RabbitMQ's clients and tools.",
+    epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -58,18 +71,22 @@ def _program(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """What comes before the command."""
+    """Options before the command."""
 
 
 @app.command()
 def server(
-    name: Annotated[str | None, typer.Option(help="NAME@HOST of this node.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Directory for its data.")] = None,
-    amqp: Annotated[list[str] | None, typer.Option(help="HOST:PORT for clients; may be repeated.")] = None,
-    management: Annotated[str | None, typer.Option(help="HOST:PORT of the HTTP API, or none.")] = None,
-    cluster: Annotated[str | None, typer.Option(help="HOST:PORT for other nodes, or none.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of this node.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Directory of this node's data; made if absent.")] = None,
+    amqp: Annotated[list[str] | None, typer.Option(help="Address for clients; may be repeated.")] = None,
+    management: Annotated[
+        str | None, typer.Option(help="Address of the HTTP API and the web page, or none.")
+    ] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address for other nodes, or none.")] = None,
     conf: Annotated[Path | None, typer.Option(help="Settings in rabbitmq.conf's format.")] = None,
-    join: Annotated[list[str] | None, typer.Option(help="NAME@HOST:PORT of a cluster to join.")] = None,
+    join: Annotated[
+        list[str] | None, typer.Option(help="Member of a cluster to join; may be repeated.")
+    ] = None,
     cookie_file: Annotated[
         Path | None, typer.Option(help="File with the cluster's secret; made if absent.")
     ] = None,
@@ -129,7 +146,7 @@ def server_settings(
 def main(arguments: list[str] | None = None) -> None:
     """The console script."""
     try:
-        app(args=arguments, prog_name="mirrormq")
+        command_of(app)(args=arguments, prog_name="mirrormq")
     except StartError as error:
         print(f"mirrormq: {error}", file=sys.stderr)
         sys.exit(EXIT_CONFIGURATION if isinstance(error, ConfigurationError) else EXIT_UNAVAILABLE)

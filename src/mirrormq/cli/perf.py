@@ -15,13 +15,13 @@ BAR_WIDTH = 24
 
 EXAMPLE = """Load a broker with messages and measure throughput and latency.
 
+\b
 Example: one publisher and one consumer for 10 seconds, persistent messages, at most 1000 unconfirmed:
+  mirrormq perf --uri amqp://guest:guest@127.0.0.1:5672/%2F --durable --persistent --confirm-window 1000
 
-    mirrormq perf --uri amqp://guest:guest@127.0.0.1:5672/%2F --durable --persistent --confirm-window 1000
-
+\b
 Example: 200 connections with one message in flight each, latency percentiles as JSON:
-
-    mirrormq perf --mode latency --connections 200 --duration 5 --json
+  mirrormq perf --mode latency --connections 200 --duration 5 --json
 """
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirrormq.cli import pipeline_queues
+from mirrormq.cli.help_pages import Verbs
 from mirrormq.cli.pipeline_common import spark_settings, told
 
 if TYPE_CHECKING:
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
     from mirrormq.spark.jobs.live import Options as LiveOptions
 
 app = typer.Typer(
-    help="Jobs on Spark over what flows through the queues.",
+    cls=Verbs,
+    help="""Run Spark jobs that archive, replay, count and audit the messages of queues.
+
+    \b
+    Example:
+      mirrormq pipeline archive --queues "orders.*" --to var/archive --once
+      mirrormq pipeline replay --from var/archive --exchange again
+    """,
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -25,7 +33,7 @@ app = typer.Typer(
 
 @app.callback()
 def _jobs() -> None:
-    """Jobs on Spark over what flows through the queues."""
+    """Run Spark jobs that archive, replay, count and audit the messages of queues."""
 
 
 app.command()(pipeline_queues.archive)

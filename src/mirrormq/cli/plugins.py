@@ -10,6 +10,7 @@ from mirrormq.cli import asking, health
 from mirrormq.cli.line import Line, UsageError
 from mirrormq.cli.plugin_verbs import BUILT_IN, NEEDED_BY_OTHERS
 from mirrormq.cli.verb import Verb
+from mirrormq.control import hints
 from mirrormq.control.protocol import EXIT_DATA, EXIT_SOFTWARE, ControlError
 
 EVERYTHING = ".*"
@@ -95,7 +96,8 @@ def enable(verb: Verb, line: Line) -> int:
     missing = [name for name in line.words if name not in BUILT_IN]
     if missing:
         atoms = ", ".join(f":{name}" for name in missing)
-        raise ControlError(f"{{:plugins_not_found, [{atoms}]}}", EXIT_SOFTWARE)
+        hint = hints.no_such("plugin", missing[0], BUILT_IN, "mirrormqctl list")
+        raise ControlError(f"{{:plugins_not_found, [{atoms}]}}", EXIT_SOFTWARE, hint=hint)
     if line.options.get("formatter") == "json":
         changes = {"mode": "online", "set": BUILT_IN, "enabled": [], "started": [], "stopped": []}
         print("[\n" + "\n,".join(map(_compact, (BUILT_IN, changes))) + "\n]")

@@ -41,7 +41,7 @@ SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
 def completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")]) -> None:
-    """Print what lets a shell complete verbs, flags and columns of mirrormq and mirrormqctl.
+    """Print the script with which a shell completes the words of mirrormq and mirrormqctl.
 
     \b
     Example, for this shell and for all that are started later:
@@ -71,10 +71,12 @@ def autocomplete(context: typer.Context) -> None:
 
 
 def alias(
-    directory: Annotated[Path | None, typer.Option(help="Where; beside mirrormqctl if not given.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take them away again.")] = False,
+    directory: Annotated[Path | None, typer.Option(help="Directory of the names.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the names again.")] = False,
 ) -> None:
-    """Install mirrormqctl under the names rabbitmqctl, rabbitmq-diagnostics, -queues, -upgrade, -plugins.
+    """Install mirrormqctl under the names of RabbitMQ's programs, as rabbitmqctl.
+
+    The others are rabbitmq-diagnostics, rabbitmq-queues, rabbitmq-upgrade and rabbitmq-plugins.
 
     A program of that name that is not ours is never touched.
 

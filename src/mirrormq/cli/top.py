@@ -101,7 +101,9 @@ def top(
     sort: Annotated[str, typer.Option(help=f"Order of the queues: {', '.join(SORTS)}.")] = SORTS[0],
     once: Annotated[bool, typer.Option("--once", help="Print one look and stop, for scripts.")] = False,
 ) -> None:
-    """Watch nodes, queues, rings and rates in a terminal; q ends it, s changes the order of the queues.
+    """Watch nodes, queues, rings and rates in a terminal.
+
+    The key q ends it, s changes the order of the queues.
 
     \b
     Example:

@@ -43,7 +43,7 @@ def call(runtime_directory: Path, node_name: str, request: Request, timeout_s: f
         except (OSError, EOFError):
             raise ControlError(f"Node {node_name} went away before it answered.") from None
     if not reply["ok"]:
-        raise ControlError(reply["error"], reply["exit_code"], bare=reply.get("bare", False))
+        raise ControlError.of_reply(reply)
     return reply["result"]
 
 

@@ -100,7 +100,7 @@ CAUSED_BY_REQUESTS = (ControlError, AmqpError, IndexError, KeyError, TypeError, 
 
 def _refusal(verb: str, error: Exception) -> dict[str, Any]:
     if isinstance(error, ControlError):
-        return {"ok": False, "error": error.text, "exit_code": error.exit_code, "bare": error.bare}
+        return error.reply()
     if isinstance(error, AmqpError):
         return {"ok": False, "error": error.text, "exit_code": EXIT_SOFTWARE, "bare": False}
     text = f"The arguments of '{verb}' cannot be used: {error}."

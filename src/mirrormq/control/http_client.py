@@ -74,7 +74,7 @@ def call(uri: str, node: str, request: Request, timeout_s: float | None) -> Any:
         connection.close()
     reply = _reply(status, body, place(uri))
     if not reply["ok"]:
-        raise ControlError(reply["error"], reply["exit_code"], bare=reply.get("bare", False))
+        raise ControlError.of_reply(reply)
     return reply["result"]
 
 

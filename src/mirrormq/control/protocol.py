@@ -33,12 +33,27 @@ EXIT_TIMEOUT = 75
 class ControlError(Exception):
     """A verb that could not be done: the words for stderr and the program's exit code."""
 
-    def __init__(self, text: str, exit_code: int = EXIT_UNAVAILABLE, *, bare: bool = False) -> None:
+    def __init__(
+        self, text: str, exit_code: int = EXIT_UNAVAILABLE, *, bare: bool = False, hint: str = ""
+    ) -> None:
         super().__init__(text)
         self.text = text
         self.exit_code = exit_code
         self.bare = bare
         """Shown without the line `Error:` above it, as rabbitmqctl does for missing vhosts."""
+        self.hint = hint
+        """A sentence in words where the text is an Erlang term; see `control.hints`."""
+
+    def reply(self) -> dict[str, Any]:
+        """The reply that tells of it."""
+        told = {"ok": False, "error": self.text, "exit_code": self.exit_code, "bare": self.bare}
+        return {**told, "hint": self.hint} if self.hint else told
+
+    @classmethod
+    def of_reply(cls, reply: dict[str, Any]) -> ControlError:
+        """The error that a reply tells of. Nodes of earlier versions leave out what they do not know."""
+        bare, hint = reply.get("bare", False), reply.get("hint", "")
+        return cls(reply["error"], reply["exit_code"], bare=bare, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

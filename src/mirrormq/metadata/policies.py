@@ -9,7 +9,7 @@ else the client said itself stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from mirrormq.auth import patterns
@@ -29,6 +29,7 @@ __all__ = [
     "PolicyInvalid",
     "effective_arguments",
     "governs",
+    "overruled",
     "validate_operator_policy",
     "validate_policy",
     "validate_policy_fields",
@@ -117,6 +118,17 @@ def governs(policy: Policy | OperatorPolicy, others: Iterable[Any], name: str, k
     """Would this policy be the one in force, beside others of its kind and vhost?"""
     ranked = sorted([policy, *others], key=_rank)
     return _first_match(ranked, name, kind) is policy
+
+
+def overruled(
+    policy: Policy, others: Iterable[Policy], queues: Iterable[str]
+) -> Iterator[tuple[str, Policy]]:
+    """Queues that the policy matches and another policy governs, each with that one."""
+    ranked = sorted([policy, *others], key=_rank)
+    for name in queues:
+        winner = _first_match(ranked, name, "queues")
+        if winner is not None and winner is not policy and _first_match([policy], name, "queues"):
+            yield name, winner
 
 
 def effective_arguments(arguments: Mapping[str, Field], policy: Effective) -> dict[str, Any]:

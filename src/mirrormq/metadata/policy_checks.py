@@ -7,8 +7,8 @@ mirroring as a whole, and at last whatever nobody knows. `ha-orphans` is our own
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import regex
 
@@ -35,6 +35,16 @@ _MAX_AGE = regex.compile(r"[0-9]+[YMDhms]")
 
 class PolicyInvalid(Exception):
     """The text behind RabbitMQ's "Validation failed"; one line for each complaint."""
+
+    def __init__(
+        self, text: str, *, expected: str = "", unknown: Iterable[str] = (), known: Iterable[str] = ()
+    ) -> None:
+        super().__init__(text)
+        self.expected = expected
+        """A sentence that says which value would have been right, where the text does not."""
+        self.unknown = list(unknown)
+        """Keys that no policy has, beside those `known`."""
+        self.known = list(known)
 
 
 def validate_policy(definition: dict[str, Any]) -> None:
@@ -72,13 +82,15 @@ def _validate(definition: dict[str, Any], allowed: frozenset[str]) -> None:
     known = sorted(allowed.intersection(definition))
     for key in sorted(known, key=lambda key: key != "queue-master-locator"):
         if key in _SETTINGS:
-            is_valid, complaint = _SETTINGS[key]
-            if not is_valid(definition[key]):
-                raise PolicyInvalid(f"{term(definition[key])} {complaint}")
+            check, complaint = _SETTINGS[key]
+            if not check.accepts(definition[key]):
+                expected = f"'{key}' takes {check.expected}."
+                raise PolicyInvalid(f"{term(definition[key])} {complaint}", expected=expected)
     if any(key.startswith("ha-") for key in known):
         _validate_mirroring(definition)
     if unknown := {key: value for key, value in definition.items() if key not in allowed}:
-        raise PolicyInvalid(f"{properties(unknown)} are not recognised policy settings")
+        text = f"{properties(unknown)} are not recognised policy settings"
+        raise PolicyInvalid(text, unknown=unknown, known=allowed)
 
 
 def _validate_mirroring(definition: dict[str, Any]) -> None:
@@ -88,7 +100,8 @@ def _validate_mirroring(definition: dict[str, Any]) -> None:
         )
     mode, parameters = definition["ha-mode"], definition.get("ha-params", _ABSENT)
     if not isinstance(mode, str) or mode not in _HA_PARAMETER_CHECKS:
-        raise PolicyInvalid(f"{term(mode)} is not a valid ha-mode value")
+        expected = "'ha-mode' takes 'all', 'exactly' or 'nodes'."
+        raise PolicyInvalid(f"{term(mode)} is not a valid ha-mode value", expected=expected)
     if complaint := _HA_PARAMETER_CHECKS[mode](parameters):
         raise PolicyInvalid(f'ha-mode="{mode}" {complaint}')
     for key, check in _HA_CHECKS.items():
@@ -96,31 +109,45 @@ def _validate_mirroring(definition: dict[str, Any]) -> None:
             raise PolicyInvalid(complaint)
 
 
-def _integer(least: int) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least
+class _Check(NamedTuple):
+    """A test of one setting's value, and what passes it in words."""
+
+    accepts: Callable[[Any], bool]
+    expected: str
 
 
-def _one_of(*allowed: object) -> Callable[[Any], bool]:
-    return lambda value: any(type(value) is type(each) and value == each for each in allowed)
+def _integer(least: int) -> _Check:
+    return _Check(lambda value: _is_integer(value, least), f"a whole number of at least {least}")
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def _is_integer(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _one_of(*allowed: object) -> _Check:
+    *most, last = (repr(each) for each in allowed)
+    return _Check(
+        lambda value: any(type(value) is type(each) and value == each for each in allowed),
+        f"{', '.join(most)} or {last}",
+    )
 
 
 def _is_max_age(value: Any) -> bool:
     return isinstance(value, str) and _MAX_AGE.fullmatch(value) is not None
 
 
-_SETTINGS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "alternate-exchange": (_is_text, "is not a valid alternate exchange name"),
-    "dead-letter-exchange": (_is_text, "is not a valid dead letter exchange name"),
-    "dead-letter-routing-key": (_is_text, "is not a valid dead letter routing key"),
+_TEXT = _Check(lambda value: isinstance(value, str), "a text in double quotes")
+_AGE = _Check(_is_max_age, "a number and a unit, as '7D' or '12h'")
+
+_SETTINGS: dict[str, tuple[_Check, str]] = {
+    "alternate-exchange": (_TEXT, "is not a valid alternate exchange name"),
+    "dead-letter-exchange": (_TEXT, "is not a valid dead letter exchange name"),
+    "dead-letter-routing-key": (_TEXT, "is not a valid dead letter routing key"),
     "dead-letter-strategy": (_one_of("at-most-once", "at-least-once"), "is not a valid dead letter strategy"),
     "delivery-limit": (_integer(0), "is not a valid delivery limit"),
     "expires": (_integer(1), "is not a valid queue expiry"),
     "initial-cluster-size": (_integer(0), "is not a valid cluster size"),
-    "max-age": (_is_max_age, "is not a valid max age"),
+    "max-age": (_AGE, "is not a valid max age"),
     "max-in-memory-bytes": (_integer(0), "is not a valid maximum memory in bytes"),
     "max-in-memory-length": (_integer(0), "is not a valid maximum memory in bytes"),
     "max-length": (_integer(0), "is not a valid maximum length"),
@@ -153,7 +180,7 @@ def _complain_all(parameters: Any) -> str | None:
 
 
 def _complain_exactly(parameters: Any) -> str | None:
-    if _integer(1)(parameters):
+    if _is_integer(parameters, 1):
         return None
     return f"takes an integer, {_given(parameters)} given"
 
@@ -188,7 +215,7 @@ def _either(first: str, second: str) -> Callable[[str, Any], str | None]:
 
 
 def _complain_batch_size(key: str, value: Any) -> str | None:
-    return None if _integer(1)(value) else f"{key} takes an integer greater than 0, {term(value)} given"
+    return None if _is_integer(value, 1) else f"{key} takes an integer greater than 0, {term(value)} given"
 
 
 _HA_CHECKS: dict[str, Callable[[str, Any], str | None]] = {

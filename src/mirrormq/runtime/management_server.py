@@ -109,7 +109,7 @@ class _Managed:
             return await self.cluster.ask(where, request)
         reply = await answer(self._node.node, request)
         if not reply["ok"]:
-            raise ControlError(reply["error"], reply["exit_code"], bare=reply.get("bare", False))
+            raise ControlError.of_reply(reply)
         return reply["result"]
 
     async def settled(self) -> None:

@@ -58,7 +58,7 @@ class Questions:
             if future.done() and not future.cancelled():
                 future.exception()  # known, also if whoever asked was told to stop in the same moment
         if not reply["ok"]:
-            raise ControlError(reply["error"], reply["exit_code"], bare=reply.get("bare", False))
+            raise ControlError.of_reply(reply)
         return reply["result"]
 
     def receive(self, peer: str, message: VerbAsked | VerbAnswered) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from mirrormq.control import hints
 from mirrormq.control.node import Node
 from mirrormq.control.protocol import EXIT_DATA, EXIT_NO_USER, EXIT_UNAVAILABLE, ControlError
 from mirrormq.metadata.records import User, Vhost
@@ -33,9 +34,16 @@ def json_value(text: str) -> Any:
     try:
         return msgspec.json.decode(text.encode("utf-8", "surrogateescape"))
     except msgspec.DecodeError:
-        raise ControlError("JSON decoding error. Reason: badarg", EXIT_UNAVAILABLE) from None
+        hint = hints.bad_json(text)
+        raise ControlError("JSON decoding error. Reason: badarg", EXIT_UNAVAILABLE, hint=hint) from None
 
 
-def validation_failed(explanation: str) -> ControlError:
+def validation_failed(explanation: str, hint: str = "") -> ControlError:
     """What a parameter's or policy's validator said, as rabbitmqctl shows it."""
-    return ControlError(f"Validation failed\n\n{explanation}\n", EXIT_UNAVAILABLE)
+    return ControlError(f"Validation failed\n\n{explanation}\n", EXIT_UNAVAILABLE, hint=hint)
+
+
+def no_such_user(node: Node, name: str) -> ControlError:
+    """The refusal of verbs whose rabbitmqctl shows an Erlang term here."""
+    hint = hints.no_such("user", name, node.metadata.state.users, "mirrormqctl list_users")
+    return ControlError(f'{{:no_such_user, "{name}"}}', hint=hint)

@@ -27,7 +27,8 @@ async def close_connection(node: Shell, request: Request) -> None:
     """rabbitmqctl is content with a well-formed pid of nobody; so are we with none found by name."""
     pid, explanation = request.arguments
     if not (pid.startswith("<") and pid.endswith(">") and pid.count(".") >= 3):
-        raise ControlError(f'Error:\n{{:invalid_pid_syntax, "{pid}"}}')
+        hint = "A pid is written as 'mirrormqctl list_connections pid' shows it, with its < and >."
+        raise ControlError(f'Error:\n{{:invalid_pid_syntax, "{pid}"}}', hint=hint)
     live = node.live
     await everywhere(node, request, lambda: live.close_connections(explanation, pid=pid))
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from mirrormq.auth.limits import VHOST_LIMITS
+from mirrormq.control import hints
 from mirrormq.control.node import Node
 from mirrormq.control.protocol import ControlError, Request
 from mirrormq.control.verbs.checks import json_value, validation_failed, vhost_of
@@ -65,7 +66,8 @@ def _check_keys(name: str, value: Any, known: tuple[str, ...], needed: tuple[str
     complaints = [f"Unrecognised terms {properties(unknown)} in {name}"] if unknown else []
     complaints += [f'Key "{key}" not found in {name}' for key in needed if key not in value]
     if complaints:
-        raise validation_failed("\n".join(complaints))
+        hint = hints.no_such("key", next(iter(unknown)), known) if unknown else ""
+        raise validation_failed("\n".join(complaints), hint)
 
 
 def _checked_limits(name: str, value: Any) -> dict[str, int]:

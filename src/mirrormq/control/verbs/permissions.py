@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from mirrormq.auth import patterns
+from mirrormq.control import hints
 from mirrormq.control.node import Node
 from mirrormq.control.protocol import ControlError, Request
-from mirrormq.control.verbs.checks import user_of, vhost_of
+from mirrormq.control.verbs.checks import no_such_user, user_of, vhost_of
 from mirrormq.metadata.commands import (
     DeletePermission,
     DeleteTopicPermission,
@@ -30,7 +31,8 @@ def _check_patterns(*expressions: str) -> None:
             patterns.check(expression)
         except patterns.PatternInvalid as error:
             raise ControlError(
-                f"{{:invalid_regexp, '{expression}', {{'{error.text}', {error.position}}}}}"
+                f"{{:invalid_regexp, '{expression}', {{'{error.text}', {error.position}}}}}",
+                hint=hints.bad_pattern(expression, error.text, error.position),
             ) from None
 
 
@@ -66,7 +68,7 @@ def list_permissions(node: Node, request: Request) -> list[dict[str, Any]]:
 def _known_user(node: Node, request: Request) -> str:
     name = request.arguments[0]
     if name not in node.metadata.state.users:
-        raise ControlError(f'{{:no_such_user, "{name}"}}')
+        raise no_such_user(node, name)
     return name
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirrormq.control import hints
 from mirrormq.control.node import Node
 from mirrormq.control.protocol import ControlError, Request
 from mirrormq.control.rows import policy_row
@@ -11,11 +12,13 @@ from mirrormq.control.verbs.checks import json_value, validation_failed, vhost_o
 from mirrormq.metadata.commands import DeleteOperatorPolicy, DeletePolicy, PutOperatorPolicy, PutPolicy
 from mirrormq.metadata.policies import (
     PolicyInvalid,
+    overruled,
     validate_operator_policy,
     validate_policy,
     validate_policy_fields,
 )
 from mirrormq.metadata.records import OperatorPolicy, Policy
+from mirrormq.metadata.state import State
 
 
 def checked_policy(
@@ -35,19 +38,47 @@ def checked_operator_policy(
 
 
 def _check(validate: Any, pattern: Any, apply_to: Any, definition: Any, priority: Any) -> None:
-    complaints = []
+    complaints: list[PolicyInvalid] = []
     try:
         if not isinstance(definition, dict):
             raise PolicyInvalid("definition should be an object")
         validate(definition)
     except PolicyInvalid as error:
-        complaints.append(str(error))
+        complaints.append(error)
     try:
         validate_policy_fields(pattern, apply_to, priority)
     except PolicyInvalid as error:
-        complaints.append(str(error))
+        complaints.append(error)
     if complaints:
-        raise validation_failed("\n".join(complaints))
+        said = [hint for error in complaints for hint in _hints(error)]
+        raise validation_failed("\n".join(map(str, complaints)), " ".join(said))
+
+
+def _hints(error: PolicyInvalid) -> list[str]:
+    unknown = [hints.no_such("policy setting", key, error.known) for key in error.unknown]
+    return [*unknown, *([error.expected] if error.expected else [])]
+
+
+def _overruled(policy: Policy, state: State) -> str:
+    """A warning if another policy hides this one on queues that exist, empty if none does."""
+    others = [
+        each for each in state.policies.values() if each.vhost == policy.vhost and each.name != policy.name
+    ]
+    names = [queue.name for queue in state.queues.values() if queue.vhost == policy.vhost]
+    hidden = list(overruled(policy, others, names))
+    if not hidden:
+        return ""
+    queue, winner = hidden[0]
+    count = f"queue '{queue}'" if len(hidden) == 1 else f"{len(hidden)} queues, such as '{queue}'"
+    why = (
+        f"has priority {winner.priority}, and '{policy.name}' has {policy.priority}"
+        if winner.priority != policy.priority
+        else f"has the same priority {policy.priority} and comes first by name"
+    )
+    return (
+        f"Policy '{policy.name}' has no effect on {count}: policy '{winner.name}' {why}. "
+        f"One policy applies to a queue: set '{policy.name}' again with a higher --priority, or join the two."
+    )
 
 
 def _fields(request: Request) -> tuple[str, str, str, str, Any, int]:
@@ -61,10 +92,12 @@ def _fields(request: Request) -> tuple[str, str, str, str, Any, int]:
     return request.vhost, name, pattern, apply_to, json_value(definition), number
 
 
-def set_policy(node: Node, request: Request) -> None:
+def set_policy(node: Node, request: Request) -> dict[str, str] | None:
     policy = checked_policy(*_fields(request))
     vhost_of(node, request.vhost)
     node.metadata.write(PutPolicy(policy))
+    warning = _overruled(policy, node.metadata.state)
+    return {"warning": warning} if warning else None
 
 
 def set_operator_policy(node: Node, request: Request) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from mirrormq.auth.limits import USER_LIMITS
+from mirrormq.control import hints
 from mirrormq.control.node import Node
 from mirrormq.control.protocol import ControlError, Request
-from mirrormq.control.verbs.checks import json_value
+from mirrormq.control.verbs.checks import json_value, no_such_user
 from mirrormq.metadata.commands import PutUser
 from mirrormq.metadata.erlang import properties, term
 from mirrormq.metadata.records import User
@@ -18,7 +19,7 @@ from mirrormq.metadata.records import User
 def _user(node: Node, name: str) -> User:
     user = node.metadata.state.users.get(name)
     if user is None:
-        raise ControlError(f'{{:no_such_user, "{name}"}}')
+        raise no_such_user(node, name)
     return user
 
 
@@ -26,7 +27,8 @@ def _checked(definition: Any) -> dict[str, int]:
     if not isinstance(definition, dict):
         raise ControlError(f"limits should be an object, actually was {definition!r}")
     if unknown := {name: value for name, value in definition.items() if name not in USER_LIMITS}:
-        raise ControlError(f"Unrecognised terms {properties(unknown)} in user-limits")
+        hint = hints.no_such("limit", next(iter(unknown)), USER_LIMITS)
+        raise ControlError(f"Unrecognised terms {properties(unknown)} in user-limits", hint=hint)
     for name, value in definition.items():
         if isinstance(value, bool) or not isinstance(value, int):
             raise ControlError(f"{name} should be a number, actually was {term(value)}")

@@ -16,7 +16,7 @@ import msgspec
 from mirrormq.auth import passwords
 from mirrormq.control.node import Node
 from mirrormq.control.protocol import EXIT_DATA, EXIT_SOFTWARE, ControlError, Request
-from mirrormq.control.verbs.checks import user_of
+from mirrormq.control.verbs.checks import no_such_user, user_of
 from mirrormq.metadata.commands import DeleteUser, PutUser
 from mirrormq.metadata.records import User
 
@@ -80,7 +80,7 @@ def change_password(node: Node, request: Request) -> None:
 def clear_password(node: Node, request: Request) -> None:
     user = node.metadata.state.users.get(request.arguments[0])
     if user is None:
-        raise ControlError(f'{{:no_such_user, "{request.arguments[0]}"}}')
+        raise no_such_user(node, request.arguments[0])
     node.metadata.write(PutUser(msgspec.structs.replace(user, password_hash="")))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from mirrormq.auth.limits import VHOST_LIMITS
+from mirrormq.control import hints
 from mirrormq.control.node import Node, Shell
 from mirrormq.control.protocol import Request
 from mirrormq.control.verbs.checks import json_value, validation_failed, vhost_of
@@ -55,7 +56,8 @@ def checked_limits(definition: Any, known: tuple[str, ...]) -> dict[str, int]:
         raise validation_failed(f"limits should be an object, actually was {definition!r}")
     for name, value in definition.items():
         if name not in known:
-            raise validation_failed(f'Unrecognised terms [{{<<"{name}">>,{term(value)}}}] in limits')
+            hint = hints.no_such("limit", name, known)
+            raise validation_failed(f'Unrecognised terms [{{<<"{name}">>,{term(value)}}}] in limits', hint)
         if isinstance(value, bool) or not isinstance(value, int):
             raise validation_failed(f'"{name}" should be an integer, actually was {term(value)}')
     return definition

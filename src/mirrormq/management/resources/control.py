@@ -27,7 +27,7 @@ async def carry_out(call: Call) -> Raw:
             raise ControlError(f"This node does not know the verb '{request.verb}'.", EXIT_USAGE)
         return _said({"ok": True, "result": await _result(call, node, request)})
     except ControlError as error:
-        return _said({"ok": False, "error": error.text, "exit_code": error.exit_code, "bare": error.bare})
+        return _said(error.reply())
 
 
 def _request(body: dict[str, Any]) -> Request:
