@@ -71,6 +71,31 @@ def test_no_line_is_wider_and_no_screen_higher_than_the_terminal(width: int, hei
     assert all(columns_of(_text(line)) <= width for line in lines)
 
 
+def test_the_ring_is_whole_on_a_terminal_of_80_columns() -> None:
+    rows = [{"name": "a.queue.with.a.long.name.indeed", "mirrormq": _facts(), "messages_ready": 1_234_567}]
+    wide = _text(screen(_picture(*rows), "messages", 140, 30)[-1])
+    narrow = _text(screen(_picture(*rows), "messages", 80, 30)[-1])
+    for line in (wide, narrow):
+        assert line.endswith("★mirror1 ✓mirror2 ✓mirror3 e7")
+        assert "1,234,567" in line
+    heads = [_text(screen(_picture(*rows), "messages", width, 30)[-2]).split() for width in (140, 80)]
+    assert heads[0] == [
+        "QUEUE",
+        "by",
+        "messages",
+        "VHOST",
+        "READY",
+        "UNACKED",
+        "IN/s",
+        "OUT/s",
+        "CONS",
+        "RING",
+    ]
+    assert heads[1] == ["QUEUE", "by", "messag…", "READY", "IN/s", "OUT/s", "RING"]
+    elsewhere = _picture({"name": "q", "vhost": "shop", "mirrormq": _facts()})
+    assert _text(screen(elsewhere, "messages", 80, 30)[-1]).startswith("shop: q ")
+
+
 def test_one_queue_is_not_several_and_rates_that_are_hidden_are_not_nought() -> None:
     picture = _picture({"name": "q"})
     head = [_text(line) for line in screen(picture, "messages", 120, 30)]

@@ -26,7 +26,9 @@ Example: 200 connections with one message in flight each, latency percentiles as
 
 
 def perf(
-    uri: Annotated[list[str] | None, typer.Option(help="Broker; repeat to spread connections.")] = None,
+    uri: Annotated[
+        list[str] | None, typer.Option(help="Broker, amqp:// or amqps://; repeat to spread connections.")
+    ] = None,
     consume_uri: Annotated[
         list[str] | None, typer.Option(help="Where consumers connect; as --uri if not given.")
     ] = None,

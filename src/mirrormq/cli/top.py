@@ -31,6 +31,8 @@ QUEUE_COLUMNS = (
 STYLES = {"title": "1", "heading": "1;7", "good": "32", "bad": "1;31", "soft": "2", "plain": ""}
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 HOME, CLEAR_LINE, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+WIDTH_ONCE = 120
+"""Room for every column of a picture that no terminal shows."""
 KEYS = "  q quit   s order   space now"
 
 
@@ -130,7 +132,9 @@ def _print_once(source: Source, sort: str) -> None:
     except Unreachable as problem:
         _fail(f"no node answers ({problem}); name one with --uri")
         return
-    for line in screen(picture, sort, shutil.get_terminal_size((120, 0)).columns, None):
+    width = shutil.get_terminal_size().columns
+    # A script gets every column, however wide the terminal is that it was started from.
+    for line in screen(picture, sort, width if sys.stdout.isatty() else max(width, WIDTH_ONCE), None):
         print("".join(text for text, _ in line).rstrip())
 
 

@@ -109,28 +109,43 @@ def _nodes(picture: Picture) -> Iterable[Line]:
 
 
 QUEUE_COLUMNS = (
-    Column("VHOST", 8), Column("READY", 10, True), Column("UNACKED", 9, True), Column("IN/s", 9, True),
-    Column("OUT/s", 9, True), Column("CONS", 5, True),
+    Column("VHOST", 8), Column("READY", 10, True), Column("UNACKED", 9, True), Column("IN/s", 8, True),
+    Column("OUT/s", 8, True), Column("CONS", 5, True),
 )  # fmt: skip
+LEFT_OUT_FIRST = ("VHOST", "CONS", "UNACKED", "OUT/s", "IN/s")
+"""A narrow terminal shows fewer columns, so that the ring stays."""
 RING_WIDTH = 34
-NAME_WIDTH = (18, 40)
+NAME_WIDTH = (16, 40)
 """A queue's name gets what the other columns leave it, between these."""
 
 
+def _queue_columns(sort: str, width: int) -> list[Column]:
+    """The columns for which there is room beside the ring, the queue's name first."""
+    columns = list(QUEUE_COLUMNS)
+    for title in (*LEFT_OUT_FIRST, ""):
+        left = width - RING_WIDTH - sum(column.width + 1 for column in columns) - 1
+        if left >= NAME_WIDTH[0]:
+            break
+        columns = [column for column in columns if column.title != title]
+    return [Column(f"QUEUE by {sort}", min(max(left, NAME_WIDTH[0]), NAME_WIDTH[1])), *columns]
+
+
 def _queues(rows: Sequence[dict[str, Any]], sort: str, width: int, with_rates: bool) -> Iterable[Line]:
-    taken = sum(column.width + 1 for column in QUEUE_COLUMNS) + RING_WIDTH + 1
-    left = min(max(width - taken, NAME_WIDTH[0]), NAME_WIDTH[1])
-    columns = (Column(f"QUEUE by {sort}", left), *QUEUE_COLUMNS)
-    yield [*_row(columns, [column.title for column in columns], "heading"), ("RING", "heading")]
+    columns = _queue_columns(sort, width)
+    titles = [column.title for column in columns]
+    yield [*_row(columns, titles, "heading"), ("RING", "heading")]
     for row in rows:
         stats = row.get("message_stats", {}) if with_rates else None
-        cells = [
-            clean(row["name"]), clean(row["vhost"]), number(row.get("messages_ready")),
-            number(row.get("messages_unacknowledged")), rate(stats, "publish"), rate(stats, "deliver_get"),
-            number(row.get("consumers")),
-        ]  # fmt: skip
-        state = row.get("state", "running")
-        yield [*_row(columns, cells, "plain" if state == "running" else "bad"), *ring(row)]
+        name, vhost = clean(row["name"]), clean(row["vhost"])
+        cells = {
+            titles[0]: name if "VHOST" in titles or vhost == "/" else f"{vhost}: {name}", "VHOST": vhost,
+            "READY": number(row.get("messages_ready")),
+            "UNACKED": number(row.get("messages_unacknowledged")),
+            "IN/s": rate(stats, "publish"), "OUT/s": rate(stats, "deliver_get"),
+            "CONS": number(row.get("consumers")),
+        }  # fmt: skip
+        style = "plain" if row.get("state", "running") == "running" else "bad"
+        yield [*_row(columns, [cells[title] for title in titles], style), *ring(row)]
     if not rows:
         yield [("  no queues", "soft")]
 

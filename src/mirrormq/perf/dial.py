@@ -8,6 +8,7 @@ import struct
 from mirrormq.perf.frames import FRAME_END, HEARTBEAT, METHOD, frame
 from mirrormq.perf.link import Link, reply_text, room_for
 from mirrormq.perf.options import Address, PerfError
+from mirrormq.perf.tls import Tls
 from mirrormq.wire import methods
 from mirrormq.wire.fields import table_of
 
@@ -42,6 +43,8 @@ class Dialer:
                 f"cannot connect to {address.host}:{address.port} ({error}); is a broker running there?"
             ) from None
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if address.tls is not None:
+            self.socket = self._encrypted(address.tls)
         self.frame_max = FRAME_MAX_BYTES
         self.heartbeat_s = 0
         self._buffer = bytearray()
@@ -50,6 +53,14 @@ class Dialer:
         except BaseException:
             self.socket.close()
             raise
+
+    def _encrypted(self, tls: Tls) -> socket.socket:
+        name = tls.server_name_indication or self.address.host
+        try:
+            return tls.context().wrap_socket(self.socket, server_hostname=name)
+        except OSError as error:
+            self.socket.close()
+            raise PerfError(f"cannot speak TLS with {self._where} ({error})") from None
 
     def _open(self) -> None:
         self._write(PROTOCOL_HEADER)

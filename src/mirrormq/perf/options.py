@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+from dataclasses import dataclass, field, fields
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from mirrormq.perf.tls import VERIFY, Tls
 
 MODES = ("publish", "consume", "both", "latency")
 
@@ -16,6 +18,7 @@ SIZE_BYTES_MAX = 128 * 1024 * 1024
 QUEUES_MAX = 9999
 """What fits the four digits in their names."""
 
+PORTS = {"amqp": 5672, "amqps": 5671}
 DEFAULT_URI = "amqp://guest:guest@127.0.0.1:5672/%2F"
 
 
@@ -32,15 +35,16 @@ class Address:
     user: str
     password: str
     vhost: str
+    tls: Tls | None = None
 
 
 def parse_uri(uri: str) -> Address:
-    """Read amqp://user:password@host:port/vhost, with the defaults every client has."""
+    """Read amqp[s]://user:password@host:port/vhost, with the defaults every client has."""
     parts = urlsplit(uri)
-    if parts.scheme != "amqp":
-        raise PerfError(f"cannot use the URI {uri!r}: write amqp://user:password@host:port/vhost")
+    if parts.scheme not in PORTS:
+        raise PerfError(f"cannot use the URI {uri!r}: write amqp://user:password@host:port/vhost or amqps://")
     try:
-        port = parts.port or 5672
+        port = parts.port or PORTS[parts.scheme]
     except ValueError:
         raise PerfError(f"the port in the URI {uri!r} is not a number between 1 and 65535") from None
     return Address(
@@ -49,7 +53,18 @@ def parse_uri(uri: str) -> Address:
         user=unquote(parts.username or "guest"),
         password=unquote(parts.password or "guest"),
         vhost=unquote(parts.path[1:]) if len(parts.path) > 1 else "/",
+        tls=_tls(parts.query) if parts.scheme == "amqps" else None,
     )
+
+
+def _tls(query: str) -> Tls:
+    given = dict(parse_qsl(query))
+    known = [parameter.name for parameter in fields(Tls)]
+    if unknown := [name for name in given if name not in known]:
+        raise PerfError(f"the URI's parameter {unknown[0]!r} is unknown; there are {', '.join(known)}")
+    if given.get("verify", "verify_peer") not in VERIFY:
+        raise PerfError(f"the URI's parameter verify is one of {', '.join(VERIFY)}, not {given['verify']!r}")
+    return Tls(**given)
 
 
 @dataclass(slots=True)
