@@ -74,8 +74,15 @@ sim: $(STAMP) ## simulate SEEDS clusters with faults, from seed FIRST on, in JOB
 
 demo: $(STAMP) ## load a cluster, kill masters under it, let it heal, and have Spark audit what happened
 	@rm -rf $(ROOT)/var/demo && mkdir -p $(ROOT)/var/demo
+	@echo "Three nodes, two mirrored queues, three publishers with confirms and three consumers for 20 seconds."
+	@echo "Nodes are killed (SIGKILL) and started again meanwhile. A publisher whose node dies"
+	@echo "goes on at another node; publishes that got no answer are counted, not repeated."
 	cd $(ROOT) && $(VENV)/bin/mirrormq chaos --nodes 3 --duration 20 --fault kill --history var/demo/history
+	@echo "Spark compares what was sent, confirmed and delivered, message by message (about a minute)."
 	cd $(ROOT) && $(VENV)/bin/mirrormq pipeline audit --history var/demo/history --report var/demo/report.html
+	@echo "lost: confirmed and never delivered, must be 0. duplicated: delivered again, marked as redelivered."
+	@echo "recovered: delivered although its confirm was never received. 'the whole cluster' is the outage;"
+	@echo "a killed node itself is silent as long as it is dead, and until publishers come back to it."
 
 bench: $(STAMP) ## measure beside RabbitMQ, write benchmarks/RESULTS.md, CLUSTER.md and SPARK.md (ARGS="--only publish": one node's)
 	cd $(ROOT) && $(RUN) -m benchmarks.run $(ARGS)

@@ -139,11 +139,36 @@ def test_silence_latency_and_what_was_left_are_measured(spark: SparkSession, tmp
     assert at_mirror2["silence_ns"] == 4001 * 1_000_000
     assert (at_mirror2["from_ns"], at_mirror2["to_ns"]) == (at(50), at(4051))
     assert silences[NODES[0], "confirmed"]["silence_ns"] == at(4099) - START_NS, "it never confirmed"
+    everywhere = {row["kind"]: row for row in found.cluster_silences}
+    assert everywhere["confirmed"]["silence_ns"] == 4001 * 1_000_000
     by_measure = {row["measure"]: row for row in found.latencies}
     assert by_measure["confirm"]["p50"] == pytest.approx(1e6, rel=0.012)
     assert by_measure["confirm"]["max"] == 1_000_000
     assert by_measure["delivery"]["p99"] == pytest.approx(2e6, rel=0.012)
     assert sum(row["events"] for row in found.rates if row["kind"] == "confirmed") == 100
+
+
+def test_the_silence_of_a_killed_node_does_not_read_as_an_outage(command: CliRunner, tmp_path: Path) -> None:
+    """One node is away for five seconds; the others confirm every ten milliseconds."""
+    with Planted(tmp_path) as planted:
+        for number in range(600):
+            planted.writer.attempted(QUEUE, 1, number, NODES[1], time_ns=at(10 * number))
+            planted.writer.confirmed(QUEUE, 1, [number], NODES[1], time_ns=at(10 * number + 1))
+            planted.writer.delivered(
+                QUEUE, 1, number, NODES[1], 1, redelivered=False, time_ns=at(10 * number + 2)
+            )
+        for number, milliseconds in enumerate((0, 5500)):
+            planted.writer.attempted(QUEUE, 2, number, NODES[0], time_ns=at(milliseconds))
+            planted.writer.confirmed(QUEUE, 2, [number], NODES[0], time_ns=at(milliseconds + 1))
+            planted.writer.delivered(
+                QUEUE, 2, number, NODES[0], 1, redelivered=False, time_ns=at(milliseconds + 2)
+            )
+        fault = planted.writer.fault_began("kill", NODES[0], time_ns=at(400))
+        planted.writer.fault_ended(fault, time_ns=at(5400))
+    said = run(command, "--history", str(tmp_path)).stdout
+    assert "    the whole cluster: 10 ms (the outage for clients that may connect to any node)\n" in said
+    assert f"    {NODES[0]}: 5,500 ms (no outage of the cluster: kill of this node, for 5.0 s)\n" in said
+    assert f"    {NODES[1]}: 10 ms\n" in said
 
 
 def test_a_history_without_publishes_does_not_pass(spark: SparkSession, tmp_path: Path) -> None:

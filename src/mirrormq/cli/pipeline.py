@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -133,8 +133,38 @@ def _lines(found: Findings, report: Path | None) -> list[str]:
     for row in found.latencies:
         times = ", ".join(f"{name} {row[name] / 1e6:,.1f} ms" for name in ("p50", "p99", "max"))
         lines.append(f"  time to {row['measure']}: {times}")
-    longest = [row for row in found.silences if row["kind"] == "confirmed"]
-    lines += [
-        f"  longest time without a confirm at {r['node']}: {r['silence_ns'] / 1e6:,.0f} ms" for r in longest
-    ]
+    lines += _silences(found)
     return [*lines, f"The report is {report}."] if report else lines
+
+
+def _silences(found: Findings) -> list[str]:
+    """The outage of the cluster first; a node's own silence is longer where the node itself was away."""
+    everywhere = [row for row in found.cluster_silences if row["kind"] == "confirmed"]
+    nodes = [row for row in found.silences if row["kind"] == "confirmed"]
+    lines = ["  longest time without a confirm:"] if everywhere else []
+    lines += [
+        f"    {row['node']}: {_milliseconds(row)} (the outage for clients that may connect to any node)"
+        for row in everywhere
+    ]
+    for row in nodes:
+        faults = [_fault(fault) for fault in found.faults if _explains(fault, row)]
+        away = f" (no outage of the cluster: {', '.join(faults)})" if faults else ""
+        lines.append(f"    {row['node']}: {_milliseconds(row)}{away}")
+    return lines
+
+
+def _milliseconds(row: dict[str, Any]) -> str:
+    return f"{row['silence_ns'] / 1e6:,.0f} ms"
+
+
+def _explains(fault: dict[str, Any], silence: dict[str, Any]) -> bool:
+    """Was this node hit by the fault while it was silent?"""
+    over = fault["end_ns"] is not None and fault["end_ns"] < silence["from_ns"]
+    here = (fault["run"], fault["node"]) == (silence["run"], silence["node"])
+    return here and not over and fault["begin_ns"] <= silence["to_ns"]
+
+
+def _fault(fault: dict[str, Any]) -> str:
+    if fault["end_ns"] is None:
+        return f"{fault['what']} of this node, for good"
+    return f"{fault['what']} of this node, for {(fault['end_ns'] - fault['begin_ns']) / 1e9:,.1f} s"
