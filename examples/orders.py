@@ -1,18 +1,18 @@
 """Orders → queue → Spark → queue → consumer, each order counted once.
 
-pip install 'mirrormq[spark]' pika
-mirrormq cluster up --nodes 3 --data var --mirror-all --detach
-python examples/orders.py amqp://guest:guest@127.0.0.1:5672/%2F,amqp://guest:guest@127.0.0.1:5673/%2F
+python examples/orders.py [URI,URI]
+
+With several URIs Spark goes on at another node when one is lost.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import sys
 import tempfile
 
 import pika
+from place import broker
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
@@ -80,4 +80,5 @@ def main(uri: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "amqp://guest:guest@127.0.0.1:5672/%2F")
+    with broker(nodes=2) as uri:
+        main(uri)

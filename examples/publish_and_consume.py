@@ -1,16 +1,14 @@
 """Publish ten persistent messages with confirms and consume them again, with pika.
 
-mirrormq cluster up --nodes 1 --data var --detach
-python examples/publish_and_consume.py amqp://guest:guest@127.0.0.1:5672/%2F
+python examples/publish_and_consume.py [URI]
 """
 
 from __future__ import annotations
 
-import sys
-
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import Basic, BasicProperties
+from place import broker
 
 QUEUE = "orders"
 COUNT = 10
@@ -44,4 +42,5 @@ def main(uri: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "amqp://guest:guest@127.0.0.1:5672/%2F")
+    with broker() as uri:
+        main(uri)
