@@ -74,7 +74,8 @@ def test_the_page_is_well_formed_and_has_every_section(failed_page: str) -> None
         "What there is to know", "Timeline", "Faults", "Loss by epoch", "Lost messages",
         "Messages nobody put in", "Redeliveries without the flag", "Epochs with two masters",
         "Replicas that differ", "Messages that were overtaken", "Queues", "Latencies",
-        "Longest silence of each node", "Interruptions", "Replicas in the end", "Rows of the history",
+        "Longest silence of the cluster and of each node", "Interruptions", "Replicas in the end",
+        "Rows of the history",
         "Words",
     ]  # fmt: skip
 
