@@ -18,6 +18,7 @@ from mirrormq.auth.permissions import Permissions
 from mirrormq.broker.alarms import MEMORY, Alarms
 from mirrormq.broker.asking.inquiries import Inquiries
 from mirrormq.broker.client_limits import ClientLimits
+from mirrormq.broker.copy_reports import CopyReports
 from mirrormq.broker.pids import Pids
 from mirrormq.broker.reply_to import ReplyConsumer, node_of
 from mirrormq.broker.rings import Rings
@@ -113,6 +114,7 @@ class Broker:
         """Queues of other nodes."""
         self.rings = Rings(self, self.life, outside.send, outside.congested)
         """Queues that this node shares with others."""
+        self.copy_reports = CopyReports(self, self.life)
         self.inquiries = Inquiries(self)
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""
@@ -179,6 +181,8 @@ class Broker:
             queue.awake = False
             if not queue.deleted and queue.pump():
                 self.wake(queue)
+        if self.copy_reports.pending:
+            self.copy_reports.flush()
         spoke = self.rings.speak()
         self.remote.send_early()
         return spoke
@@ -339,10 +343,10 @@ class Broker:
         waiting = self.reply_consumers.get(name)
         if waiting is not None:
             waiting.deliver(envelope, contents)
-        elif self.remote is not None:
-            node = node_of(name)
-            if node is not None and node != self.settings.name:
-                self.remote.replies.send(node, name, envelope, contents)
+            return
+        node = node_of(name)
+        if node is not None and node != self.settings.name:
+            self.remote.replies.send(node, name, envelope, contents)
 
     def awaits_reply(self, name: str) -> bool:
         """Is there a channel of this node that waits for direct replies under this name?"""
@@ -351,7 +355,7 @@ class Broker:
     def find_reply_channel(self, name: str, answered: Callable[[bool], object]) -> None:
         """The same, wherever the channel is."""
         node = node_of(name)
-        if self.remote is None or node is None or node == self.settings.name:
+        if node is None or node == self.settings.name:
             answered(self.awaits_reply(name))
         else:
             self.remote.replies.ask(node, name, answered)
@@ -374,9 +378,7 @@ class Broker:
             vhost = self.vhosts.get(record.vhost)
             if vhost is not None:
                 vhost.follow(change)
-        elif (
-            isinstance(record, records.Node) and self.remote is not None and record.name != self.settings.name
-        ):
+        elif isinstance(record, records.Node) and record.name != self.settings.name:
             over = isinstance(change, Deleted) or not record.running
             self.remote.lost(record.name, record.life if over else record.life - 1)
 

@@ -11,6 +11,9 @@ For each queue first things come first: what has become of the members (`promoti
 all of them are well, where the replicas belong (`placement`). Each step is one view; adopting it makes
 the queue dirty again, until there is nothing left to do.
 
+After a full stop the members of a ring compare their copies before one is promoted (`promotion`). The
+coordinator knows since when a comparison lacks a member, and ends the wait where the policy allows it.
+
 Nothing it proposes can do harm by being late. A view counts only as the successor of the one it was
 thought of. A node is declared lost, and a queue that only it held is deleted, by a life that has ended:
 that does not begin again.
@@ -33,7 +36,7 @@ from mirrormq.metadata.view import View
 from mirrormq.replication.census import Census
 from mirrormq.replication.mirrored_exchanges import mirrored_definition, queues_concerned
 from mirrormq.replication.placement import Choose, mirroring, next_view, wanted
-from mirrormq.replication.promotion import Down, Fate, Lost, Rules, rules, settle
+from mirrormq.replication.promotion import Down, Fate, Lost, Rules, StoredCopy, rules, settle
 
 QUEUES_PER_TURN = 2000
 """Dirty queues looked at in one call: some ten milliseconds of the loop."""
@@ -42,6 +45,11 @@ CHANGES_PER_COMMAND = 500
 """Views, or deleted queues, in one command. With three members about 85 kB, a third of what the log sends
 in one message, so heartbeats are not held up behind it."""
 
+
+PROMOTION_TIMEOUT_MS = 30_000
+"""Default of `mirroring_promotion_timeout`: how long the members of a ring that have come back after a full
+stop wait for the others under `ha-promote-on-failure: always`. Machines that lost power together boot
+within some ten seconds of each other; RabbitMQ waits for its last node for 300 s."""
 
 WHOLE = Rules(on_failure_always=False)
 """For queues that no policy mirrors, any more: a mirror that is still there with holes is no use."""
@@ -94,10 +102,27 @@ def _fate(now: Present, name: str, joined: int) -> Fate:
     return Fate.ALIVE if life == joined else Fate.RETURNED
 
 
+def stored_copies(queue: Queue, nodes: Mapping[str, Node]) -> dict[str, StoredCopy]:
+    """Reports of members that run in the incarnation that reported."""
+    view = queue.ring
+    return {
+        copy.node: StoredCopy(view.life_of(copy.node) >= nodes[copy.node].intact_since, copy.position)
+        for copy in queue.copies
+        if copy.node in nodes and nodes[copy.node].running and nodes[copy.node].life == copy.life
+    }
+
+
 class Coordinator:
     """One node's; `lead` says whether it acts."""
 
-    def __init__(self, me: str, state: State, policies: Policies, choose: Choose) -> None:
+    def __init__(
+        self,
+        me: str,
+        state: State,
+        policies: Policies,
+        choose: Choose,
+        promotion_timeout_ms: int = PROMOTION_TIMEOUT_MS,
+    ) -> None:
         self.me = me
         self.census = Census(state)
         self._state = state
@@ -112,6 +137,10 @@ class Coordinator:
         """Nodes that were proposed to be declared lost, and in which life."""
         self._tally: Counter[str] = Counter()
         """Masters on each node, with those that are on their way."""
+        self._promotion_timeout_ms = promotion_timeout_ms
+        self._now_ms = 0
+        self._compared_since_ms: dict[int, int] = {}
+        """Queues of which a copy is reported and a member is still missing, and since when."""
         self._settled: dict[tuple[tuple[object, ...], Rules, bool], View] = {}
         """Answers of this call: most queues are like others."""
 
@@ -129,7 +158,19 @@ class Coordinator:
             return
         self._leading, self._term = leading, term
         self._missed.clear()
+        self._compared_since_ms.clear()
         self._dirty = dict.fromkeys(self._state.queue_keys) if leading else {}
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes. Queues whose members have waited long enough are looked at again."""
+        self._now_ms = now_ms
+        for queue_id in self._compared_since_ms:
+            if self._has_waited(queue_id) and queue_id in self._state.queue_keys:
+                self._dirty[queue_id] = None
+
+    def _has_waited(self, queue_id: int) -> bool:
+        since_ms = self._compared_since_ms.get(queue_id)
+        return since_ms is not None and self._now_ms - since_ms >= self._promotion_timeout_ms
 
     def reach(self, names: frozenset[str]) -> None:
         """The nodes that this one has a link to."""
@@ -212,7 +253,14 @@ class Coordinator:
             after: View | Down | Lost = self._placed(queue, view, definition, now)
         else:
             policy = rules(definition) if mirroring(definition) else WHOLE
-            after = self._settle(view, policy, queue.survives_restart, now)
+            after = self._settle(queue, policy, now)
+        if not isinstance(after, Down) or not queue.copies:
+            self._compared_since_ms.pop(queue.queue_id, None)
+        elif not self._has_waited(queue.queue_id):
+            self._compared_since_ms.setdefault(queue.queue_id, self._now_ms)
+        else:
+            # The policy waits without limit. Look again after another timeout: it may have changed.
+            del self._compared_since_ms[queue.queue_id]
         if isinstance(after, Lost):
             return after
         if isinstance(after, Down):
@@ -228,17 +276,25 @@ class Coordinator:
             self._tally[after.master] += 1
         return c.ViewChange(queue.queue_id, after.with_lives(now.lives))
 
-    def _settle(self, view: View, policy: Rules, survives: bool, now: Present) -> View | Down | Lost:
+    def _settle(self, queue: Queue, policy: Rules, now: Present) -> View | Down | Lost:
         """What has become of the members. Rings that differ only in their numbers have the same answer,
-        unless somebody joins, who remembers the number that it joined with."""
+        unless a member joins, which remembers the number that it joined with."""
+        view, survives = queue.ring, queue.survives_restart
         key = view[2:], policy, survives
         known = self._settled.get(key)
         if known is not None:
             return View(view.epoch + known.epoch, view.version + 1, *known[2:])
         master = now.nodes.get(view.master)
-        shutdown = master is not None and master.shutdown
         members = fates(view, now)
-        after = settle(view, members, policy, shutdown=shutdown, survives=survives)
+        after = settle(
+            view,
+            members,
+            policy,
+            shutdown=master is not None and master.shutdown,
+            survives=survives,
+            copies=stored_copies(queue, now.nodes),
+            waited=self._has_waited(queue.queue_id),
+        )
         if isinstance(after, View) and Fate.RETURNED not in members.values():
             self._settled[key] = after._replace(epoch=after.epoch - view.epoch)
         return after

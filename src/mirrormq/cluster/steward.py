@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from mirrormq.cluster import partitions
-from mirrormq.cluster.coordinator import Coordinator
+from mirrormq.cluster.coordinator import PROMOTION_TIMEOUT_MS, Coordinator
 from mirrormq.cluster.healing import Presence, YouLost
 from mirrormq.cluster.meeting import Meeting
 from mirrormq.cluster.member import Member
@@ -75,11 +75,12 @@ class Steward:
         application: Household,
         choose: Callable[[int], int],
         send: Send,
+        promotion_timeout_ms: int = PROMOTION_TIMEOUT_MS,
     ) -> None:
         state = member.metadata.state
         self.member = member
         self.handling = handling
-        self.coordinator = Coordinator(member.name, state, Policies(state), choose)
+        self.coordinator = Coordinator(member.name, state, Policies(state), choose, promotion_timeout_ms)
         self.serving = Serving(member, handling, application, self.coordinator.census)
         self.presences: dict[str, Presence] = {}
         """What the nodes that there is a link to last said of themselves."""
@@ -162,6 +163,7 @@ class Steward:
         if self.member.leader is not None or not self._leader_elsewhere():
             self._led_ms = now_ms
         self._meeting.tick(now_ms)
+        self.coordinator.tick(now_ms)
         for peer in [name for name, at in self._lingering.items() if now_ms - at >= REDIAL_MS]:
             del self._lingering[peer]
             self.member.down(peer, "broken")

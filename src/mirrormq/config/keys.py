@@ -131,6 +131,7 @@ SCALARS: dict[str, Key] = {
     ),
     "net_ticktime": Key("net_ticktime_s", read.integer(1)),
     "mirroring_sync_batch_size": Key("mirroring_sync_batch_size", read.integer(1)),
+    "mirroring_promotion_timeout": Key("mirroring_promotion_timeout_ms", read.integer(0)),
     "mirroring_sync_max_throughput": Key("mirroring_sync_max_throughput_bytes", read.size_bytes),
     "collect_statistics_interval": Key("collect_statistics_interval_ms", read.integer(1)),
     "management.rates_mode": Key("rates_mode", read.one_of("basic", "detailed", "none")),

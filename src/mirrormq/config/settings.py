@@ -193,6 +193,7 @@ class Settings:
     """None: the failure detector's own terms, which find a dead node in under four seconds. RabbitMQ's
     default is 60."""
     mirroring_sync_batch_size: int = 4096
+    mirroring_promotion_timeout_ms: int = 30_000
     mirroring_sync_max_throughput_bytes: int = 0
     """0: no limit."""
     collect_statistics_interval_ms: int = 5000

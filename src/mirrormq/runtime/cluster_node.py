@@ -117,7 +117,10 @@ class ClusterNode:
         )  # fmt: skip
         self.member.listeners.append(self._hear)
         self.member.metadata.listeners.append(self._follow)
-        self.steward = Steward(self.member, handling, self._household, random.randrange, self.send)
+        self.steward = Steward(
+            self.member, handling, self._household, random.randrange, self.send,
+            self.settings.mirroring_promotion_timeout_ms,
+        )  # fmt: skip
         if self.interlink is not None:
             for peer in self.interlink.peers:
                 self.steward.up(peer, self.interlink.session(peer) or 0)
