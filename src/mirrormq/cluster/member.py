@@ -18,6 +18,7 @@ from collections.abc import Callable
 from mirrormq.cluster.doors import Doors, Send
 from mirrormq.cluster.everywhere import Everywhere
 from mirrormq.cluster.member_events import (
+    CaughtUp,
     Forgotten,
     ForkFound,
     ForkHealed,
@@ -25,11 +26,21 @@ from mirrormq.cluster.member_events import (
     MemberEvent,
     MembersChanged,
     Refused,
+    WentBack,
 )
-from mirrormq.cluster.messages import ClusterMessage, JoinRefused, JoinRequest, Raft, Reach, YouAreForgotten
+from mirrormq.cluster.messages import (
+    ClusterMessage,
+    JoinRefused,
+    JoinRequest,
+    Raft,
+    Reach,
+    StateLost,
+    YouAreForgotten,
+)
 from mirrormq.consensus import (
     Busy,
     Consensus,
+    DurableState,
     Majority,
     NotLeader,
     QuorumRule,
@@ -167,12 +178,29 @@ class Member:
         self._everywhere.tick()
         self._wake()
 
-    def up(self, peer: str, session: int = 0) -> None:
-        """There is a link to a node."""
+    def up(self, peer: str, session: int = 0, stated: DurableState | None = None) -> None:
+        """There is a link to a node, which has stated how far its disk is."""
+        if stated is not None:
+            self.peer_stated(stated)
         self._linked.add(peer)
         self._presence_changed()
         if not self.joined:
             self._doors.knock()
+
+    def peer_stated(self, stated: DurableState) -> None:
+        """A peer states how far its disk is. A peer whose disk went back is told before anything else."""
+        if stated.name not in self.consensus.state.log.members.everyone:
+            return
+        self._idle = False
+        known = stated.name in self.consensus.behind
+        remembered = self.consensus.peer_stated(stated)
+        if remembered is not None:
+            self._send(stated.name, StateLost(remembered), urgent=True)
+            if not known:
+                self._events.append(WentBack(stated.name))
+        elif known and stated.name not in self.consensus.behind:
+            self._events.append(CaughtUp(stated.name))
+        self._wake()
 
     def down(self, peer: str, reason: str = "") -> None:
         """The link to a node is gone."""
@@ -194,6 +222,10 @@ class Member:
             case JoinRefused():
                 if not self.joined:
                     self._events.append(Refused(peer, message.reason))
+            case StateLost():
+                if message.remembered.name == self.name:
+                    self._events.append(WentBack(self.name))
+                    self.metadata.renumber(self.consensus.state_lost(message.remembered))
             case YouAreForgotten():
                 if self.leader is None:
                     self._events.append(Forgotten(peer))

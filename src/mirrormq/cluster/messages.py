@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from mirrormq.consensus.messages import DurableState
+
 
 class Raft(msgspec.Struct, frozen=True, array_like=True, tag="raft"):
     """A message of the agreement on metadata (`consensus.encode_message`)."""
@@ -29,6 +31,12 @@ class YouAreForgotten(msgspec.Struct, frozen=True, array_like=True, tag="forgott
     """From a leader to a node that believes to be a member and is none any more."""
 
 
+class StateLost(msgspec.Struct, frozen=True, array_like=True, tag="state-lost"):
+    """To a node whose disk went back: what the sender remembers of it. The first message on a link."""
+
+    remembered: DurableState
+
+
 class Reach(msgspec.Struct, frozen=True, array_like=True, tag="reach"):
     """How far somebody has applied what was agreed upon."""
 
@@ -37,4 +45,4 @@ class Reach(msgspec.Struct, frozen=True, array_like=True, tag="reach"):
     """Tell me when you have come that far; else: I have."""
 
 
-ClusterMessage = Raft | JoinRequest | JoinRefused | YouAreForgotten | Reach
+ClusterMessage = Raft | JoinRequest | JoinRefused | YouAreForgotten | StateLost | Reach

@@ -26,6 +26,7 @@ from mirrormq.cluster.partitions import Handling, Sightings
 from mirrormq.cluster.reunion import Loser, Reunion, ReunionMessage
 from mirrormq.cluster.serving import Serving
 from mirrormq.cluster.surrender import StatePart, WantState
+from mirrormq.consensus.messages import DurableState
 from mirrormq.metadata.policies import Policies
 
 PRESENCE_MS = 1000
@@ -117,13 +118,13 @@ class Steward:
 
     # -- what happens ---------------------------------------------------------------------------
 
-    def up(self, peer: str, session: int) -> None:
-        """There is a link to a node."""
+    def up(self, peer: str, session: int, stated: DurableState | None = None) -> None:
+        """There is a link to a node, which has stated how far its disk is."""
         self._meeting.met(peer)
         self._broken_ms.pop(peer, None)
         if self._lingering.pop(peer, None) is not None:
             self.member.down(peer, "replaced")
-        self.member.up(peer, session)
+        self.member.up(peer, session, stated)
         if self._told is not None:
             self._send(peer, self._told, urgent=True)
         self._survey()
@@ -148,6 +149,8 @@ class Steward:
         match message:
             case Presence():
                 self.presences[peer] = message
+                if message.durable is not None:
+                    self.member.peer_stated(message.durable)
                 self._hear_alarms()
                 self._sightings.heard(peer, message.reachable)
                 if self._broken_ms:
@@ -265,6 +268,7 @@ class Steward:
             self.own_alarms if serving.running else (),
             self.own_usage if serving.running else (),
             member.consensus.lateness,
+            member.consensus.durable_state,
         )
 
     def tell_presence(self) -> None:
@@ -272,8 +276,10 @@ class Steward:
         now = self.presence
         told = self._told
         if told is not None and self._now_ms - self._told_ms < PRESENCE_MS:
-            same = msgspec.structs.replace(now, clients=told.clients, history=told.history) == told
-            if same:
+            unchanged = msgspec.structs.replace(
+                now, clients=told.clients, history=told.history, durable=told.durable
+            )
+            if unchanged == told:
                 return
         self._told, self._told_ms = now, self._now_ms
         self._sightings.heard(self.member.name, now.reachable)

@@ -95,7 +95,8 @@ class Replication:
 
     def _heard(self) -> set[str]:
         """Who has answered since the last check."""
-        return {peer for peer, progress in self.followers.items() if progress.active} | {self._state.name}
+        heard = {peer for peer, progress in self.followers.items() if progress.active}
+        return heard - self._state.durable_states.behind | {self._state.name}
 
     def _seek_majority(self) -> None:
         """Stand again when a majority is there: what only a few agree on might fork from what others do."""
@@ -216,7 +217,8 @@ class Replication:
     def count(self) -> None:
         """Commit what a majority of the electorate has, if this term wrote it."""
         state = self._state
-        matched = {peer: progress.match for peer, progress in self.followers.items()}
+        behind = state.durable_states.behind
+        matched = {peer: progress.match for peer, progress in self.followers.items() if peer not in behind}
         matched[state.name] = state.log.stable
         agreed = agreed_index(matched, self.electorate)
         if agreed > state.log.commit and self.countable(agreed):

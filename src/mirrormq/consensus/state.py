@@ -10,6 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from mirrormq.consensus.durable_states import DurableStates
 from mirrormq.consensus.history import Run
 from mirrormq.consensus.log import Log
 from mirrormq.consensus.messages import HardState, Message, Snapshot
@@ -71,6 +72,7 @@ class State:
         self.snapshot: Snapshot | None = None
         """A snapshot that is still to be handed out to be persisted."""
         self.restoring = False
+        self.durable_states = DurableStates(self)
 
     @property
     def leading(self) -> bool:
@@ -86,9 +88,10 @@ class State:
 
     @property
     def present(self) -> frozenset[str]:
-        """Voters that can be reached and share our history."""
+        """Voters that can be reached, share our history, and have not forgotten what they promised."""
         reachable = self.voters if self.reachable is None else self.voters & self.reachable
-        return (reachable - self.forks.known.keys()) | ({self.name} & self.voters)
+        missing = self.forks.known.keys() | self.durable_states.behind
+        return (reachable - missing) | ({self.name} & self.voters)
 
     @property
     def may_go_on(self) -> bool:
@@ -100,7 +103,8 @@ class State:
         return self.log.last_run
 
     def hard_state(self) -> HardState:
-        return HardState(self.term, self.vote, self.boots, self.log.commit)
+        peers = tuple(sorted(self.durable_states.known.values(), key=lambda peer: peer.name))
+        return HardState(self.term, self.vote, self.boots, self.log.commit, peers)
 
     def send(self, to: str, message: Message) -> None:
         """Send after what is to be persisted now has been persisted."""
