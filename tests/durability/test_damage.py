@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrormq.storage import records
+from mirrormq.storage import records, segment_header
 from tests.durability.node import Node
 from tests.durability.traffic import browse, publish_all, ready
 from tests.waiting import until
@@ -99,7 +99,7 @@ def test_a_segment_without_header_is_set_aside(node: Node) -> None:
     node.kill()
     [path] = node.segments()
     with open(path, "r+b") as file:
-        file.write(bytes(records.DATA_AT))
+        file.write(bytes(segment_header.DATA_AT))
     node.boot()
     assert "the header is damaged; the file is renamed to *.damaged" in node.output
     assert path.with_name(path.name + ".damaged").exists()

@@ -35,9 +35,9 @@ class Housekeeper:
             return freed
         if self._compacting is None:
             self._compacting = self._choose_sparse()
-            self._offset = records.DATA_AT
-        if self._compacting is None:
-            return 0
+            if self._compacting is None:
+                return 0
+            self._offset = self._compacting.data_at
         return self._compact(self._compacting, budget_bytes)
 
     def _free_dead(self) -> int:

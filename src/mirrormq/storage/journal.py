@@ -22,11 +22,14 @@ from mirrormq.storage import records, shutdown_index
 from mirrormq.storage.disk import Disk
 from mirrormq.storage.gathering import Gatherer
 from mirrormq.storage.housekeeping import Housekeeper
+from mirrormq.storage.inventory import Inventory
 from mirrormq.storage.limits import PRODUCERS_ID, SEGMENT_BYTES
 from mirrormq.storage.loading import Loader, MakeEnvelope
+from mirrormq.storage.manifest import Manifest
 from mirrormq.storage.presented import Presented
 from mirrormq.storage.queue_store import EVERY_SEQUENCE, JournalQueue
-from mirrormq.storage.recovery import Recovery, RecoveryReport
+from mirrormq.storage.recovery import Recovery
+from mirrormq.storage.recovery_report import RecoveryReport
 from mirrormq.storage.segments import Segments, widen
 from mirrormq.storage.writer import Writer
 
@@ -40,7 +43,8 @@ class Journal:
         self._disk = disk
         self._directory = directory
         self._index_exists = False
-        self.segments = Segments(disk, directory)
+        self._manifest = Manifest(disk, directory)
+        self.segments = Segments(disk, directory, self._manifest)
         self.writer = Writer(self.segments, segment_bytes, self.remove_index)
         self.loader = Loader(self.writer, self.segments, make_envelope)
         self.gatherer = Gatherer(self.loader, self.writer, self.segments)
@@ -55,20 +59,40 @@ class Journal:
         """Rebuild everything from disk. Call once, before anything else."""
         self._disk.make_directory(self._directory)
         report = RecoveryReport()
-        self._index_exists = shutdown_index.exists(self._disk, self._directory)
-        if self._index_exists:
-            reason = shutdown_index.load(self._disk, self._directory, self)
-            if reason is None:
-                report.from_index = True
-                report.count(self.segments, self.queues)
-                self.presented.recover()
-                return report
-            report.index_ignored = reason
-            self.remove_index()
-        Recovery(self._disk, self.segments, self._make_queue, report).run(self.queues)
+        inventory = Inventory(self._disk, self._directory, self.segments, self._manifest, report)
+        self._recover(report, inventory)
+        inventory.finish()
         report.count(self.segments, self.queues)
         self.presented.recover()
         return report
+
+    def _recover(self, report: RecoveryReport, inventory: Inventory) -> None:
+        self._index_exists = shutdown_index.exists(self._disk, self._directory)
+        if self._index_exists:
+            report.index_ignored = shutdown_index.load(self._disk, self._directory, self, inventory)
+            if report.index_ignored is None:
+                report.from_index = True
+                return
+            self.remove_index()
+        Recovery(self._disk, self.segments, self._make_queue, report, inventory).run(self.queues)
+
+    @property
+    def identity(self) -> str:
+        """Identity of the journal, 32 hexadecimal digits."""
+        return self._manifest.identity.hex()
+
+    @property
+    def generation(self) -> int:
+        """Number of this opening."""
+        return self._manifest.generation
+
+    def clear_damage(self) -> None:
+        """Note that the node has dealt with the damage that `open` reported; durable on return."""
+        self.writer.check()
+        try:
+            self._manifest.clear_damage()
+        except OSError as error:
+            raise self.writer.fail(error) from error
 
     def _make_queue(self, queue_id: int) -> JournalQueue:
         return JournalQueue(self, queue_id)
@@ -141,6 +165,10 @@ class Journal:
         """Flush, seal, and leave an index so that the next open need not scan."""
         self.flush(sync=True)
         self.writer.seal()
+        try:
+            self._manifest.close()
+        except OSError as error:
+            raise self.writer.fail(error) from error
         if not self._index_exists:
             with suppress(OSError):  # it only saves time; without it the next open scans
                 shutdown_index.save(self._disk, self._directory, self)

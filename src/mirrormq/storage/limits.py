@@ -53,3 +53,12 @@ PRODUCERS_ID = 0xF000_0000 - 1
 RESERVED_IDS_FROM = 0xF000_0000
 """Queue ids from here on are not queues of the metadata, which would have to declare four thousand million
 to get here: the node keeps messages of its own under them (orphans)."""
+
+MANIFEST_ENTRIES_MAX = 4096
+"""Entries after which the manifest is replaced by its present state: about 100 KB."""
+
+KNOWN_DAMAGE_MAX = 64
+"""Damaged stretches of one segment that the manifest remembers as reported."""
+
+DAMAGE_REASONS_MAX = 16
+"""Reasons that the manifest keeps while the journal counts as damaged."""

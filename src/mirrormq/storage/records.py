@@ -16,6 +16,7 @@ so such a search meets few false starts.
     DELIVERED   queue u32, sequence u64: everything up to it was handed out at least once
     ERASED      queue u32: everything so far is gone
     NEXT        queue u32, sequence u64: the lowest number not yet used
+    WRITTEN     offset u32: end of one write. Bytes of this file below the offset were synced before it
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ try:
 except ImportError:  # pragma: no cover - where the wheel is missing, new files use zlib's polynomial
     _crc32c = None
 
-MESSAGE, ACK, DELIVERED, ERASED, NEXT, ENTRY = 0xE1, 0xE2, 0xE3, 0xE4, 0xE5, 0xE6
+MESSAGE, ACK, DELIVERED, ERASED, NEXT, ENTRY, WRITTEN = 0xE1, 0xE2, 0xE3, 0xE4, 0xE5, 0xE6, 0xE8
 """ENTRY is the one kind of an entry log."""
 
 DURABLE = 1
@@ -48,6 +49,8 @@ MESSAGE_HEAD = Struct("<BBHHIQQ")
 QUEUE_HEAD = Struct("<BI")
 QUEUE_SEQUENCE = Struct("<BIQ")
 RANGE = Struct("<QQ")
+WRITTEN_BODY = Struct("<BI")
+WRITTEN_BYTES = PREFIX_BYTES + WRITTEN_BODY.size
 BODY_SIZE = Struct(">Q")
 BODY_SIZE_AT = 11
 """Where content frames keep the body's length: frame head (7), class (2), weight (2)."""

@@ -8,7 +8,15 @@ from mirrormq.storage import records
 from mirrormq.storage.limits import RESYNC_CHECKSUM_BYTES
 
 KINDS = frozenset(
-    (records.MESSAGE, records.ACK, records.DELIVERED, records.ERASED, records.NEXT, records.ENTRY)
+    (
+        records.MESSAGE,
+        records.ACK,
+        records.DELIVERED,
+        records.ERASED,
+        records.NEXT,
+        records.ENTRY,
+        records.WRITTEN,
+    )
 )
 KIND = re.compile(b"[" + re.escape(bytes(sorted(KINDS))) + b"]")
 

@@ -15,6 +15,7 @@ from mirrormq.storage import records
 from mirrormq.storage.disk import File
 from mirrormq.storage.errors import JournalFailed
 from mirrormq.storage.limits import BUFFER_BYTES
+from mirrormq.storage.segment_header import DATA_AT
 from mirrormq.storage.segments import Segment, Segments, widen
 
 
@@ -118,7 +119,7 @@ class Writer:
                 + frames
             )
             after = end + prefix_bytes + len(body)
-            if after > limit and end > records.DATA_AT:
+            if after > limit and end > DATA_AT:
                 break
             parts.append(pack_prefix(len(body), checksum(salt, body)))
             parts.append(body)
@@ -178,7 +179,7 @@ class Writer:
                 + frames
             )
             after = end + prefix_bytes + len(body)
-            if after > limit and end > records.DATA_AT:
+            if after > limit and end > DATA_AT:
                 break
             parts.append(pack_prefix(len(body), checksum(salt, body)))
             parts.append(body)
@@ -192,7 +193,7 @@ class Writer:
         """The tail, or a new one if `size` more bytes do not fit. An empty one takes any size."""
         self.check()
         tail = self.tail
-        if tail is not None and (self._end + size <= self.segment_bytes or self._end == records.DATA_AT):
+        if tail is not None and (self._end + size <= self.segment_bytes or self._end == DATA_AT):
             return tail
         self.seal()
         try:
@@ -200,7 +201,7 @@ class Writer:
             self.tail, self._file = self._segments.create(self.segment_bytes)
         except OSError as error:
             raise self.fail(error) from error
-        self._end = self._written = self._synced = records.DATA_AT
+        self._end = self._written = self._synced = DATA_AT
         return self.tail
 
     def drain(self) -> None:
@@ -208,14 +209,19 @@ class Writer:
         self.check()
         if self._end == self._written:
             return
-        assert self._file is not None and self.tail is not None
-        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        tail = self.tail
+        assert self._file is not None and tail is not None
+        # Behind every message lies a valid record, so that damage to the last one is told from a torn tail.
+        body = records.WRITTEN_BODY.pack(records.WRITTEN, self._synced)
+        self._parts.append(records.sealed(body, tail.checksum, tail.salt))
+        self._end += records.WRITTEN_BYTES
+        data = b"".join(self._parts)
         try:
             self._file.write(data, self._written)
         except OSError as error:
             raise self.fail(error) from error
         self._parts = []
-        self._written = self.tail.used_bytes = self._end
+        self._written = tail.used_bytes = self._end
 
     def sync(self) -> None:
         """Write and fsync; once this returns everything appended so far survives a crash."""
