@@ -20,7 +20,7 @@ from mirrormq.metadata.records import CopyReport, Node, Policy, Queue, Vhost
 from mirrormq.metadata.state import State
 from mirrormq.replication.birth import place
 from mirrormq.replication.placement import mirroring, wanted
-from mirrormq.replication.promotion import Fate, rules
+from mirrormq.replication.promotion import Fate, Trust, rules
 
 NODES = "abcd"
 DEFINITIONS = [
@@ -142,7 +142,7 @@ class History:
             return
         assert change.view.in_sync == {master}
         policy = rules(self.policies.effective("/", queue.name, "queues").definition)
-        untrusted = not any(copy.trusted for copy in stored_copies(queue, self.state.nodes).values())
+        untrusted = all(copy.trust is Trust.LOST for copy in stored_copies(queue, self.state.nodes).values())
         assert policy.on_failure_always or not before.in_sync & self.state.nodes.keys() or untrusted
 
     def check_comparison(self, queue: Queue, master: str) -> None:
@@ -150,7 +150,7 @@ class History:
         hopes = queue.ring.in_sync & self.state.nodes.keys() or set(queue.ring.members)
         copies = stored_copies(queue, self.state.nodes)
         assert hopes & self.state.nodes.keys() <= copies.keys()
-        complete = [copies[name] for name in hopes if name in copies and copies[name].trusted]
+        complete = [copies[name] for name in hopes if name in copies and copies[name].trust is not Trust.LOST]
         assert not complete or copies[master] == max(complete)
         self.compared += 1
 

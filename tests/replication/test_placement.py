@@ -15,7 +15,7 @@ from mirrormq.replication.placement import (
     rebalance,
     wanted,
 )
-from mirrormq.replication.promotion import Down, Fate, Lost, Rules, StoredCopy, rules, settle
+from mirrormq.replication.promotion import Down, Fate, Lost, Rules, StoredCopy, Trust, rules, settle
 
 NODES = ("a", "b", "c", "d")
 
@@ -189,7 +189,7 @@ def test_a_mirror_that_returned_is_the_youngest_and_not_synchronised() -> None:
 
 def test_a_living_copy_beats_one_that_came_back_and_that_beats_one_with_holes() -> None:
     assert after(view("abc"), "", Rules(), returned="ab") == View(2, 2, ("c", "a", "b"), frozenset("c"))
-    copies = {"b": StoredCopy(True, (1, 0, 0))}
+    copies = {"b": StoredCopy(Trust.INTACT, (1, 0, 0))}
     before = view("abc", "b")
     assert after(before, "a", Rules(), returned="b") == Down(("b",), before), "b has not reported"
     promoted = View(2, 2, ("b", "c"), frozenset("b"))

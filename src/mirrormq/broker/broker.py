@@ -99,8 +99,7 @@ class Broker:
         self.policies = Policies(metadata.state)
         self.alarms, self.client_limits = Alarms(), ClientLimits(self)
         self.pids = Pids(settings.name, clock.now_ms)
-        self.events = Events(self)
-        self.firehose = Firehose(self)
+        self.events, self.firehose = Events(self), Firehose(self)
         self.connections: dict[Connection, None] = {}
         """Every connection that is past its handshake, oldest first."""
         self.reply_consumers: dict[str, ReplyConsumer] = {}

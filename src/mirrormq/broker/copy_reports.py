@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrormq.metadata import commands, records
+from mirrormq.metadata.store import INTERNAL_USER
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
@@ -45,19 +46,26 @@ class CopyReports:
         metadata, journal = self._broker.metadata, self._broker.journal
         if not self._journal_reported:
             self._journal_reported = True
-            metadata.write(
-                commands.ReportJournal(
-                    self._me,
-                    self._life,
-                    getattr(journal, "identity", "x"),
-                    getattr(journal, "generation", self._life),
-                    getattr(journal, "damaged", False),
-                )
+            report = journal.report
+            command = commands.ReportJournal(
+                self._me,
+                self._life,
+                journal.identity,
+                journal.generation,
+                report.damaged,
+                report.damage_proven,
             )
+            self._broker.write(command, INTERNAL_USER, self._journal_known)
         queue_ids, self._queues = list(self._queues), {}
         for at in range(0, len(queue_ids), REPORTS_PER_COMMAND):
             batch = queue_ids[at : at + REPORTS_PER_COMMAND]
             metadata.write(commands.ReportCopies([(queue_id, self._report(queue_id)) for queue_id in batch]))
+
+    def _journal_known(self) -> None:
+        """The metadata has the report: the next start need not report the same damage again."""
+        journal = self._broker.journal
+        if journal.report.damaged:
+            journal.clear_damage()
 
     def _report(self, queue_id: int) -> records.CopyReport:
         store = self._broker.journal.queues.get(queue_id)

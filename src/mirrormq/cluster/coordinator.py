@@ -36,7 +36,7 @@ from mirrormq.metadata.view import View
 from mirrormq.replication.census import Census
 from mirrormq.replication.mirrored_exchanges import mirrored_definition, queues_concerned
 from mirrormq.replication.placement import Choose, mirroring, next_view, wanted
-from mirrormq.replication.promotion import Down, Fate, Lost, Rules, StoredCopy, rules, settle
+from mirrormq.replication.promotion import Down, Fate, Lost, Rules, StoredCopy, Trust, rules, settle
 
 QUEUES_PER_TURN = 2000
 """Dirty queues looked at in one call: some ten milliseconds of the loop."""
@@ -106,10 +106,17 @@ def stored_copies(queue: Queue, nodes: Mapping[str, Node]) -> dict[str, StoredCo
     """Reports of members that run in the incarnation that reported."""
     view = queue.ring
     return {
-        copy.node: StoredCopy(view.life_of(copy.node) >= nodes[copy.node].intact_since, copy.position)
+        copy.node: StoredCopy(_trust(view.life_of(copy.node), nodes[copy.node]), copy.position)
         for copy in queue.copies
         if copy.node in nodes and nodes[copy.node].running and nodes[copy.node].life == copy.life
     }
+
+
+def _trust(joined: int, node: Node) -> Trust:
+    """Trust in a copy that a member took part in the ring with, in its incarnation `joined`."""
+    if joined < node.intact_since:
+        return Trust.LOST
+    return Trust.INTACT if joined >= node.sound_since else Trust.DOUBTFUL
 
 
 class Coordinator:

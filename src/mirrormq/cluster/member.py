@@ -181,26 +181,29 @@ class Member:
     def up(self, peer: str, session: int = 0, stated: DurableState | None = None) -> None:
         """There is a link to a node, which has stated how far its disk is."""
         if stated is not None:
-            self.peer_stated(stated)
+            self._judge(stated)
         self._linked.add(peer)
         self._presence_changed()
         if not self.joined:
             self._doors.knock()
 
-    def peer_stated(self, stated: DurableState) -> None:
-        """A peer states how far its disk is. A peer whose disk went back is told before anything else."""
+    def _judge(self, stated: DurableState) -> None:
+        """Tell a peer whose disk went back so, before anything else is sent to it."""
         if stated.name not in self.consensus.state.log.members.everyone:
             return
-        self._idle = False
-        known = stated.name in self.consensus.behind
-        remembered = self.consensus.peer_stated(stated)
+        remembered = self.consensus.peer_linked(stated)
         if remembered is not None:
             self._send(stated.name, StateLost(remembered), urgent=True)
-            if not known:
-                self._events.append(WentBack(stated.name))
-        elif known and stated.name not in self.consensus.behind:
+            self._events.append(WentBack(stated.name))
+
+    def peer_stated(self, stated: DurableState) -> None:
+        """A peer states how far its disk is by now."""
+        behind = stated.name in self.consensus.behind
+        self.consensus.peer_stated(stated)
+        if behind and stated.name not in self.consensus.behind:
+            self._idle = False
             self._events.append(CaughtUp(stated.name))
-        self._wake()
+            self._presence_changed()
 
     def down(self, peer: str, reason: str = "") -> None:
         """The link to a node is gone."""

@@ -5,8 +5,9 @@ had acknowledged; with its second vote in one term, or its vote for a shorter lo
 
 So each node states its durable state when a link comes up, and now and then afterwards: how often it has
 started, a number drawn for this start, its term, and its last entry on disk. Its peers remember the highest
-statement of each node in their own hard state. A statement that is lower than the remembered one shows a
-restored disk. Such a node is *behind*:
+statement of each node in their own hard state. A link whose statement is lower than the remembered one, and
+of another start, shows a restored disk. (A lower statement of the same start is only late.) Such a node is
+*behind*:
 
 *   Its peers do not count its votes and acknowledgements, and do not vote for it.
 *   It is told the remembered state. It enters that term, counts its starts from there (so that its proposal
@@ -35,9 +36,9 @@ STARTS = 1 << 30
 
 def went_back(known: DurableState, stated: DurableState) -> bool:
     """Whether a statement is lower than an earlier one of the same node."""
-    if stated.boots < known.boots or stated.term < known.term:
-        return True
-    if stated.boots == known.boots and stated.start != known.start:
+    if (stated.boots, stated.start) == (known.boots, known.start):
+        return False
+    if stated.boots <= known.boots or stated.term < known.term:
         return True
     return stated.term == known.term and stated.last < known.last
 
@@ -82,22 +83,24 @@ class DurableStates:
             self.forgotten = None
         return self.forgotten is not None
 
-    def stated(self, statement: DurableState) -> DurableState | None:
-        """A peer states its durable state. Returns what is remembered of it if it went back."""
+    def linked(self, statement: DurableState) -> DurableState | None:
+        """A link to a peer is up, with its statement. Returns what is remembered of it if it went back."""
         name, known = statement.name, self.known.get(statement.name)
         if known is None or not went_back(known, statement):
-            self._reached(statement)
-            return None
+            self.stated(statement)
+            return self.known[name] if name in self.behind else None
         self.behind.add(name)
         self.known[name] = merged(known, statement)
         return self.known[name]
 
-    def _reached(self, statement: DurableState) -> None:
-        known = self.known.get(statement.name)
-        if known is not None and statement.name in self.behind and statement.last < known.last:
-            return  # a later term alone does not bring back the entries that it had acknowledged
-        self.behind.discard(statement.name)
-        self.known[statement.name] = statement
+    def stated(self, statement: DurableState) -> None:
+        """A peer that was not found to have gone back states that it is further."""
+        name, known = statement.name, self.known.get(statement.name)
+        lower = known is not None and (statement.last < known.last or statement.term < known.term)
+        if lower and known is not None and (name in self.behind or statement.term <= known.term):
+            return  # it has not caught up, or the statement is late
+        self.behind.discard(name)
+        self.known[name] = statement
 
     def forget_others(self, members: tuple[str, ...]) -> None:
         """Nodes that left the cluster may come back with an empty disk."""

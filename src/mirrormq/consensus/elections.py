@@ -107,7 +107,7 @@ class Elections:
     def _begin(self, granted: set[str]) -> None:
         state = self._state
         self._granted = granted
-        self._electorate = state.rule.electorate(state.voters, state.present, state.name)
+        self._electorate = state.electorate
         self.rest()
 
     def own_vote_persisted(self, term: int, vote: str | None) -> None:

@@ -254,13 +254,17 @@ class Consensus:
         """What this node states of its disk when a link comes up."""
         return self.state.durable_states.own
 
-    def peer_stated(self, statement: DurableState) -> DurableState | None:
-        """A peer states its durable state. Returns what this node remembers of it if the peer's disk went
-        back: the peer must be told (`state_lost`) before anything else."""
-        found = self.state.durable_states.stated(statement)
+    def peer_linked(self, statement: DurableState) -> DurableState | None:
+        """A link is up, with the peer's statement. Returns what this node remembers of it if the peer's disk
+        went back: the peer must be told (`state_lost`) before anything else."""
+        found = self.state.durable_states.linked(statement)
         if found is not None and self.state.leading:
             self.state.replication.presence_changed(frozenset())
         return found
+
+    def peer_stated(self, statement: DurableState) -> None:
+        """A peer states how far its disk is by now."""
+        self.state.durable_states.stated(statement)
 
     def state_lost(self, remembered: DurableState) -> dict[int, int]:
         """A peer remembers more of this node's disk than is on it. Returns new numbers of proposals."""

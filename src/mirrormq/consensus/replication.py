@@ -114,7 +114,7 @@ class Replication:
             for peer in back & self.followers.keys():
                 self.followers[peer].probe(max(self.followers[peer].match, 0) + 1)
             return None
-        smaller = state.rule.electorate(state.voters, state.present, state.name)
+        smaller = state.electorate
         if is_quorum(state.present, smaller):
             return state.elections.campaign()
         return state.follow(state.term, None)

@@ -14,7 +14,7 @@ from mirrormq.consensus.durable_states import DurableStates
 from mirrormq.consensus.history import Run
 from mirrormq.consensus.log import Log
 from mirrormq.consensus.messages import HardState, Message, Snapshot
-from mirrormq.consensus.quorum import QuorumRule
+from mirrormq.consensus.quorum import PAIR, QuorumRule
 from mirrormq.consensus.settings import Settings
 from mirrormq.consensus.storage import Storage
 
@@ -92,6 +92,14 @@ class State:
         reachable = self.voters if self.reachable is None else self.voters & self.reachable
         missing = self.forks.known.keys() | self.durable_states.behind
         return (reachable - missing) | ({self.name} & self.voters)
+
+    @property
+    def electorate(self) -> frozenset[str]:
+        """Voters of which a majority elects, as the rule says. One of two whose peer's disk went back is enough
+        by itself: both had to agree on every committed entry, so this node has them all."""
+        if len(self.voters) == PAIR and self.voters - {self.name} <= self.durable_states.behind:
+            return frozenset({self.name})
+        return self.rule.electorate(self.voters, self.present, self.name)
 
     @property
     def may_go_on(self) -> bool:

@@ -197,9 +197,8 @@ class Handshake:
             raise RefusedError(objection)
 
     def _hello(self, wanted: str) -> bytes:
-        body = msgspec.msgpack.encode(
-            _Hello(self._me.name, wanted, self._me.cluster_id, self._nonce, self._me.statement)
-        )
+        me = self._me
+        body = msgspec.msgpack.encode(_Hello(me.name, wanted, me.cluster_id, self._nonce, me.statement))
         self._my_hello = _MAGIC + bytes([limits.PROTOCOL_VERSION]) + body
         return _framed(_HELLO, self._my_hello)
 

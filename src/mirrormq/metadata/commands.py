@@ -178,6 +178,8 @@ class ReportJournal(_Command, frozen=True):
     generation: int
     damaged: bool = False
     """Recovery dropped more than a torn tail."""
+    proven: bool = True
+    """The damage hit bytes that were synced; else a power failure may have caused it."""
 
 
 class ReportCopies(_Command, frozen=True):

@@ -264,8 +264,11 @@ class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
     generation: int = 0
     """Generation of that journal: grows each time it is opened."""
     intact_since: int = 0
-    """First incarnation since which nothing of the journal was lost. A copy that an earlier incarnation
-    held is not trusted."""
+    """First incarnation since which nothing of the journal is known to be lost. A copy that an earlier
+    incarnation held is not trusted."""
+    sound_since: int = 0
+    """First incarnation since which nothing of the journal can have been lost. A power failure may leave
+    bytes that recovery cannot tell from damage."""
     journal_fault: str = ""
     """Fault that the present incarnation found (`ring_commands.REPLACED`, …); empty: none."""
 

@@ -52,6 +52,7 @@ def put_node(state: State, command: c.PutNode) -> None:
             journal=before.journal,
             generation=before.generation,
             intact_since=before.intact_since,
+            sound_since=before.sound_since,
             journal_fault=before.journal_fault if record.life == before.life else "",
         )
     state.store(record)
@@ -67,6 +68,7 @@ def report_journal(state: State, command: c.ReportJournal) -> None:
         fault = REPLACED
     elif command.generation <= before.generation:
         fault = OUTDATED
+    lost = bool(fault) and (fault != DAMAGED or command.proven)
     state.store(
         msgspec.structs.replace(
             before,
@@ -74,7 +76,8 @@ def report_journal(state: State, command: c.ReportJournal) -> None:
             generation=max(command.generation, before.generation)
             if fault != REPLACED
             else command.generation,
-            intact_since=before.life if fault else before.intact_since,
+            intact_since=before.life if lost else before.intact_since,
+            sound_since=before.life if fault else before.sound_since,
             journal_fault=fault,
         )
     )

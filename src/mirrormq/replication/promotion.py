@@ -30,6 +30,7 @@ that were in sync compare first:
 2.  A copy is *trusted* unless its node's journal was replaced, outdated or damaged since the member joined
     (`ring_commands.report_journal`).
 3.  When every member of the in-sync set has reported, the trusted copy with the highest position is promoted.
+    A copy that a power failure may have damaged comes after one that is certainly intact.
     Copies are prefixes of one history, so the highest position has all that any other has.
 4.  A member that does not come back is waited for: without limit under `when-synced`, and for the configured
     time under `always`. Then the best copy that was reported is promoted, and the log names the nodes
@@ -52,7 +53,7 @@ stopped last without looking at its disk. None of this happens here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import NamedTuple
 
 from mirrormq.metadata.view import View
@@ -71,10 +72,20 @@ class Fate(Enum):
     """It was taken out of the cluster, and will not come back."""
 
 
+class Trust(IntEnum):
+    """Whether a copy on disk has everything that its member had when it left the ring."""
+
+    LOST = 0
+    """The journal was replaced, outdated or damaged since."""
+    DOUBTFUL = 1
+    """A power failure left bytes that recovery cannot tell from damage of what was synced."""
+    INTACT = 2
+
+
 class StoredCopy(NamedTuple):
     """Copy on the disk of a returned member. Compares by trust first, then by durable position."""
 
-    trusted: bool
+    trust: Trust
     position: tuple[int, int, int]
 
 
@@ -161,9 +172,9 @@ def _compare(
     reported: Mapping[str, StoredCopy],
 ) -> str | tuple[str, ...]:
     """The member to promote after a full stop, or the members whose reports could still change the choice."""
-    trusted = [name for name in hopes if name in reported and reported[name].trusted]
+    trusted = [name for name in hopes if name in reported and reported[name].trust is not Trust.LOST]
     if trusted:
-        return max(trusted, key=lambda name: (reported[name].position, -view.members.index(name)))
+        return max(trusted, key=lambda name: (reported[name], -view.members.index(name)))
     # No complete copy is left. An unsynchronised one may now hold more than a damaged one.
     unreported = tuple(name for name in returned if name not in reported)
     if unreported:

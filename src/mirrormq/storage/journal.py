@@ -48,6 +48,8 @@ class Journal:
         self.writer = Writer(self.segments, segment_bytes, self.remove_index)
         self.loader = Loader(self.writer, self.segments, make_envelope)
         self.gatherer = Gatherer(self.loader, self.writer, self.segments)
+        self.report = RecoveryReport()
+        """What `open` found."""
         self.queues: dict[int, JournalQueue] = {}
         self.touched: dict[int, JournalQueue] = {}
         """Queues with something to write at the next flush."""
@@ -58,7 +60,7 @@ class Journal:
     def open(self) -> RecoveryReport:
         """Rebuild everything from disk. Call once, before anything else."""
         self._disk.make_directory(self._directory)
-        report = RecoveryReport()
+        report = self.report = RecoveryReport()
         inventory = Inventory(self._disk, self._directory, self.segments, self._manifest, report)
         self._recover(report, inventory)
         inventory.finish()

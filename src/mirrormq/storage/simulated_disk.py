@@ -226,6 +226,26 @@ class SimulatedDisk:
             if offset < len(data):
                 data[offset] ^= 1 << bit
 
+    def lose_directory(self, directory: str) -> None:
+        """Remove every file of a directory, as an operator or a broken file system does."""
+        for names in (self._names, self._durable_names):
+            for name in [name for name in names if name.startswith(directory + "/")]:
+                del names[name]
+        self._pending_names.clear()
+
+    def snapshot(self) -> dict[str, bytes]:
+        """The files as a copy of a running machine's disk has them."""
+        return {name: bytes(content.current) for name, content in self._names.items()}
+
+    def restore(self, files: dict[str, bytes]) -> None:
+        """Put an older copy in place of everything; nothing of it can be lost in a crash."""
+        self._names = {}
+        for name, data in files.items():
+            content = self._names[name] = Content()
+            content.current, content.durable = bytearray(data), bytearray(data)
+        self._durable_names = dict(self._names)
+        self._pending_names.clear()
+
     def kill(self) -> None:
         """Only the process died: everything written stays, synced or not, and may still be lost later."""
         self.boot += 1
