@@ -14,6 +14,11 @@ the queue dirty again, until there is nothing left to do.
 After a full stop the members of a ring compare their copies before one is promoted (`promotion`). The
 coordinator knows since when a comparison lacks a member, and ends the wait where the policy allows it.
 
+The metadata may call a node running that has stopped since: after a full stop it calls all of them so. If
+rings followed it, each member that comes back would leave the in-sync set, for the sake of members that are
+not there, until the last one is left, whatever its disk holds. So no ring changes while a member of it is
+only said to run. The node itself confirms it (`Presence`), or denies it, or cannot be reached.
+
 Nothing it proposes can do harm by being late. A view counts only as the successor of the one it was
 thought of. A node is declared lost, and a queue that only it held is deleted, by a life that has ended:
 that does not begin again.
@@ -138,6 +143,12 @@ class Coordinator:
         self._leading = False
         self._term = 0
         self._reachable: frozenset[str] = frozenset()
+        self._serving: Mapping[str, int] | None = None
+        """Nodes that confirm that they serve, and in which incarnation; None: all are taken at their word."""
+        self._idle: Mapping[str, int] = {}
+        """Nodes that say that they do not serve, and their last incarnation."""
+        self._undecided: dict[int, None] = {}
+        """Queues with a member that has not confirmed that it serves."""
         self._dirty: dict[int, None] = {}
         """Queues to look at, in the order in which they became so."""
         self._missed: dict[str, int] = {}
@@ -166,6 +177,7 @@ class Coordinator:
         self._leading, self._term = leading, term
         self._missed.clear()
         self._compared_since_ms.clear()
+        self._undecided.clear()
         self._dirty = dict.fromkeys(self._state.queue_keys) if leading else {}
 
     def tick(self, now_ms: int) -> None:
@@ -179,11 +191,20 @@ class Coordinator:
         since_ms = self._compared_since_ms.get(queue_id)
         return since_ms is not None and self._now_ms - since_ms >= self._promotion_timeout_ms
 
-    def reach(self, names: frozenset[str]) -> None:
-        """The nodes that this one has a link to."""
+    def reach(
+        self,
+        names: frozenset[str],
+        serving: Mapping[str, int] | None = None,
+        idle: Mapping[str, int] | None = None,
+    ) -> None:
+        """The nodes that this one has a link to, and what they say of themselves."""
         self._reachable = names
-        for name in names:
+        for name in names - (idle or {}).keys():
             self._missed.pop(name, None)
+        if (serving, idle or {}) != (self._serving, self._idle):
+            self._serving, self._idle = serving, idle or {}
+            self._dirty.update(self._undecided)
+            self._undecided.clear()
 
     def follow(self, change: Change) -> None:
         """The metadata has changed."""
@@ -223,7 +244,8 @@ class Coordinator:
             found.append(c.PutNode(msgspec.structs.replace(node, running=False, shutdown=False)))
         changes: list[c.ViewChange] = []
         ended: list[int] = []
-        now = present(self._state.nodes, self._missed)
+        nodes = self._state.nodes
+        now = present(nodes, {name for name in self._missed if nodes[name].life == self._missed[name]})
         self._tally = self.census.masters.copy()
         self._settled = {}
         for queue in self._take(limit):
@@ -237,15 +259,21 @@ class Coordinator:
         return found
 
     def _lost(self) -> list[Node]:
-        """Nodes that are said to run and cannot be reached; each is reported once."""
+        """Nodes that are said to run and cannot be reached, or deny it; each is reported once."""
         return [
             node
             for name, node in self._state.nodes.items()
             if node.running
-            and name != self.me
-            and name not in self._reachable
+            and ((name != self.me and name not in self._reachable) or self._idle.get(name, -1) >= node.life)
             and self._missed.get(name) != node.life
         ]
+
+    def _is_uncertain(self, view: View, now: Present) -> bool:
+        """Is a member said to run that has not confirmed it?"""
+        serving = self._serving
+        if serving is None:
+            return False
+        return any(name in now.lives and serving.get(name) != now.lives[name] for name in view.members)
 
     def _take(self, limit: int) -> Iterator[Queue]:
         for queue_id in list(self._dirty)[:limit]:
@@ -258,6 +286,9 @@ class Coordinator:
         definition = mirrored_definition(self._state, self._policies, queue)
         if is_well(view, now):
             after: View | Down | Lost = self._placed(queue, view, definition, now)
+        elif self._is_uncertain(view, now):
+            self._undecided[queue.queue_id] = None
+            return None
         else:
             policy = rules(definition) if mirroring(definition) else WHOLE
             after = self._settle(queue, policy, now)

@@ -148,12 +148,14 @@ class Steward:
         """A message has come over a node's link."""
         match message:
             case Presence():
+                before = self.presences.get(peer)
                 self.presences[peer] = message
                 if message.durable is not None:
                     self.member.peer_stated(message.durable)
                 self._hear_alarms()
                 self._sightings.heard(peer, message.reachable)
-                if self._broken_ms:
+                said = (message.serving, message.life)
+                if self._broken_ms or before is None or (before.serving, before.life) != said:
                     self._survey()
             case YouLost() | WantState() | StatePart():
                 self._reunion.receive(peer, message)
@@ -206,7 +208,13 @@ class Steward:
             victims = self._sightings.victims(running, self._now_ms)
         self._mark()
         seen = member.linked - victims | self._rumoured() | self._meeting.expected
-        self.coordinator.reach(seen - member.consensus.forks.keys())
+        own = self.presence
+        said = [own, *self.presences.values()] if own.node in member.metadata.state.nodes else []
+        self.coordinator.reach(
+            seen - member.consensus.forks.keys(),
+            {presence.node: presence.life for presence in said if presence.serving},
+            {presence.node: presence.life for presence in said if not presence.serving},
+        )
         self.look()
 
     def _rumoured(self) -> frozenset[str]:

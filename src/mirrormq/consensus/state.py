@@ -95,8 +95,8 @@ class State:
 
     @property
     def electorate(self) -> frozenset[str]:
-        """Voters of which a majority elects, as the rule says. One of two whose peer's disk went back is enough
-        by itself: both had to agree on every committed entry, so this node has them all."""
+        """Voters of which a majority elects, as the rule says. One of two is enough if the disk of the other
+        went back: both had to agree on every committed entry, so this node has them all."""
         if len(self.voters) == PAIR and self.voters - {self.name} <= self.durable_states.behind:
             return frozenset({self.name})
         return self.rule.electorate(self.voters, self.present, self.name)
