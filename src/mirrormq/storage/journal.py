@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 
+from mirrormq.clock import Clock
 from mirrormq.storage import records, shutdown_index
 from mirrormq.storage.disk import Disk
 from mirrormq.storage.gathering import Gatherer
@@ -77,6 +78,15 @@ class Journal:
         Recovery(self._disk, self.segments, self._make_queue, report, inventory).run(self.queues)
 
     @property
+    def clock(self) -> Clock:
+        """Time of ingestion of what is appended: a value that is set once a turn."""
+        return self.writer.clock
+
+    @clock.setter
+    def clock(self, clock: Clock) -> None:
+        self.writer.clock = clock
+
+    @property
     def identity(self) -> str:
         """Identity of the journal, 32 hexadecimal digits."""
         return self._manifest.identity.hex()
@@ -127,8 +137,8 @@ class Journal:
         """Somebody waits for what was written, although no durable message is among it."""
         self.writer.needs_sync = True
 
-    def place(self, body: bytes, queue: JournalQueue, sequence: int, durable: bool, size: int) -> None:
-        """Append a MESSAGE body and point its queue's table at it."""
+    def place(self, body: bytes, queue: JournalQueue, sequence: int, durable: bool, size: int) -> int:
+        """Append a MESSAGE body and point its queue's table at it; gives its position."""
         queue.check()
         position = self.writer.append(body)
         segment = self.segments.by_number[position >> 32]
@@ -138,6 +148,7 @@ class Journal:
         if durable:
             widen(segment.stored, queue.queue_id, sequence, sequence)
             self.writer.needs_sync = True
+        return position
 
     def flush(self, sync: bool) -> None:
         """Write everything since the last flush with one call; with `sync` it survives a crash."""

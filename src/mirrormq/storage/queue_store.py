@@ -106,13 +106,17 @@ class JournalQueue:
         self.point(sequences, positions, sizes, durable)
 
     def append_contents(
-        self, first: int, publish: bytes, contents: Sequence[bytes], expires_at: int, *, durable: bool
-    ) -> None:
-        """Write messages that share a publish payload, numbered `first`, `first + 1` …"""
+        self, first: int, publish: bytes, contents: Sequence[bytes], expires_at: int, *, durable: bool,
+        ingested_ms: int = 0,
+    ) -> None:  # fmt: skip
+        """Write messages that share a publish payload, numbered `first`, `first + 1` …; ingested now unless
+        `ingested_ms` says when."""
         self.check()
         flags = records.DURABLE if durable else 0
         writer = self._journal.writer
-        positions, sizes = writer.append_contents(self.queue_id, first, publish, contents, expires_at, flags)
+        positions, sizes = writer.append_contents(
+            self.queue_id, first, publish, contents, expires_at, flags, ingested_ms
+        )
         self.point(list(range(first, first + len(positions))), positions, sizes, durable)
 
     def point(
