@@ -57,7 +57,7 @@ class Housekeeper:
             return 0
         journal.write_pending()
         for segment in dead:
-            self._carry_forward(segment)
+            self.carry_forward(segment)
         journal.writer.sync()
         freed = 0
         try:
@@ -71,7 +71,7 @@ class Housekeeper:
             self._compacting = None
         return freed
 
-    def _carry_forward(self, segment: Segment) -> None:
+    def carry_forward(self, segment: Segment) -> None:
         """Write at the tail what replay would no longer know without this segment."""
         journal = self._journal
         older = [other for other in journal.segments.by_number.values() if other.number < segment.number]
@@ -104,6 +104,8 @@ class Housekeeper:
         newest = self._journal.segments.last_number
         for segment in self._journal.segments.by_number.values():
             settled, segment.settled_live = segment.settled_live == segment.live, segment.live
+            if segment.condemned and not segment.damaged and segment.number != newest:
+                return segment
             if not settled or segment.damaged or segment.number == newest or not segment.total:
                 continue
             fill = min(1.0, segment.used_bytes / self._journal.writer.segment_bytes)

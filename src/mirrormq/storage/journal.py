@@ -20,6 +20,7 @@ from contextlib import suppress
 
 from mirrormq.clock import Clock
 from mirrormq.storage import records, shutdown_index
+from mirrormq.storage.damage import DamagedRecords
 from mirrormq.storage.disk import Disk
 from mirrormq.storage.gathering import Gatherer
 from mirrormq.storage.housekeeping import Housekeeper
@@ -31,7 +32,8 @@ from mirrormq.storage.presented import Presented
 from mirrormq.storage.queue_store import EVERY_SEQUENCE, JournalQueue
 from mirrormq.storage.recovery import Recovery
 from mirrormq.storage.recovery_report import RecoveryReport
-from mirrormq.storage.segments import Segments, widen
+from mirrormq.storage.scrubbing import Scrubber
+from mirrormq.storage.segments import Segment, Segments, widen
 from mirrormq.storage.writer import Writer
 
 
@@ -47,12 +49,15 @@ class Journal:
         self._manifest = Manifest(disk, directory)
         self.segments = Segments(disk, directory, self._manifest)
         self.writer = Writer(self.segments, segment_bytes, self.remove_index)
-        self.loader = Loader(self.writer, self.segments, make_envelope)
-        self.gatherer = Gatherer(self.loader, self.writer, self.segments)
         self.queues: dict[int, JournalQueue] = {}
+        self.damage = DamagedRecords(self.queues)
+        """Stored messages whose records are damaged."""
+        self.loader = Loader(self.writer, self.segments, make_envelope, self.damage)
+        self.gatherer = Gatherer(self.loader, self.writer, self.segments)
         self.touched: dict[int, JournalQueue] = {}
         """Queues with something to write at the next flush."""
         self._housekeeper = Housekeeper(self)
+        self.scrubber = Scrubber(self)
         self.presented = Presented(self)
         """What queues remember of publishers that number their messages."""
 
@@ -64,6 +69,8 @@ class Journal:
         self._recover(report, inventory)
         inventory.finish()
         report.count(self.segments, self.queues)
+        for queue_id, sequence in report.damaged_messages:
+            self.damage.note(queue_id, [sequence])
         self.presented.recover()
         return report
 
@@ -171,6 +178,11 @@ class Journal:
         bytes read or freed, 0 when there was nothing to do."""
         self.writer.check()
         return self._housekeeper.step(budget_bytes)
+
+    def carry_forward(self, segment: Segment) -> None:
+        """Write at the tail what replay would no longer know without a segment, its messages excepted."""
+        self.write_pending()
+        self._housekeeper.carry_forward(segment)
 
     def close(self) -> None:
         """Flush, seal, and leave an index so that the next open need not scan."""

@@ -7,6 +7,7 @@ from struct import Struct
 
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.storage import records
+from mirrormq.storage.damage import DamagedRecords
 from mirrormq.storage.errors import DamagedMessages
 from mirrormq.storage.limits import ENVELOPE_CACHE_ENTRIES, READ_GAP_BYTES, READ_TAIL_BYTES, READ_WINDOW_BYTES
 from mirrormq.storage.segments import Segment, Segments
@@ -27,7 +28,10 @@ FRAME_SIZE_AT = 3
 class Loader:
     """Reads messages from the segments."""
 
-    def __init__(self, writer: Writer, segments: Segments, make_envelope: MakeEnvelope) -> None:
+    def __init__(
+        self, writer: Writer, segments: Segments, make_envelope: MakeEnvelope, damage: DamagedRecords
+    ) -> None:
+        self._damage = damage
         self._writer = writer
         self._segments = segments
         self._make_envelope = make_envelope
@@ -82,6 +86,7 @@ class Loader:
             self._read_window(queue_id, wanted, found, damaged)
             start = end
         if damaged:
+            self._damage.note(queue_id, damaged)
             raise DamagedMessages(queue_id, sorted(damaged))
         if order != list(range(len(order))):
             by_sequence = {message.sequence: message for message in found}

@@ -207,6 +207,17 @@ class JournalQueue:
         self.check()
         self._journal.gatherer.gather(self.queue_id, self.table, self.paged, sequences, into)
 
+    def rewrite(self, message: Message) -> bool:
+        """Append a good copy of a stored message whose record is damaged; the table points at the copy
+        from now on. False if the message is not stored any more or is another one."""
+        self.check()
+        sequence = message.sequence
+        if not self.has(sequence) or self.size_of(sequence) != message.body_size:
+            return False
+        self.append([message], durable=self.table.get(sequence) != 0)
+        self._journal.damage.repaired(self.queue_id, sequence)
+        return True
+
     def presented(self) -> dict[str, int]:
         """The highest publish id of each producer, as far as it was written down."""
         return dict(self._journal.presented.of_queue(self.queue_id))
