@@ -70,7 +70,7 @@ def test_a_flipped_bit_in_a_length_costs_one_message(node: Node) -> None:
     publish_all(node, "q", COUNT)
     node.kill()
     path, at = find_message(node, 200)
-    head = path.read_bytes().rfind(bytes((records.MESSAGE, records.DURABLE, 1, 0)), 0, at)
+    head = path.read_bytes().rfind(bytes((records.MESSAGE, records.DURABLE, 0, 0)), 0, at)
     flip(path, head - records.PREFIX_BYTES + 1)
     node.boot()
     assert [delivery.number for delivery in browse(node, "q")] == [n for n in range(COUNT) if n != 200]

@@ -24,7 +24,7 @@ def test_the_rest_of_the_backlog_survives(max_priority: int | None, monkeypatch:
     journal.close()
     budget.used_bytes = 0
     journal = open_journal(disk)
-    (segment,) = [name for name in disk.list("data/journal") if "index" not in name]
+    (segment,) = [name for name in disk.list("data/journal") if name.endswith(".journal")]
     path = f"data/journal/{segment}"
     file = disk.open(path)
     disk.flip(path, file.read(file.size(), 0).index(DAMAGED) + 1, 3)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from mirrormq.storage import housekeeping, writer
 from mirrormq.storage.simulated_disk import SimulatedCrash
-from tests.storage.crash_model import Workload
+from tests.storage.crash_model import FANOUT_BYTES, Workload
 from tests.storage.support import DIRECTORY, disk, journal, state
 
 OPERATIONS = 90
 AFTERWARDS = 25
 SEGMENT_BYTES = 1200
 """A workload fills, frees and compacts several of these."""
+
+
+@pytest.fixture(autouse=True)
+def _small_shared_contents(monkeypatch):
+    for module in (writer, housekeeping):
+        monkeypatch.setattr(module, "SHARED_CONTENT_BYTES_MIN", FANOUT_BYTES)
 
 
 def run_until(seed, crash_at_step):

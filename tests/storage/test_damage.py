@@ -76,7 +76,7 @@ def test_a_record_hidden_in_a_message_body_is_not_believed():
     made = opened(on, segment_bytes=100_000)
     checksum = records.checksum_named(records.PREFERRED_CHECKSUM)
     assert checksum is not None
-    head = records.MESSAGE_HEAD.pack(records.MESSAGE, records.DURABLE, 1, 1, 1, 99, 0)
+    head = records.MESSAGE_HEAD.pack(records.MESSAGE, records.DURABLE, 0, 1, 1, 99, 0, 0)
     forged = records.sealed(head + b"p" + content_frames(b"forged"), checksum, 0)
     carrier = message(1)
     carrier.frames = content_frames(b"cover" + forged + b"cover")

@@ -91,7 +91,7 @@ class Broker:
         self.settings = settings
         self.metadata = metadata
         self.journal = journal
-        self.clock = clock
+        self.clock = journal.clock = clock
         self.hot_budget = hot_budget
         self.unique_name, self.choose = outside.unique_name, outside.choose
         self._verify_password = outside.verify_password

@@ -68,9 +68,9 @@ class CopyReports:
             journal.clear_damage()
 
     def _report(self, queue_id: int) -> records.CopyReport:
-        store = self._broker.journal.queues.get(queue_id)
+        journal = self._broker.journal
+        store = journal.queues.get(queue_id)
         if store is None:
             return records.CopyReport(self._me, self._life, 0, 0, 0)
-        return records.CopyReport(
-            self._me, self._life, store.next_sequence, store.live_count, store.delivered_up_to
-        )
+        highest = journal.highest_sequence(queue_id)
+        return records.CopyReport(self._me, self._life, highest, store.live_count, store.delivered_up_to)

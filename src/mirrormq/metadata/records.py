@@ -119,7 +119,8 @@ class CopyReport(msgspec.Struct, frozen=True, array_like=True):
     node: str
     life: int
     """Incarnation of the node that read it. A report of an earlier incarnation does not count."""
-    next_sequence: int
+    highest_sequence: int
+    """Of the messages that the journal stores or acknowledges."""
     messages: int
     delivered_up_to: int
 
@@ -127,7 +128,7 @@ class CopyReport(msgspec.Struct, frozen=True, array_like=True):
     def position(self) -> tuple[int, int, int]:
         """Order of copies that are prefixes of one history: appends raise the first value, removals
         the second, deliveries the third."""
-        return self.next_sequence, -self.messages, self.delivered_up_to
+        return self.highest_sequence, -self.messages, self.delivered_up_to
 
 
 class Queue(msgspec.Struct, frozen=True, tag="queue", array_like=True):

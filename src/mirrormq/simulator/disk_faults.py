@@ -14,15 +14,16 @@ from mirrormq.metadata.state import State
 from mirrormq.simulator.faults import Fault
 from mirrormq.simulator.leaving import Cluster
 from mirrormq.simulator.network import Network
-from mirrormq.simulator.node import Node
+from mirrormq.simulator.node import METADATA, Node
 from mirrormq.storage.simulated_disk import SimulatedDisk
 
 JOURNAL = "journal"
+DIRECTORIES = (METADATA, JOURNAL, "orphanage")
+"""Everything on a node's disk."""
+
 RETRY_MS = 50
 RETRIES = 60
 """A fault that the guarantee does not cover is tried again for three seconds."""
-
-GARBLED_BYTES = 20
 
 
 class Cabinet(Cluster, Protocol):
@@ -40,14 +41,15 @@ class DiskFaults:
         self._cabinet = cabinet
         self._stop = stop
         self._start = start
-        self._older: dict[int, dict[str, bytes]] = {}
+        self._older: dict[int, dict[str, dict[str, bytes]]] = {}
         """Copies of disks, by the number of the fault that will put them back."""
         self.happened = 0
         """Faults that were carried out."""
 
     def begin(self, fault: Fault) -> None:
         """Take the copy that is put back later."""
-        self._older[fault.number] = self._cabinet.nodes[fault.nodes[0]].disk.snapshot()
+        disk = self._cabinet.nodes[fault.nodes[0]].disk
+        self._older[fault.number] = {name: disk.snapshot(name) for name in DIRECTORIES}
 
     def end(self, fault: Fault, retries: int = RETRIES) -> None:
         """Stop the victim, or every node, spoil the victim's disk, and start what was stopped."""
@@ -73,10 +75,11 @@ class DiskFaults:
             disk.lose_directory(JOURNAL)
         elif way == 1:
             self._cabinet.note(f"{fault.nodes[0]} has a garbled journal")
-            garble(disk, fault.dice >> 4)
+            disk.garble_record(JOURNAL)
         else:
             self._cabinet.note(f"{fault.nodes[0]} gets an older copy of its disk")
-            disk.restore(self._older[fault.number])
+            for directory, files in self._older[fault.number].items():
+                disk.restore(directory, files)
 
     def _covered(self, victim: str) -> bool:
         """Does every node serve, in one history, and is every durable queue in sync on another one?"""
@@ -102,16 +105,3 @@ def _is_elsewhere(node: Node, victim: str) -> bool:
         if queue.waits_for or not any((name, ring.life_of(name)) in living for name in others):
             return False
     return True
-
-
-def garble(disk: SimulatedDisk, dice: int) -> None:
-    """Overwrite bytes in the middle of the written part of one segment."""
-    names = [name for name in disk.list(JOURNAL) if name.endswith(".journal")]
-    if not names:
-        return
-    path = f"{JOURNAL}/{names[dice % len(names)]}"
-    file = disk.open(path)
-    data = file.read(file.size(), 0).rstrip(b"\0")
-    at = len(data) // 3 + dice % (1 + len(data) // 3)
-    for offset in range(at, min(at + GARBLED_BYTES, len(data))):
-        disk.flip(path, offset, dice % 8)

@@ -24,7 +24,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from mirrormq.storage import manifest as manifests
-from mirrormq.storage.manifest import Listed, Manifest, ManifestState
+from mirrormq.storage.manifest import Listed, Manifest, ManifestState, Stretch
 from mirrormq.storage.recovery_report import Dropped, RecoveryReport
 from mirrormq.storage.segment_header import FORMAT, SegmentHeader, read_segment_header
 
@@ -61,7 +61,7 @@ class Inventory:
         self._found = segments.found()
         self._aside: list[tuple[str, str]] = []
         self._remove: list[str] = []
-        self._reported: dict[int, list[tuple[int, int]]] = {
+        self._reported: dict[int, list[Stretch]] = {
             number: list(item.damaged) for number, item in self._listed.items()
         }
         self.identity, self.generation = self._origin()
@@ -129,13 +129,18 @@ class Inventory:
         """Report damage."""
         self._report.dropped.append(Dropped(path, start, end - start, reason))
 
-    def drop_stretch(self, number: int, start: int, end: int, reason: str, *, proven: bool = True) -> None:
-        """Report damage inside a segment, as damage unless an earlier start has reported it."""
-        known = (start, end - start) in self._reported.get(number, ())
-        path = self._segments.path(number)
-        self._report.dropped.append(Dropped(path, start, end - start, reason, not known, proven))
-        if not known:
-            self._reported.setdefault(number, []).append((start, end - start))
+    def drop_stretch(self, number: int, start: int, end: int, reason: str, *, proven: bool = True) -> bool:
+        """Report damage inside a segment, as damage unless an earlier start has reported it. Gives whether
+        the bytes are known to have been synced: the first start that saw the damage decides."""
+        path, length = self._segments.path(number), end - start
+        reported = self._reported.setdefault(number, [])
+        known = next((was for was in reported if was[:2] == (start, length)), None)
+        if known is not None:
+            proven = known[2]
+        else:
+            reported.append((start, length, proven))
+        self._report.dropped.append(Dropped(path, start, length, reason, known is None, proven))
+        return proven
 
     def set_aside(self, path: str, reason: str) -> None:
         """Rename a file later, so that it is not read and not lost."""

@@ -62,3 +62,13 @@ KNOWN_DAMAGE_MAX = 64
 
 DAMAGE_REASONS_MAX = 16
 """Reasons that the manifest keeps while the journal counts as damaged."""
+
+SHARED_CONTENT_BYTES_MIN = 4096
+"""Contents from this size on are written once when several queues append them before the next write. A
+reference costs a second read when the message is loaded, which a smaller content is not worth."""
+
+DAMAGED_MESSAGES_MAX = 100_000
+"""Damaged messages that are remembered until they are repaired: 10 MB."""
+
+SCRUB_READ_BYTES_MIN = 64 << 10
+"""Bytes that one read of the scrubber asks for at least."""

@@ -29,6 +29,10 @@ from mirrormq.storage.limits import DAMAGE_REASONS_MAX, KNOWN_DAMAGE_MAX, MANIFE
 NAME = "manifest"
 
 
+Stretch = tuple[int, int, bool]
+"""Offset, length, and whether the bytes are known to have been synced."""
+
+
 class Listed(msgspec.Struct, array_like=True):
     """A segment that must exist."""
 
@@ -36,8 +40,8 @@ class Listed(msgspec.Struct, array_like=True):
     salt: int
     length: int = 0
     """Final length in bytes; 0 while records may be appended."""
-    damaged: list[tuple[int, int]] = []
-    """(offset, length) of stretches that recovery has reported before."""
+    damaged: list[Stretch] = []
+    """Stretches that recovery has reported before."""
 
 
 class ManifestState(msgspec.Struct, array_like=True, tag="state"):
@@ -198,7 +202,7 @@ class Manifest:
             raise OSError(str(failure)) from failure
 
 
-def listed(number: int, salt: int, length: int, damaged: list[tuple[int, int]]) -> Listed:
+def listed(number: int, salt: int, length: int, damaged: list[Stretch]) -> Listed:
     """List a segment; stretches beyond a limit are reported again by the next recovery."""
     return Listed(number, salt, length, damaged[:KNOWN_DAMAGE_MAX])
 

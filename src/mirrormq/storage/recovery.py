@@ -64,8 +64,8 @@ from mirrormq.storage.segment_header import read_segment_header
 from mirrormq.storage.segments import Segment, Segments, widen
 from mirrormq.storage.table import CHUNK_BITS, MASK
 
-DURABLE_MESSAGE = bytes((records.MESSAGE, records.DURABLE, 1, 0))
-"""How the body of a durable message starts."""
+DURABLE_MESSAGE = bytes((records.MESSAGE, records.DURABLE))
+"""How the body of a durable message with its own content starts."""
 WHOLE_HEAD = Struct("<II" + records.MESSAGE_HEAD.format.removeprefix("<"))
 """A record's prefix and the head of a message."""
 
@@ -89,6 +89,10 @@ class Recovery:
         self._queues: dict[int, JournalQueue] = {}
         self._synced = 0
         """Offset in the segment up to which a record says that everything was synced."""
+        self._owner = -1
+        """Offset of the last record that was found valid and shared its content."""
+        self._without_content: list[tuple[int, int, int, int]] = []
+        """Messages whose content is in a bad record: (its offset, queue, sequence, position)."""
 
     def run(self, queues: dict[int, JournalQueue]) -> None:
         """Replay the history into `queues`."""
@@ -135,7 +139,7 @@ class Recovery:
         inventory, number = self._inventory, segment.number
         length = inventory.length_of(number)
         at = end = segment.data_at
-        self._synced, holes = 0, []
+        self._synced, self._owner, self._without_content, holes = 0, -1, [], []
         if length and len(data) > length:
             inventory.drop_stretch(number, length, len(data), "longer than it was when it was sealed")
             data = data[:length]
@@ -153,13 +157,28 @@ class Recovery:
                 break
             holes.append((end, at))
         for start, stop in holes:
-            proven = length != 0 or start < self._synced
-            inventory.drop_stretch(
-                number, start, stop, "damaged; skipped to the next valid record", proven=proven
+            proven = inventory.drop_stretch(
+                number,
+                start,
+                stop,
+                "damaged; skipped to the next valid record",
+                proven=length != 0 or start < self._synced,
             )
+            self._judge_contents(start, stop, proven)
         if length and len(data) < length:
             inventory.drop_stretch(number, len(data), length, "shorter than it was when it was sealed")
         return end
+
+    def _judge_contents(self, start: int, stop: int, proven: bool) -> None:
+        """Decide on messages whose shared content lay in a hole. If the hole may never have been synced
+        they go with it, as all others in it do; else they stay, known to be damaged."""
+        for offset, queue_id, sequence, position in self._without_content:
+            store = self._queues.get(queue_id)
+            if start <= offset < stop and store is not None and store.table.get(sequence) == position:
+                if proven:
+                    self._report.damaged_messages.append((queue_id, sequence))
+                else:
+                    store.table.wipe(sequence, 1)
 
     def _tear(self, number: int, start: int, end: int) -> None:
         """Report a torn tail."""
@@ -189,8 +208,8 @@ class Recovery:
         table = None
         number, count, low, high = -1, 0, 1 << 64, 0
         while at <= last:
-            length, check, kind, flags, one, publish_length, owner, sequence, _ = whole_of(data, at)
-            if owner != queue_id or one != 1 or flags != 1 or kind != 0xE1:
+            length, check, kind, flags, _, publish_length, owner, sequence, _, _ = whole_of(data, at)
+            if owner != queue_id or flags != 1 or kind != 0xE7:
                 break
             body = data[at + prefix_bytes : at + prefix_bytes + length]
             if len(body) != length or checksum(salt, body) != check:
@@ -211,6 +230,27 @@ class Recovery:
         if count:
             self._note_stored(segment, queue_id, low, high, count)
         return at
+
+    def _replay_message(self, segment: Segment, data: bytes, at: int, body: bytes) -> None:
+        """Replay a message that `_replay_run` does not take: paged, of format 1, or with a shared content."""
+        head = records.message_head(body)
+        if not head.flags & records.DURABLE:
+            segment.total += 1
+            return
+        if head.flags & records.SHARED:
+            offset, size = records.REFERENCE.unpack_from(body, head.content_at)
+            if offset != self._owner:
+                owner = valid_body(segment.checksum, segment.salt, data, offset)
+                self._owner = offset if owner is not None and owner[0] in records.MESSAGES else -1
+            if self._owner < 0:
+                self._without_content.append((offset, head.queue_id, head.sequence, segment.base + at))
+        else:
+            size = records.BODY_SIZE.unpack_from(body, head.content_at + records.BODY_SIZE_AT)[0]
+        chunk, sizes = self._queue(head.queue_id).table.chunk(head.sequence >> CHUNK_BITS)
+        chunk[head.sequence & MASK] = segment.base + at
+        sizes[head.sequence & MASK] = size
+        self._report.records -= 1  # counted below, with all other kinds
+        self._note_stored(segment, head.queue_id, head.sequence, head.sequence, 1)
 
     def _note_stored(self, segment: Segment, queue_id: int, low: int, high: int, count: int) -> None:
         self._report.records += count
@@ -236,8 +276,8 @@ class Recovery:
         if body is None:
             return at
         kind = body[0]
-        if kind == records.MESSAGE:
-            segment.total += 1  # it only paged memory out; `_replay_run` takes the durable ones
+        if kind in records.MESSAGES:
+            self._replay_message(segment, data, at, body)
         elif kind == records.ACK:
             queue_id = records.QUEUE_HEAD.unpack_from(body)[1]
             table = self._queue(queue_id).table

@@ -54,6 +54,10 @@ class RecoveryReport:
     damage_proven: bool = False
     """Some of the damage is known to have hit bytes that were synced."""
 
+    damaged_messages: list[tuple[int, int]] = field(default_factory=list)
+    """(queue, sequence) of messages that are known and whose content is damaged. Loading them raises
+    DamagedMessages until they are rewritten or forgotten."""
+
     def count(self, segments: Segments, queues: Mapping[int, JournalQueue]) -> None:
         """Fill in the totals."""
         self.segments = len(segments.by_number)

@@ -37,6 +37,7 @@ class Segment:
         "acknowledged",
         "checksum",
         "checksum_name",
+        "condemned",
         "damaged",
         "format",
         "live",
@@ -66,6 +67,8 @@ class Segment:
         """Of ACK records; an ERASED record covers every sequence."""
         self.damaged = False
         """Compaction could not save all of its live messages; it stays until they are gone."""
+        self.condemned = False
+        """The scrubber found damage in it; it is compacted as soon as possible."""
         self.settled_live = -1
         """`live` when housekeeping last looked; a segment that is being drained is left alone."""
 
