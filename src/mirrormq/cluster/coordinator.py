@@ -245,7 +245,9 @@ class Coordinator:
         changes: list[c.ViewChange] = []
         ended: list[int] = []
         nodes = self._state.nodes
-        now = present(nodes, {node.name for node in nodes.values() if self._missed.get(node.name) == node.life})
+        now = present(
+            nodes, {node.name for node in nodes.values() if self._missed.get(node.name) == node.life}
+        )
         self._tally = self.census.masters.copy()
         self._settled = {}
         for queue in self._take(limit):
