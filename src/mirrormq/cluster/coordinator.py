@@ -217,6 +217,8 @@ class Coordinator:
                 self._dirty[record.queue_id] = None
             else:
                 self._dirty.pop(record.queue_id, None)
+                self._undecided.pop(record.queue_id, None)
+                self._compared_since_ms.pop(record.queue_id, None)
         elif isinstance(record, Node):
             self._follow_node(record, change)
         elif isinstance(record, Policy | OperatorPolicy):

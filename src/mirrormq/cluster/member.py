@@ -34,7 +34,7 @@ from mirrormq.cluster.messages import (
     JoinRequest,
     Raft,
     Reach,
-    StateLost,
+    StateKnown,
     YouAreForgotten,
 )
 from mirrormq.consensus import (
@@ -63,6 +63,10 @@ TICK_MS = 25
 SETTINGS = Settings(election_ticks=120, heartbeat_ticks=8, stagger_ticks=3)
 """A sign of life each 200 ms; a leader is missed after 3 s of silence, like any other peer by the failure
 detector. When a link goes down nobody waits that long: candidates then stand 75 ms after one another."""
+
+STARTUP_TICKS = 80
+"""A node that has started waits so long for links to all voters before it votes: 2 s, ten times what a link
+takes. A voter may remember more of its disk than is on it (`consensus.durable_states`)."""
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
 """The log is replaced by a snapshot when its entries outweigh both this and the last snapshot: about
@@ -103,9 +107,12 @@ class Member:
         self.consensus = Consensus(name, storage, Majority(), choose, settings)
         self.metadata = MetadataStore(state, self)
         self._linked: set[str] = set()
+        self._met: set[str] = set()
+        """Peers that have compared this node's disk with what they remember of it."""
         self._leader: str | None = None
         self._introduced = False
         """Has it met a leader in this life?"""
+        self._startup_ticks = STARTUP_TICKS
         self._promise: tuple[int, str | None, int] | None = None
         self._sync = False
         self._taken = False
@@ -120,6 +127,7 @@ class Member:
         self._everywhere = Everywhere(send, self._companions)
         if self.consensus.state.voters == {name}:
             self.consensus.campaign()
+        self._note_unmet()
         self.work()
         self._running_before = self._running_at_the_end()
         if not self._single:
@@ -173,6 +181,10 @@ class Member:
     def tick(self) -> None:
         """`TICK_MS` have passed."""
         self._idle = False
+        if self._startup_ticks:
+            self._startup_ticks -= 1
+            if not self._startup_ticks:
+                self._presence_changed()  # it may stand now
         self.consensus.tick()
         self._doors.tick()
         self._everywhere.tick()
@@ -182,19 +194,28 @@ class Member:
         """There is a link to a node, which has stated how far its disk is."""
         if stated is not None:
             self._judge(stated)
+        else:
+            self._met.add(peer)
         self._linked.add(peer)
         self._presence_changed()
         if not self.joined:
             self._doors.knock()
 
     def _judge(self, stated: DurableState) -> None:
-        """Tell a peer whose disk went back so, before anything else is sent to it."""
+        """Compare a peer's disk with what is remembered of it, and tell it before anything else."""
         if stated.name not in self.consensus.state.log.members.everyone:
             return
-        remembered = self.consensus.peer_linked(stated)
-        if remembered is not None:
-            self._send(stated.name, StateLost(remembered), urgent=True)
+        lost = self.consensus.peer_linked(stated)
+        self._send(stated.name, StateKnown(lost), urgent=True)
+        if lost is not None:
             self._events.append(WentBack(stated.name))
+
+    def _state_known(self, lost: DurableState | None) -> None:
+        """A peer has compared this node's disk with what it remembers of it."""
+        if lost is not None:
+            self._events.append(WentBack(self.name))
+            self.metadata.renumber(self.consensus.state_lost(lost))
+        self._presence_changed()
 
     def peer_stated(self, stated: DurableState) -> None:
         """A peer states how far its disk is by now."""
@@ -208,6 +229,7 @@ class Member:
     def down(self, peer: str, reason: str = "") -> None:
         """The link to a node is gone."""
         self._linked.discard(peer)
+        self._met.discard(peer)
         self._everywhere.down(peer)
         self._presence_changed()
 
@@ -225,10 +247,9 @@ class Member:
             case JoinRefused():
                 if not self.joined:
                     self._events.append(Refused(peer, message.reason))
-            case StateLost():
-                if message.remembered.name == self.name:
-                    self._events.append(WentBack(self.name))
-                    self.metadata.renumber(self.consensus.state_lost(message.remembered))
+            case StateKnown():
+                self._met.add(peer)
+                self._state_known(message.lost)
             case YouAreForgotten():
                 if self.leader is None:
                     self._events.append(Forgotten(peer))
@@ -261,8 +282,14 @@ class Member:
             self._idle = False
             self._wake()
 
+    def _note_unmet(self) -> None:
+        if not self.consensus.state.voters - self._met - {self.name}:
+            self._startup_ticks = 0
+        self.consensus.set_unmet(self._startup_ticks > 0)
+
     def _presence_changed(self) -> None:
         self._idle = False
+        self._note_unmet()
         if not self.awaited:
             self._introduce()
         if self._introduced or self._linked:

@@ -31,10 +31,11 @@ class YouAreForgotten(msgspec.Struct, frozen=True, array_like=True, tag="forgott
     """From a leader to a node that believes to be a member and is none any more."""
 
 
-class StateLost(msgspec.Struct, frozen=True, array_like=True, tag="state-lost"):
-    """To a node whose disk went back: what the sender remembers of it. The first message on a link."""
+class StateKnown(msgspec.Struct, frozen=True, array_like=True, tag="state-known"):
+    """Answer to a node's statement of its durable state: the first message on a link."""
 
-    remembered: DurableState
+    lost: DurableState | None = None
+    """What the sender remembers, if the receiver's disk went back."""
 
 
 class Reach(msgspec.Struct, frozen=True, array_like=True, tag="reach"):
@@ -45,4 +46,4 @@ class Reach(msgspec.Struct, frozen=True, array_like=True, tag="reach"):
     """Tell me when you have come that far; else: I have."""
 
 
-ClusterMessage = Raft | JoinRequest | JoinRefused | YouAreForgotten | StateLost | Reach
+ClusterMessage = Raft | JoinRequest | JoinRefused | YouAreForgotten | StateKnown | Reach

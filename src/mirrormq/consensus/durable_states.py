@@ -14,6 +14,10 @@ of another start, shows a restored disk. (A lower statement of the same start is
     numbers are new), and neither votes nor stands until its log has reached that state.
 *   When its statement has reached what the peers remember, it counts again. No membership changes.
 
+A peer also remembers what it acknowledged, and what a leader sent: entries are on the sender's disk before
+they leave it. A node that has just started neither votes nor stands until it has a link to every voter, or
+`STARTUP_TICKS` have passed (`cluster.member`): one of them may have to tell it that it went back.
+
 An entry below the remembered one is a regression only within the same term: a leader of a later term, or the
 winner of a fork, may shorten a follower's log. A restored node that reaches a later term before any peer sees
 its statement is not found. Neither is one whose only witnesses are down.
@@ -64,6 +68,8 @@ class DurableStates:
         """Peers that went back and have not caught up."""
         self.forgotten: DurableState | None = None
         """The state that this node has lost, as a peer remembers it; until then it does not vote."""
+        self.unmet = False
+        """This node has just started and has no link to some voter yet, which may remember more of it."""
 
     @property
     def own(self) -> DurableState:
@@ -75,7 +81,10 @@ class DurableStates:
 
     @property
     def abstains(self) -> bool:
-        """Whether this node must not vote: its log has not reached what it had before."""
+        """Whether this node must not vote: its log has not reached what it had before, or nobody has told it
+        yet how far that was."""
+        if self.unmet:
+            return True
         if self.forgotten is None:
             return False
         own = self.own
@@ -102,6 +111,14 @@ class DurableStates:
         self.behind.discard(name)
         self.known[name] = statement
 
+    def wrote(self, name: str, last: tuple[int, int]) -> None:
+        """A peer has an entry on disk: it acknowledged it, or sent it as leader."""
+        known = self.known.get(name)
+        if known is not None and known.last < last and name not in self.behind:
+            self.known[name] = msgspec.structs.replace(
+                known, last=last, term=max(known.term, self._state.term)
+            )
+
     def forget_others(self, members: tuple[str, ...]) -> None:
         """Nodes that left the cluster may come back with an empty disk."""
         for name in self.known.keys() - set(members):
@@ -112,8 +129,10 @@ class DurableStates:
         """A peer says that this node went back. Returns new numbers of proposals (`Proposals.renumber`)."""
         state = self._state
         self.forgotten = remembered if self.forgotten is None else merged(self.forgotten, remembered)
-        if state.leading or remembered.term > state.term:
-            state.follow(max(state.term, remembered.term), None)
+        if state.leader in (None, state.name) or remembered.term > state.term:
+            state.follow(
+                max(state.term, remembered.term), None
+            )  # it stands or leads with a log that went back
         if remembered.boots < state.boots:
             return {}
         state.boots = remembered.boots + 1

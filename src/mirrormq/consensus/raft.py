@@ -270,6 +270,10 @@ class Consensus:
         """A peer remembers more of this node's disk than is on it. Returns new numbers of proposals."""
         return self.state.durable_states.lost(remembered)
 
+    def set_unmet(self, unmet: bool) -> None:
+        """Whether this node has just started and lacks a link to a voter: until then it does not vote."""
+        self.state.durable_states.unmet = unmet
+
     @property
     def behind(self) -> frozenset[str]:
         """Peers whose disks went back and that have not caught up since."""

@@ -195,6 +195,8 @@ class Replication:
         progress.active = True
         if reply.accepted:
             progress.accepted(reply.index)
+            if (writer := state.log.writer(reply.index)) is not None:
+                state.durable_states.wrote(sender, (writer[0], reply.index))
             self.count()
             state.membership.promote_caught_up()
             self._hand_over_if_caught_up(sender)

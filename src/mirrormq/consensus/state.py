@@ -89,9 +89,12 @@ class State:
     @property
     def present(self) -> frozenset[str]:
         """Voters that can be reached, share our history, and have not forgotten what they promised."""
+        return self._linked - self.durable_states.behind
+
+    @property
+    def _linked(self) -> frozenset[str]:
         reachable = self.voters if self.reachable is None else self.voters & self.reachable
-        missing = self.forks.known.keys() | self.durable_states.behind
-        return (reachable - missing) | ({self.name} & self.voters)
+        return (reachable - self.forks.known.keys()) | ({self.name} & self.voters)
 
     @property
     def electorate(self) -> frozenset[str]:
@@ -104,7 +107,7 @@ class State:
     @property
     def may_go_on(self) -> bool:
         """Does the rule let this node be one of those who decide?"""
-        return self.rule.may_go_on(self.voters, self.present, self.name)
+        return self.rule.may_go_on(self.voters, self._linked, self.name)
 
     @property
     def run(self) -> Run:
