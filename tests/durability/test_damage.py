@@ -60,7 +60,9 @@ def test_a_flipped_bit_costs_one_message_and_is_reported(node: Node, clean: bool
     assert [delivery.number for delivery in found] == [n for n in range(COUNT) if n != 150]
     assert all(not delivery.body.partition(b":")[2].strip(b".") for delivery in found)
     until(lambda: ready(node, "q") == COUNT - 1, "the count is right again")
-    pattern = r"dropped: 1 message\(s\) of queue \d+ are damaged" if clean else r"dropped \d+ bytes at \d+ of"
+    pattern = (
+        r"not served: 1 message\(s\) of queue \d+ are damaged" if clean else r"dropped \d+ bytes at \d+ of"
+    )
     assert re.search(pattern, node.output), node.output
 
 

@@ -20,6 +20,7 @@ from mirrormq.broker.asking.inquiries import Inquiries
 from mirrormq.broker.client_limits import ClientLimits
 from mirrormq.broker.copy_reports import CopyReports
 from mirrormq.broker.pids import Pids
+from mirrormq.broker.repairs import Repairs
 from mirrormq.broker.reply_to import ReplyConsumer, node_of
 from mirrormq.broker.rings import Rings
 from mirrormq.broker.telling import client_remarks, metadata_remarks
@@ -114,7 +115,7 @@ class Broker:
         self.rings = Rings(self, self.life, outside.send, outside.congested)
         """Queues that this node shares with others."""
         self.copy_reports = CopyReports(self, self.life)
-        self.inquiries = Inquiries(self)
+        self.inquiries, self.repairs = Inquiries(self), Repairs(self)
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""
         self.turns = self.pumped = 0
@@ -169,8 +170,7 @@ class Broker:
     def begin_turn(self) -> bool:
         """What comes before the disk; True if there was something to say to the other nodes of a ring.
 
-        Each list is emptied one by one, so that an exception out of one queue leaves the others to the
-        next call.
+        Each list is emptied one by one: an exception out of one queue leaves the others to the next call.
         """
         self.turns += 1
         awake = self._awake
@@ -189,10 +189,10 @@ class Broker:
     def finish_turn(self, commit: bool = True) -> bool:
         """The disk, and what waits for it; True if there is more for another turn at once.
 
-        Without `commit` the sync is left to a later turn, and with it the confirms that wait for it. But
-        what was delivered is written down before a consumer sees it, so that it is called redelivered
-        by a node that was killed in between.
+        Without `commit` the sync is left to a later turn, and with it the confirms that wait for it. But what
+        was delivered is written down before a consumer sees it: after a kill it is called redelivered.
         """
+        self.repairs.end_turn()
         if commit:
             if self.journal.dirty or self.journal.needs_sync:
                 self.journal.flush(sync=self.journal.needs_sync)

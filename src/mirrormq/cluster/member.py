@@ -65,8 +65,8 @@ SETTINGS = Settings(election_ticks=120, heartbeat_ticks=8, stagger_ticks=3)
 detector. When a link goes down nobody waits that long: candidates then stand 75 ms after one another."""
 
 STARTUP_TICKS = 80
-"""A node that has started waits so long for links to all voters before it votes: 2 s, ten times what a link
-takes. A voter may remember more of its disk than is on it (`consensus.durable_states`)."""
+"""A node that has started waits so long for the voters that ran when it last heard, before it votes: 2 s, ten
+times what a link takes. One of them may remember more of its disk than is on it (`durable_states`)."""
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
 """The log is replaced by a snapshot when its entries outweigh both this and the last snapshot: about
@@ -127,9 +127,9 @@ class Member:
         self._everywhere = Everywhere(send, self._companions)
         if self.consensus.state.voters == {name}:
             self.consensus.campaign()
-        self._note_unmet()
         self.work()
         self._running_before = self._running_at_the_end()
+        self._note_unmet()
         if not self._single:
             self._presence_changed()
 
@@ -283,7 +283,8 @@ class Member:
             self._wake()
 
     def _note_unmet(self) -> None:
-        if not self.consensus.state.voters - self._met - {self.name}:
+        """Nodes that did not run when this one last heard cannot have seen more of it than it has."""
+        if not self.consensus.state.voters.intersection(self._running_before) - self._met:
             self._startup_ticks = 0
         self.consensus.set_unmet(self._startup_ticks > 0)
 

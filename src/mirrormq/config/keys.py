@@ -101,6 +101,8 @@ SCALARS: dict[str, Key] = {
     "disk_free_limit.absolute": Key("disk_free_limit_bytes", read.size_bytes),
     "disk_free_limit.relative": Key("disk_free_limit_relative", read.positive_float),
     "memory_monitor_interval": Key("memory_monitor_interval_ms", read.integer(1)),
+    "scrub.rate_bytes_per_second": Key("scrub_rate_bytes_per_second", read.integer(1)),
+    "scrub.interval_hours": Key("scrub_interval_hours", read.integer(0)),
     "default_user": Key("default_user", read.text),
     "default_pass": Key("default_pass", read.text),
     "default_vhost": Key("default_vhost", read.text),

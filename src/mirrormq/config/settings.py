@@ -174,6 +174,11 @@ class Settings:
     disk_free_limit_relative: float | None = None
     memory_monitor_interval_ms: int = 2500
 
+    # Verification of the journal in the background.
+    scrub_rate_bytes_per_second: int = 1_000_000
+    scrub_interval_hours: int = 168
+    """Time between two passes; 0: only on an operator's demand."""
+
     # What an empty node is given.
     default_user: str = "guest"
     default_pass: str = field(default="guest", repr=False)

@@ -23,6 +23,8 @@ class DamagedRecords:
         self._queues = queues
         self._found: dict[tuple[int, int], int] = {}
         """(queue, sequence) → position of the damaged record."""
+        self.unseen = False
+        """True after a message was noted, until it is asked for."""
         self.found_total = 0
         self.repaired_total = 0
 
@@ -38,6 +40,7 @@ class DamagedRecords:
             if len(self._found) < DAMAGED_MESSAGES_MAX:
                 self._found[queue_id, sequence] = position
                 self.found_total += 1
+                self.unseen = True
 
     def repaired(self, queue_id: int, sequence: int) -> None:
         """Forget a message that has a good copy again."""
