@@ -107,8 +107,7 @@ class Member:
         self.consensus = Consensus(name, storage, Majority(), choose, settings)
         self.metadata = MetadataStore(state, self)
         self._linked: set[str] = set()
-        self._met: set[str] = set()
-        """Peers that have compared this node's disk with what they remember of it."""
+        self._met: set[str] = set()  # peers that have compared this node's disk with what they remember
         self._leader: str | None = None
         self._introduced = False
         """Has it met a leader in this life?"""

@@ -260,6 +260,9 @@ class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
     """It stopped in good order; else it was lost."""
     maintenance: bool = False
     """It gives its masters away and takes no clients (`drain`)."""
+    start: int = 0
+    """Number drawn by the process that claimed the incarnation. A node whose disk went back claims one that
+    it has had already: it is another one all the same."""
     journal: str = ""
     """Identity of its journal, as last reported; empty before the first report."""
     generation: int = 0

@@ -47,6 +47,8 @@ def put_node(state: State, command: c.PutNode) -> None:
             return
         if record.life == before.life and record.running and not before.running:
             return
+        if record.life == before.life and record.start != before.start:
+            return  # claimed by a process that did not know of the one that had it
         record = msgspec.structs.replace(
             record,
             journal=before.journal,
