@@ -10,7 +10,7 @@ import msgspec
 from mirrormq.cluster.coordinator import Coordinator
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.policies import Policies
-from mirrormq.metadata.records import Node, Policy, Queue, Vhost
+from mirrormq.metadata.records import CopyReport, Node, Policy, Queue, Vhost
 from mirrormq.metadata.state import State
 from mirrormq.metadata.view import View
 from mirrormq.replication.birth import locator, place
@@ -23,6 +23,9 @@ LEADER = "leader"
 class Desk:
     """Nodes are single letters."""
 
+    reporting = True
+    """Whether nodes report their copies; a test may hold that back."""
+
     def __init__(self, nodes: str, **definition: Any) -> None:
         self.choice = random.Random(7)
         self.state = State()
@@ -32,6 +35,10 @@ class Desk:
         self.reachable: set[str] = set()
         self.written: list[c.Command] = []
         """What the coordinator has written so far."""
+        self.generations: dict[str, int] = {}
+        """How often each node has opened its journal."""
+        self.disks: dict[str, int] = {}
+        """Durable position of every copy on a node; 1 where nothing else is said."""
         self.write(c.PutVhost(Vhost("/")))
         for name in nodes:
             self.start(name)
@@ -47,19 +54,42 @@ class Desk:
     def work(self, steps: int = 100) -> None:
         """Let the coordinator come to rest."""
         for _ in range(steps):
-            if not self.coordinator.pending:
+            if not self.coordinator.pending and not self.report_copies():
                 return
             for command in self.coordinator.work():
                 self.written.append(command)
                 self.write(command)
         raise AssertionError("the coordinator does not come to rest")
 
-    def start(self, name: str) -> None:
+    def report_copies(self) -> bool:
+        """Report the copies of queues that are down, as brokers do; False if there is nothing to report."""
+        found = []
+        for queue in self.state.queues.values() if self.reporting else ():
+            reported = {(copy.node, copy.life) for copy in queue.copies}
+            for name in queue.ring.members if queue.waits_for else ():
+                node = self.state.nodes.get(name)
+                if node is None or not node.running or queue.ring.life_of(name) == node.life:
+                    continue
+                if (name, node.life) not in reported:
+                    copy = CopyReport(name, node.life, self.disks.get(name, 1), 0, 0)
+                    found.append((queue.queue_id, copy))
+        if found:
+            self.write(c.ReportCopies(found))
+        return bool(found)
+
+    def open_journal(self, name: str, *, journal: str = "", outdated: int = 0, damaged: bool = False) -> None:
+        """A node that has started reports its journal; `outdated`: by how many generations it went back."""
+        self.generations[name] = self.generations.get(name, 0) + 1 - outdated
+        life, known = self.state.nodes[name].life, self.state.nodes[name].journal
+        self.write(c.ReportJournal(name, life, journal or known or "first", self.generations[name], damaged))
+
+    def start(self, name: str, **journal: Any) -> None:
         """A node's application starts, whether or not its former life was missed."""
         before = self.state.nodes.get(name)
         self.reachable.add(name)
         self.coordinator.reach(frozenset(self.reachable))
         self.write(c.PutNode(Node(name, life=before.life + 1 if before else 1, running=True)))
+        self.open_journal(name, **journal)
         self.work()
 
     def lose(self, *names: str) -> None:

@@ -154,8 +154,9 @@ class World:
                 if both and pair not in self.sessions and pair not in self.cuts:
                     self._count += 1
                     self.sessions[pair] = self._count
-                    self[one].up(other, self._count)
-                    self[other].up(one, self._count)
+                    stated = {name: self[name].consensus.durable_state for name in pair}
+                    self[one].up(other, self._count, stated[other])
+                    self[other].up(one, self._count, stated[one])
 
     def _unlink(self, one: str, other: str, reason: str) -> None:
         if self.sessions.pop(frozenset((one, other)), None) is None:

@@ -13,8 +13,8 @@ from mirrormq.cluster.partitions import Handling
 from mirrormq.cluster.steward import StewardMessage
 from mirrormq.consensus import Snapshot, founded
 from mirrormq.metadata import commands as c
+from mirrormq.metadata.records import CopyReport, Policy, Queue, Vhost
 from mirrormq.metadata.records import Node as NodeRecord
-from mirrormq.metadata.records import Policy, Queue, Vhost
 from mirrormq.metadata.state import State
 from mirrormq.simulator.network import Network
 from mirrormq.simulator.node import Node
@@ -62,6 +62,13 @@ class Notes:
         return False
 
     def turn(self) -> bool:
+        """Report the copies of queues that are down, as a broker does."""
+        metadata, name = self.node.member.metadata, self.node.name
+        for queue in metadata.state.queues.values() if self.serving else ():
+            reported = any((copy.node, copy.life) == (name, self.life) for copy in queue.copies)
+            if queue.waits_for and name in queue.ring.members and not reported:
+                copy = CopyReport(name, self.life, 1, 0, 0)
+                metadata.write(c.ReportCopies([(queue.queue_id, copy)]))
         return False
 
 

@@ -11,16 +11,16 @@ import random
 import msgspec
 import pytest
 
-from mirrormq.cluster.coordinator import Coordinator, fates, present
+from mirrormq.cluster.coordinator import Coordinator, fates, present, stored_copies
 from mirrormq.cluster.moves import CannotMove, drain, move, rebalance, recover, revive
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.changes import Change, Put
 from mirrormq.metadata.policies import Policies
-from mirrormq.metadata.records import Node, Policy, Queue, Vhost
+from mirrormq.metadata.records import CopyReport, Node, Policy, Queue, Vhost
 from mirrormq.metadata.state import State
 from mirrormq.replication.birth import place
 from mirrormq.replication.placement import mirroring, wanted
-from mirrormq.replication.promotion import Fate, rules
+from mirrormq.replication.promotion import Fate, Trust, rules
 
 NODES = "abcd"
 DEFINITIONS = [
@@ -46,6 +46,10 @@ class History:
         self.line: list[c.Command] = [c.PutVhost(Vhost("/"))]
         self.linked: set[str] = set()
         self.declared = 0
+        self.reported: set[tuple[int, str, int]] = set()
+        """(queue id, member, incarnation) of reports that were written."""
+        self.compared = 0
+        """How often a copy was promoted after a comparison."""
         self.holed = 0
         """How often a member with holes became master."""
 
@@ -57,6 +61,32 @@ class History:
             for change in self.state.apply(c.decode(c.encode(command))):
                 self.check(change)
                 self.coordinator.follow(change)
+                self.report(change)
+
+    def report(self, change: Change) -> None:
+        """Members report their copies as brokers do: of a queue that is down, and when they start."""
+        record = change.record
+        if not isinstance(change, Put):
+            return
+        if isinstance(record, Queue):
+            self.report_copies(record, record.ring.members)
+        elif isinstance(record, Node) and record.running and record.generation < record.life:
+            damaged = self.choice.random() < 0.2
+            journal = "other" if self.choice.random() < 0.1 else "own"
+            self.line.append(c.ReportJournal(record.name, record.life, journal, record.life, damaged))
+            for queue in self.state.queues.values():
+                self.report_copies(queue, (record.name,))
+
+    def report_copies(self, queue: Queue, members: tuple[str, ...]) -> None:
+        if not queue.waits_for:
+            return
+        found = fates(queue.ring, present(self.state.nodes))
+        for name in members:
+            life = self.state.nodes[name].life if name in self.state.nodes else 0
+            if found.get(name) is Fate.RETURNED and (queue.queue_id, name, life) not in self.reported:
+                self.reported.add((queue.queue_id, name, life))
+                copy = CopyReport(name, life, self.choice.randrange(3), self.choice.randrange(3), 0)
+                self.line.append(c.ReportCopies([(queue.queue_id, copy)]))
 
     def check(self, change: Change) -> None:
         """Is this change legal?"""
@@ -70,6 +100,8 @@ class History:
         if not isinstance(before, Queue):
             return
         old = before.ring
+        if queue.copies != before.copies and view == old:
+            return
         assert view.version == old.version + 1
         again = view.master != old.master or view.life_of(view.master) != old.life_of(old.master)
         assert view.epoch == old.epoch + again
@@ -100,12 +132,27 @@ class History:
         holes was taken out of the cluster."""
         queue = self.state.queues[self.state.queue_keys[change.queue_id]]
         before, master = queue.ring, change.view.master
-        if change.waits_for or master in before.in_sync:
+        if change.waits_for:
+            return
+        found = fates(before, present(self.state.nodes, self.coordinator._missed))
+        if found[before.master] is not Fate.ALIVE and found[master] is Fate.RETURNED and len(found) > 1:
+            self.check_comparison(queue, master)
+        self.holed += master not in before.in_sync
+        if master in before.in_sync or found[master] is Fate.RETURNED:
             return
         assert change.view.in_sync == {master}
         policy = rules(self.policies.effective("/", queue.name, "queues").definition)
-        assert policy.on_failure_always or not before.in_sync & self.state.nodes.keys()
-        self.holed += 1
+        untrusted = all(copy.trust is Trust.LOST for copy in stored_copies(queue, self.state.nodes).values())
+        assert policy.on_failure_always or not before.in_sync & self.state.nodes.keys() or untrusted
+
+    def check_comparison(self, queue: Queue, master: str) -> None:
+        """Every member that was in sync has reported, and no trusted copy is ahead of the chosen one."""
+        hopes = queue.ring.in_sync & self.state.nodes.keys() or set(queue.ring.members)
+        copies = stored_copies(queue, self.state.nodes)
+        assert hopes & self.state.nodes.keys() <= copies.keys()
+        complete = [copies[name] for name in hopes if name in copies and copies[name].trust is not Trust.LOST]
+        assert not complete or copies[master] == max(complete)
+        self.compared += 1
 
     def reach(self) -> None:
         self.coordinator.reach(frozenset(self.linked))
@@ -203,8 +250,20 @@ class History:
                 self.apply_one()
             if not self.coordinator.pending:
                 return
-            self.line += self.coordinator.work()
+            self.coordinate()
         raise AssertionError("it does not come to rest")
+
+    def start_all(self) -> None:
+        """Every node is back, one after the other."""
+        for name in NODES:
+            while True:
+                node = self.state.nodes.get(name)
+                if node is not None and node.running and not node.maintenance and name in self.linked:
+                    break
+                self.linked.add(name)
+                self.reach()
+                self.line.append(c.PutNode(Node(name, life=node.life + 1 if node else 1, running=True)))
+                self.rest()
 
     def check_rest(self) -> None:
         """Every queue is where it is wanted, or nobody can have it."""
@@ -235,26 +294,21 @@ def test_random_histories(seed: int) -> None:
     history.check_rest()
     census = history.coordinator.census
     assert census.masters.total() == len(history.state.queues)
-    for name in NODES:
-        while True:
-            node = history.state.nodes.get(name)
-            if node is not None and node.running and not node.maintenance and name in history.linked:
-                break
-            history.linked.add(name)
-            history.reach()
-            history.line.append(c.PutNode(Node(name, life=node.life + 1 if node else 1, running=True)))
-            history.rest()
+    history.start_all()
     history.check_rest()
     assert not any(queue.waits_for for queue in history.state.queues.values()), "everybody is back"
 
 
 def test_the_histories_do_what_they_are_for() -> None:
     """They promote members with holes, let queues wait, and change masters."""
-    holed = waiting = 0
+    holed = waiting = compared = 0
     for seed in range(60):
         history = History(seed)
         for _ in range(400):
             history.step()
             waiting += any(queue.waits_for for queue in history.state.queues.values())
+        history.rest()
+        history.start_all()
         holed += history.holed
-    assert holed > 20 and waiting > 200
+        compared += history.compared
+    assert holed > 5 and waiting > 200 and compared > 50

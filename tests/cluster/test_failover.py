@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
+from mirrormq.cluster.coordinator import PROMOTION_TIMEOUT_MS
 from mirrormq.cluster.moves import CannotMove, drain, move, recover, revive, still_to_leave
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Queue
@@ -108,17 +111,103 @@ def test_a_master_alone_that_restarts_unnoticed_is_master_in_a_new_epoch() -> No
     assert desk.view("q").epoch == before.epoch + 1 and desk.view("q").life_of("a") == 2
 
 
-def test_after_a_power_cut_the_first_complete_copy_to_return_is_master() -> None:
+def power_cut(nodes: str = "abc", **definition: str) -> Desk:
+    """A queue with master a, of which every copy is synchronised; then every node is gone."""
+    desk = Desk(nodes, ha_mode="all", **definition)
+    desk.declare("q", "a")
+    desk.lose(*nodes)
+    assert set(desk.queue("q").waits_for) == set(nodes)
+    return desk
+
+
+def test_after_a_power_cut_no_copy_is_master_before_all_that_were_in_sync_have_reported() -> None:
     desk = Desk("abc", ha_mode="all")
     desk.declare("q", "a")
     desk.fall_behind("q", "c")
     desk.reachable.clear()
     for name in "cb":
         desk.start(name)
-        assert desk.ring("q")[0] != "C", "it has holes"
-    assert desk.ring("q") == "Bc"
+        assert desk.queue("q").waits_for, "a was in sync and has not reported"
+    assert desk.queue("q").waits_for == ("a",)
     desk.start("a")
-    assert desk.ring("q") == "Bca"
+    assert desk.ring("q") == "Abc" and desk.queue("q").copies == ()
+
+
+def test_the_copy_with_the_highest_durable_position_is_master_after_a_power_cut() -> None:
+    desk = power_cut()
+    desk.disks = {"a": 5, "b": 9, "c": 7}
+    for name in "abc":
+        desk.start(name)
+    assert desk.ring("q") == "Bac"
+
+
+@pytest.mark.parametrize("fault", [{"journal": "new"}, {"damaged": True}, {"outdated": 1}])
+def test_a_journal_that_is_not_the_one_it_was_is_not_trusted(fault: dict[str, Any]) -> None:
+    desk = power_cut()
+    desk.disks = {"a": 99}
+    for name in "abc":
+        desk.start(name, **(fault if name == "a" else {}))
+    assert desk.view("q").master == "b", "a claims more, but its journal is not the one it had"
+    assert desk.state.nodes["a"].journal_fault and desk.state.nodes["a"].intact_since == 2
+    desk.synchronise("q")
+    desk.lose("b", "c", "a")
+    for name in "abc":
+        desk.start(name)
+    assert desk.view("q").master == "a", "it was synchronised since, and holds the most"
+    assert not desk.state.nodes["a"].journal_fault
+
+
+def test_when_no_copy_is_trusted_the_best_is_taken_as_nothing_better_can_come() -> None:
+    desk = power_cut("ab", ha_promote_on_failure="when-synced")
+    desk.disks = {"a": 3, "b": 4}
+    desk.start("a", damaged=True)
+    assert desk.queue("q").waits_for == ("b",)
+    desk.start("b", damaged=True)
+    assert desk.view("q").master == "b"
+
+
+def test_a_living_mirror_with_holes_goes_before_a_copy_that_is_not_trusted() -> None:
+    desk = Desk("ab", ha_mode="all", ha_promote_on_failure="when-synced")
+    desk.declare("q", "a")
+    desk.fall_behind("q", "b")
+    desk.lose("a")
+    assert desk.queue("q").waits_for == ("a",)
+    desk.start("a", journal="new")
+    assert desk.ring("q") == "Ba"
+
+
+def test_always_ends_the_wait_for_a_member_after_the_promotion_timeout() -> None:
+    desk = power_cut()
+    desk.coordinator.tick(1_000)
+    desk.start("b")
+    desk.coordinator.tick(1_000 + PROMOTION_TIMEOUT_MS - 1)
+    desk.work()
+    assert desk.queue("q").waits_for == ("a", "c")
+    desk.coordinator.tick(1_000 + PROMOTION_TIMEOUT_MS)
+    desk.work()
+    assert desk.view("q").master == "b" and not desk.queue("q").waits_for
+
+
+def test_when_synced_waits_for_a_member_without_limit() -> None:
+    desk = power_cut(ha_promote_on_failure="when-synced")
+    desk.start("b")
+    for hours in range(1, 4):
+        desk.coordinator.tick(hours * 3_600_000)
+        desk.work()
+        assert desk.queue("q").waits_for == ("a", "c")
+    desk.forget("a")
+    assert desk.queue("q").waits_for == ("c",), "forget_cluster_node ends the wait for a node"
+    desk.start("c")
+    assert desk.view("q").master in "bc"
+
+
+def test_a_report_of_an_earlier_incarnation_does_not_count() -> None:
+    desk = power_cut("ab")
+    desk.start("a")
+    desk.lose("a")
+    assert desk.queue("q").copies
+    desk.start("b")
+    assert desk.queue("q").waits_for == ("a",)
 
 
 def test_two_deaths_at_once_are_one_change() -> None:

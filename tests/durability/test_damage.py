@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrormq.storage import records
+from mirrormq.storage import records, segment_header
 from tests.durability.node import Node
 from tests.durability.traffic import browse, publish_all, ready
 from tests.waiting import until
@@ -60,7 +60,9 @@ def test_a_flipped_bit_costs_one_message_and_is_reported(node: Node, clean: bool
     assert [delivery.number for delivery in found] == [n for n in range(COUNT) if n != 150]
     assert all(not delivery.body.partition(b":")[2].strip(b".") for delivery in found)
     until(lambda: ready(node, "q") == COUNT - 1, "the count is right again")
-    pattern = r"dropped: 1 message\(s\) of queue \d+ are damaged" if clean else r"dropped \d+ bytes at \d+ of"
+    pattern = (
+        r"not served: 1 message\(s\) of queue \d+ are damaged" if clean else r"dropped \d+ bytes at \d+ of"
+    )
     assert re.search(pattern, node.output), node.output
 
 
@@ -70,7 +72,7 @@ def test_a_flipped_bit_in_a_length_costs_one_message(node: Node) -> None:
     publish_all(node, "q", COUNT)
     node.kill()
     path, at = find_message(node, 200)
-    head = path.read_bytes().rfind(bytes((records.MESSAGE, records.DURABLE, 1, 0)), 0, at)
+    head = path.read_bytes().rfind(bytes((records.MESSAGE, records.DURABLE, 0, 0)), 0, at)
     flip(path, head - records.PREFIX_BYTES + 1)
     node.boot()
     assert [delivery.number for delivery in browse(node, "q")] == [n for n in range(COUNT) if n != 200]
@@ -99,7 +101,7 @@ def test_a_segment_without_header_is_set_aside(node: Node) -> None:
     node.kill()
     [path] = node.segments()
     with open(path, "r+b") as file:
-        file.write(bytes(records.DATA_AT))
+        file.write(bytes(segment_header.DATA_AT))
     node.boot()
     assert "the header is damaged; the file is renamed to *.damaged" in node.output
     assert path.with_name(path.name + ".damaged").exists()

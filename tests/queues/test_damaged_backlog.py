@@ -1,4 +1,4 @@
-"""A damaged message is dropped with a word to the log; the others, the order and the counts stay right."""
+"""A damaged message is not served and stays in the journal; all others are served in order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_rest_of_the_backlog_survives(max_priority: int | None, monkeypatch:
     journal.close()
     budget.used_bytes = 0
     journal = open_journal(disk)
-    (segment,) = [name for name in disk.list("data/journal") if "index" not in name]
+    (segment,) = [name for name in disk.list("data/journal") if name.endswith(".journal")]
     path = f"data/journal/{segment}"
     file = disk.open(path)
     disk.flip(path, file.read(file.size(), 0).index(DAMAGED) + 1, 3)
@@ -40,4 +40,14 @@ def test_the_rest_of_the_backlog_survives(max_priority: int | None, monkeypatch:
     assert (keeper.ready_count, keeper.ready_bytes) == (0, 0)
     assert (keeper.unacked_count, keeper.unacked_bytes) == (0, 0)
     assert budget.used_bytes == 0
-    assert journal.queue(1).live_count == 0
+    assert journal.queue(1).live_count == 1
+    assert journal.damage.pending() == {1: [7]}
+
+    repaired = make_message(DAMAGED, persistent=True)
+    repaired.sequence = 7
+    assert journal.queue(1).rewrite(repaired)
+    if max_priority is None:
+        assert keeper.readmit([7]) == 1 and keeper.ready_count == 1
+    else:
+        keeper = make_keeper(journal.queue(1), settings, budget, warnings.append)
+    assert [body(message) for message in keeper.fetch(5)] == [DAMAGED]

@@ -86,7 +86,7 @@ def test_recall_leaves_out_what_the_disk_has_damaged() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 30])
-def test_a_requeued_message_that_the_disk_has_damaged_is_dropped_and_reported(count: int) -> None:
+def test_a_requeued_message_that_the_disk_has_damaged_is_kept_and_reported(count: int) -> None:
     bench = Bench(count)
     bench.damage(1)
     bench.queue.requeue(bench.held)
@@ -97,4 +97,6 @@ def test_a_requeued_message_that_the_disk_has_damaged_is_dropped_and_reported(co
     assert len(bench.warnings) == 1
     bench.queue.acknowledge(again)
     assert (bench.queue.ready_count, bench.queue.ready_bytes, bench.budget.used_bytes) == (0, 0, 0)
+    assert list(bench.journal.damage.pending()) == [1] and bench.journal.queue(1).live_count == 1
+    bench.queue.purge()
     assert bench.journal.queue(1).live_count == 0

@@ -15,7 +15,7 @@ from mirrormq.replication.placement import (
     rebalance,
     wanted,
 )
-from mirrormq.replication.promotion import Down, Fate, Lost, Rules, rules, settle
+from mirrormq.replication.promotion import Down, Fate, Lost, Rules, StoredCopy, Trust, rules, settle
 
 NODES = ("a", "b", "c", "d")
 
@@ -142,10 +142,11 @@ def after(
     returned: str = "",
     shutdown: bool = False,
     survives: bool = True,
+    copies: dict[str, StoredCopy] | None = None,
 ) -> View | Down | Lost:
     fates = dict.fromkeys(before.members, Fate.ALIVE)
     fates |= dict.fromkeys(gone, Fate.GONE) | dict.fromkeys(returned, Fate.RETURNED)
-    found = settle(before, fates, policy, shutdown=shutdown, survives=survives)
+    found = settle(before, fates, policy, shutdown=shutdown, survives=survives, copies=copies)
     return found._replace(joined=frozenset()) if isinstance(found, View) else found
 
 
@@ -188,7 +189,11 @@ def test_a_mirror_that_returned_is_the_youngest_and_not_synchronised() -> None:
 
 def test_a_living_copy_beats_one_that_came_back_and_that_beats_one_with_holes() -> None:
     assert after(view("abc"), "", Rules(), returned="ab") == View(2, 2, ("c", "a", "b"), frozenset("c"))
-    assert after(view("abc", "ab"), "a", Rules(), returned="b") == View(2, 2, ("b", "c"), frozenset("b"))
+    copies = {"b": StoredCopy(Trust.INTACT, (1, 0, 0))}
+    before = view("abc", "b")
+    assert after(before, "a", Rules(), returned="b") == Down(("b",), before), "b has not reported"
+    promoted = View(2, 2, ("b", "c"), frozenset("b"))
+    assert after(before, "a", Rules(), returned="b", copies=copies) == promoted
 
 
 def test_a_queue_without_a_disk_is_lost_where_another_would_wait() -> None:

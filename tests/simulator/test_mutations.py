@@ -78,12 +78,10 @@ def promote_an_unsynchronised_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
         view: View,
         fates: dict[str, promotion.Fate],
         policy: promotion.Rules,
-        *,
-        shutdown: bool,
-        survives: bool = True,
+        **facts: Any,
     ) -> View | promotion.Down | promotion.Lost:
         everybody = view._replace(in_sync=frozenset(view.members))
-        after = promotion.settle(everybody, fates, policy, shutdown=shutdown, survives=survives)
+        after = promotion.settle(everybody, fates, policy, **facts)
         return view if after is everybody else after
 
     monkeypatch.setattr(coordinator, "settle", rash)

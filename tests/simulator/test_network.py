@@ -20,7 +20,10 @@ class Ear:
         self.heard: list[tuple[int, str, Any]] = []
         self.sessions: dict[str, int] = {}
 
-    def up(self, peer: str, session: int) -> None:
+    def statement(self) -> None:
+        return None
+
+    def up(self, peer: str, session: int, stated: Any) -> None:
         assert peer not in self.sessions, "up and down take turns"
         self.sessions[peer] = session
         self.heard.append((self._timeline.now_ms, peer, "up"))

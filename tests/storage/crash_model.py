@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import random
 
+from mirrormq.queues.message import Message
 from mirrormq.storage.journal import Journal
-from tests.storage.support import message
+from tests.storage.support import PROPERTIES, content_frames, make_envelope, message
 
 QUEUES = (1, 2, 3, 4)
+FANOUT_BYTES = 150
+"""Larger than any other body, so that a test may let only these be shared."""
 
 
 class QueueModel:
@@ -69,6 +72,8 @@ class Workload:
         kinds = ["append"] * 8 + ["acknowledge"] * 6 + ["flush"] * 4
         kinds += [
             "write",
+            "fanout",
+            "fanout",
             "paged",
             "delivered",
             "housekeeping",
@@ -92,6 +97,17 @@ class Workload:
             batch.append(self._next(queue_id))
             self.queues[queue_id].append(batch[-1].sequence, batch[-1].frames, durable)
         journal.queue(queue_id).append(batch, durable=durable)
+
+    def fanout(self, journal: Journal) -> None:
+        """Append one large content to several queues, durable in some."""
+        self.generation += 1
+        frames = content_frames(f"fanout {self.generation} ".encode() + b"y" * FANOUT_BYTES)
+        for queue_id in QUEUES:
+            copy = Message(make_envelope(b"publish", PROPERTIES), frames)
+            copy.sequence = self.queues[queue_id].used + 1
+            durable = self.random.randrange(4) > 0
+            self.queues[queue_id].append(copy.sequence, frames, durable)
+            journal.queue(queue_id).append([copy], durable=durable)
 
     def paged(self, journal: Journal) -> None:
         self.append(journal, durable=False)

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from mirrormq.errors import DamageError
-from mirrormq.storage import records
+from mirrormq.storage import records, segment_header
 from mirrormq.storage.errors import DamagedMessages, JournalFailed
 from tests.storage.support import DIRECTORY, content_frames, disk, journal, message, messages, opened
 
@@ -49,7 +49,7 @@ def test_a_flipped_bit_anywhere_costs_at_most_its_own_record_and_is_reported():
         assert all(written[key] == frames for key, frames in found.items()), offset
         missing = set(undamaged) - set(found)
         assert len(missing) <= 1, offset
-        if offset >= records.DATA_AT:
+        if offset >= segment_header.DATA_AT:
             assert len(report.dropped) == 1, offset
             [dropped] = report.dropped
             assert dropped.path == SEGMENT
@@ -76,13 +76,13 @@ def test_a_record_hidden_in_a_message_body_is_not_believed():
     made = opened(on, segment_bytes=100_000)
     checksum = records.checksum_named(records.PREFERRED_CHECKSUM)
     assert checksum is not None
-    head = records.MESSAGE_HEAD.pack(records.MESSAGE, records.DURABLE, 1, 1, 1, 99, 0)
+    head = records.MESSAGE_HEAD.pack(records.MESSAGE, records.DURABLE, 0, 1, 1, 99, 0, 0)
     forged = records.sealed(head + b"p" + content_frames(b"forged"), checksum, 0)
     carrier = message(1)
     carrier.frames = content_frames(b"cover" + forged + b"cover")
     made.queue(1).append([carrier, message(2)], durable=True)
     made.flush(sync=True)
-    on.flip(SEGMENT, records.DATA_AT + 3, 5)
+    on.flip(SEGMENT, segment_header.DATA_AT + 3, 5)
     again = journal(on)
     assert len(again.open().dropped) == 1
     assert list(again.queue(1).recovered()) == [2]
@@ -116,15 +116,15 @@ def test_a_damaged_index_is_ignored_and_the_scan_finds_everything():
 
 def test_a_segment_whose_header_is_gone_is_set_aside_not_deleted():
     on, _ = small_journal()
-    for offset in (3, 3 + records.HEADER_BYTES):
+    for offset in (3, 3 + segment_header.DATA_AT // 2):
         on.flip(SEGMENT, offset, 1)
     made = journal(on)
     [dropped] = made.open().dropped
     assert "header is damaged" in dropped.reason
-    assert on.list(DIRECTORY) == ["0000000001.journal.damaged"]
+    assert on.list(DIRECTORY) == ["0000000001.journal.damaged", "manifest"]
     made.queue(1).append(messages(1, 1), durable=True)
     made.flush(sync=True)
-    assert on.list(DIRECTORY) == ["0000000001.journal.damaged", "0000000002.journal"]
+    assert on.list(DIRECTORY) == ["0000000001.journal.damaged", "0000000002.journal", "manifest"]
 
 
 def refuses_everything(made):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrormq.queues.message import Message
-from mirrormq.storage import gathering, records
+from mirrormq.storage import gathering, records, segment_header
 from mirrormq.storage.errors import DamagedMessages
 from mirrormq.storage.gathering import Gathered
 from mirrormq.storage.limits import SHAPES_MAX
@@ -86,7 +86,7 @@ def test_a_flipped_bit_costs_its_own_message_only() -> None:
     size = made.writer.tail.used_bytes if made.writer.tail else 0
     whole = gathered(made.queue(1), list(range(1, 10)))
     assert [row[0] for row in whole] == list(range(1, 10))
-    for offset in range(records.DATA_AT, size):
+    for offset in range(segment_header.DATA_AT, size - records.WRITTEN_BYTES):
         on = disk()
         made = opened(on, segment_bytes=100_000)
         made.queue(1).append(messages(1, 9, "same"), durable=True)

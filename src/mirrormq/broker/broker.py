@@ -18,7 +18,9 @@ from mirrormq.auth.permissions import Permissions
 from mirrormq.broker.alarms import MEMORY, Alarms
 from mirrormq.broker.asking.inquiries import Inquiries
 from mirrormq.broker.client_limits import ClientLimits
+from mirrormq.broker.copy_reports import CopyReports
 from mirrormq.broker.pids import Pids
+from mirrormq.broker.repairs import Repairs
 from mirrormq.broker.reply_to import ReplyConsumer, node_of
 from mirrormq.broker.rings import Rings
 from mirrormq.broker.telling import client_remarks, metadata_remarks
@@ -90,7 +92,7 @@ class Broker:
         self.settings = settings
         self.metadata = metadata
         self.journal = journal
-        self.clock = clock
+        self.clock = journal.clock = clock
         self.hot_budget = hot_budget
         self.unique_name, self.choose = outside.unique_name, outside.choose
         self._verify_password = outside.verify_password
@@ -98,8 +100,7 @@ class Broker:
         self.policies = Policies(metadata.state)
         self.alarms, self.client_limits = Alarms(), ClientLimits(self)
         self.pids = Pids(settings.name, clock.now_ms)
-        self.events = Events(self)
-        self.firehose = Firehose(self)
+        self.events, self.firehose = Events(self), Firehose(self)
         self.connections: dict[Connection, None] = {}
         """Every connection that is past its handshake, oldest first."""
         self.reply_consumers: dict[str, ReplyConsumer] = {}
@@ -113,7 +114,8 @@ class Broker:
         """Queues of other nodes."""
         self.rings = Rings(self, self.life, outside.send, outside.congested)
         """Queues that this node shares with others."""
-        self.inquiries = Inquiries(self)
+        self.copy_reports = CopyReports(self, self.life)
+        self.inquiries, self.repairs = Inquiries(self), Repairs(self)
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""
         self.turns = self.pumped = 0
@@ -168,8 +170,7 @@ class Broker:
     def begin_turn(self) -> bool:
         """What comes before the disk; True if there was something to say to the other nodes of a ring.
 
-        Each list is emptied one by one, so that an exception out of one queue leaves the others to the
-        next call.
+        Each list is emptied one by one: an exception out of one queue leaves the others to the next call.
         """
         self.turns += 1
         awake = self._awake
@@ -179,6 +180,8 @@ class Broker:
             queue.awake = False
             if not queue.deleted and queue.pump():
                 self.wake(queue)
+        if self.copy_reports.pending:
+            self.copy_reports.flush()
         spoke = self.rings.speak()
         self.remote.send_early()
         return spoke
@@ -186,10 +189,10 @@ class Broker:
     def finish_turn(self, commit: bool = True) -> bool:
         """The disk, and what waits for it; True if there is more for another turn at once.
 
-        Without `commit` the sync is left to a later turn, and with it the confirms that wait for it. But
-        what was delivered is written down before a consumer sees it, so that it is called redelivered
-        by a node that was killed in between.
+        Without `commit` the sync is left to a later turn, and with it the confirms that wait for it. But what
+        was delivered is written down before a consumer sees it: after a kill it is called redelivered.
         """
+        self.repairs.end_turn()
         if commit:
             if self.journal.dirty or self.journal.needs_sync:
                 self.journal.flush(sync=self.journal.needs_sync)
@@ -339,10 +342,10 @@ class Broker:
         waiting = self.reply_consumers.get(name)
         if waiting is not None:
             waiting.deliver(envelope, contents)
-        elif self.remote is not None:
-            node = node_of(name)
-            if node is not None and node != self.settings.name:
-                self.remote.replies.send(node, name, envelope, contents)
+            return
+        node = node_of(name)
+        if node is not None and node != self.settings.name:
+            self.remote.replies.send(node, name, envelope, contents)
 
     def awaits_reply(self, name: str) -> bool:
         """Is there a channel of this node that waits for direct replies under this name?"""
@@ -351,7 +354,7 @@ class Broker:
     def find_reply_channel(self, name: str, answered: Callable[[bool], object]) -> None:
         """The same, wherever the channel is."""
         node = node_of(name)
-        if self.remote is None or node is None or node == self.settings.name:
+        if node is None or node == self.settings.name:
             answered(self.awaits_reply(name))
         else:
             self.remote.replies.ask(node, name, answered)
@@ -374,9 +377,7 @@ class Broker:
             vhost = self.vhosts.get(record.vhost)
             if vhost is not None:
                 vhost.follow(change)
-        elif (
-            isinstance(record, records.Node) and self.remote is not None and record.name != self.settings.name
-        ):
+        elif isinstance(record, records.Node) and record.name != self.settings.name:
             over = isinstance(change, Deleted) or not record.running
             self.remote.lost(record.name, record.life if over else record.life - 1)
 

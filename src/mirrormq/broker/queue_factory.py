@@ -100,11 +100,10 @@ def make_keeper(
 
 
 def _undamaged(store: JournalQueue, sequences: Sequence[int], warn: Callable[[str], None]) -> list[Message]:
-    """Read messages; what the disk has damaged is dropped, with a word to the log."""
+    """Read messages, without those that are damaged on disk; they stay in the store."""
     try:
         return store.load(sequences)
     except DamageError as damage:
-        warn(f"dropped: {damage}")
-        store.forget(damage.sequences)
+        warn(f"not served: {damage}")
         lost = set(damage.sequences)
         return store.load([sequence for sequence in sequences if sequence not in lost])

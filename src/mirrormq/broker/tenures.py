@@ -156,6 +156,8 @@ class Tenures:
             rings.mirror(record)
         else:
             rings.leave(record.queue_id)
+            if record.waits_for:
+                self._broker.copy_reports.add(record)
             if record.queue_id in self._broker.journal.queues:
                 self._forget_later(record)
 

@@ -49,6 +49,7 @@ FLAGS_WITHOUT_VALUE = {
     "-a": "all",
     "--all": "all",
     "--by-source": "by-source",
+    "--status": "status",
     "-m": "minimal",
     "--minimal": "minimal",
     "-E": "enabled",
@@ -96,6 +97,10 @@ LEASE_COLUMNS = (
     "queue", "name", "user", "number", "from", "to", "messages", "message_bytes", "idle_limit", "idle_since",
 )  # fmt: skip
 JOB_COLUMNS = ("job", "kind", "state", "text", "age")
+SCRUB_COLUMNS = (
+    "node", "state", "passes", "segments_done", "segments_total", "bytes_done", "bytes_total",
+    "damaged_found", "damaged_repaired", "damaged_messages",
+)  # fmt: skip
 ORPHAN_COLUMNS = ("node", "number", "vhost", "queue", "messages", "message_bytes", "set_aside_at")
 PRIORITY_0 = {"priority": "0"}
 
@@ -259,6 +264,8 @@ ALL = (
          example="export_orphans /tmp/orphans.json"),
     Verb("delete_orphans", "Mirrors", "Deletes orphans of a node", "<number> | all", (1, 1),
          "Deleting orphans of node {node} ...", example="delete_orphans 1"),
+    Verb("scrub", "Mirrors", "Verifies a node's journal in the background, or shows the progress of that",
+         "[--status]", (0, 0), "Scrub of node {node} ...", columns=SCRUB_COLUMNS, options=("status",)),
     Verb("drain", "Mirrors", "Gives a node's masters away before maintenance", "", (0, 0),
          "Will put node {node} into maintenance mode. The node will no longer serve any client traffic!"),
     Verb("revive", "Mirrors", "Ends a node's maintenance", "", (0, 0),

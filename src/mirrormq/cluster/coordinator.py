@@ -11,6 +11,14 @@ For each queue first things come first: what has become of the members (`promoti
 all of them are well, where the replicas belong (`placement`). Each step is one view; adopting it makes
 the queue dirty again, until there is nothing left to do.
 
+After a full stop the members of a ring compare their copies before one is promoted (`promotion`). The
+coordinator knows since when a comparison lacks a member, and ends the wait where the policy allows it.
+
+The metadata may call a node running that has stopped since: after a full stop it calls all of them so. If
+rings followed it, each member that comes back would leave the in-sync set, for the sake of members that are
+not there, until the last one is left, whatever its disk holds. So no ring changes while a member of it is
+only said to run. The node itself confirms it (`Presence`), or denies it, or cannot be reached.
+
 Nothing it proposes can do harm by being late. A view counts only as the successor of the one it was
 thought of. A node is declared lost, and a queue that only it held is deleted, by a life that has ended:
 that does not begin again.
@@ -33,7 +41,7 @@ from mirrormq.metadata.view import View
 from mirrormq.replication.census import Census
 from mirrormq.replication.mirrored_exchanges import mirrored_definition, queues_concerned
 from mirrormq.replication.placement import Choose, mirroring, next_view, wanted
-from mirrormq.replication.promotion import Down, Fate, Lost, Rules, rules, settle
+from mirrormq.replication.promotion import Down, Fate, Lost, Rules, StoredCopy, Trust, rules, settle
 
 QUEUES_PER_TURN = 2000
 """Dirty queues looked at in one call: some ten milliseconds of the loop."""
@@ -42,6 +50,11 @@ CHANGES_PER_COMMAND = 500
 """Views, or deleted queues, in one command. With three members about 85 kB, a third of what the log sends
 in one message, so heartbeats are not held up behind it."""
 
+
+PROMOTION_TIMEOUT_MS = 30_000
+"""Default of `mirroring_promotion_timeout`: how long the members of a ring that have come back after a full
+stop wait for the others under `ha-promote-on-failure: always`. Machines that lost power together boot
+within some ten seconds of each other; RabbitMQ waits for its last node for 300 s."""
 
 WHOLE = Rules(on_failure_always=False)
 """For queues that no policy mirrors, any more: a mirror that is still there with holes is no use."""
@@ -94,10 +107,34 @@ def _fate(now: Present, name: str, joined: int) -> Fate:
     return Fate.ALIVE if life == joined else Fate.RETURNED
 
 
+def stored_copies(queue: Queue, nodes: Mapping[str, Node]) -> dict[str, StoredCopy]:
+    """Reports of members that run in the incarnation that reported."""
+    view = queue.ring
+    return {
+        copy.node: StoredCopy(_trust(view.life_of(copy.node), nodes[copy.node]), copy.position)
+        for copy in queue.copies
+        if copy.node in nodes and nodes[copy.node].running and nodes[copy.node].life == copy.life
+    }
+
+
+def _trust(joined: int, node: Node) -> Trust:
+    """Trust in a copy that a member took part in the ring with, in its incarnation `joined`."""
+    if joined < node.intact_since:
+        return Trust.LOST
+    return Trust.INTACT if joined >= node.sound_since else Trust.DOUBTFUL
+
+
 class Coordinator:
     """One node's; `lead` says whether it acts."""
 
-    def __init__(self, me: str, state: State, policies: Policies, choose: Choose) -> None:
+    def __init__(
+        self,
+        me: str,
+        state: State,
+        policies: Policies,
+        choose: Choose,
+        promotion_timeout_ms: int = PROMOTION_TIMEOUT_MS,
+    ) -> None:
         self.me = me
         self.census = Census(state)
         self._state = state
@@ -106,12 +143,22 @@ class Coordinator:
         self._leading = False
         self._term = 0
         self._reachable: frozenset[str] = frozenset()
+        self._serving: Mapping[str, int] | None = None
+        """Nodes that confirm that they serve, and in which incarnation; None: all are taken at their word."""
+        self._idle: Mapping[str, int] = {}
+        """Nodes that say that they do not serve, and their last incarnation."""
+        self._undecided: dict[int, None] = {}
+        """Queues with a member that has not confirmed that it serves."""
         self._dirty: dict[int, None] = {}
         """Queues to look at, in the order in which they became so."""
         self._missed: dict[str, int] = {}
         """Nodes that were proposed to be declared lost, and in which life."""
         self._tally: Counter[str] = Counter()
         """Masters on each node, with those that are on their way."""
+        self._promotion_timeout_ms = promotion_timeout_ms
+        self._now_ms = 0
+        self._compared_since_ms: dict[int, int] = {}
+        """Queues of which a copy is reported and a member is still missing, and since when."""
         self._settled: dict[tuple[tuple[object, ...], Rules, bool], View] = {}
         """Answers of this call: most queues are like others."""
 
@@ -129,13 +176,35 @@ class Coordinator:
             return
         self._leading, self._term = leading, term
         self._missed.clear()
+        self._compared_since_ms.clear()
+        self._undecided.clear()
         self._dirty = dict.fromkeys(self._state.queue_keys) if leading else {}
 
-    def reach(self, names: frozenset[str]) -> None:
-        """The nodes that this one has a link to."""
+    def tick(self, now_ms: int) -> None:
+        """Time passes. Queues whose members have waited long enough are looked at again."""
+        self._now_ms = now_ms
+        for queue_id in self._compared_since_ms:
+            if self._has_waited(queue_id) and queue_id in self._state.queue_keys:
+                self._dirty[queue_id] = None
+
+    def _has_waited(self, queue_id: int) -> bool:
+        since_ms = self._compared_since_ms.get(queue_id)
+        return since_ms is not None and self._now_ms - since_ms >= self._promotion_timeout_ms
+
+    def reach(
+        self,
+        names: frozenset[str],
+        serving: Mapping[str, int] | None = None,
+        idle: Mapping[str, int] | None = None,
+    ) -> None:
+        """The nodes that this one has a link to, and what they say of themselves."""
         self._reachable = names
-        for name in names:
+        for name in names - (idle or {}).keys():
             self._missed.pop(name, None)
+        if (serving, idle or {}) != (self._serving, self._idle):
+            self._serving, self._idle = serving, idle or {}
+            self._dirty.update(self._undecided)
+            self._undecided.clear()
 
     def follow(self, change: Change) -> None:
         """The metadata has changed."""
@@ -148,6 +217,8 @@ class Coordinator:
                 self._dirty[record.queue_id] = None
             else:
                 self._dirty.pop(record.queue_id, None)
+                self._undecided.pop(record.queue_id, None)
+                self._compared_since_ms.pop(record.queue_id, None)
         elif isinstance(record, Node):
             self._follow_node(record, change)
         elif isinstance(record, Policy | OperatorPolicy):
@@ -175,7 +246,10 @@ class Coordinator:
             found.append(c.PutNode(msgspec.structs.replace(node, running=False, shutdown=False)))
         changes: list[c.ViewChange] = []
         ended: list[int] = []
-        now = present(self._state.nodes, self._missed)
+        nodes = self._state.nodes
+        now = present(
+            nodes, {node.name for node in nodes.values() if self._missed.get(node.name) == node.life}
+        )
         self._tally = self.census.masters.copy()
         self._settled = {}
         for queue in self._take(limit):
@@ -189,15 +263,21 @@ class Coordinator:
         return found
 
     def _lost(self) -> list[Node]:
-        """Nodes that are said to run and cannot be reached; each is reported once."""
+        """Nodes that are said to run and cannot be reached, or deny it; each is reported once."""
         return [
             node
             for name, node in self._state.nodes.items()
             if node.running
-            and name != self.me
-            and name not in self._reachable
+            and ((name != self.me and name not in self._reachable) or self._idle.get(name, -1) >= node.life)
             and self._missed.get(name) != node.life
         ]
+
+    def _is_uncertain(self, view: View, now: Present) -> bool:
+        """Is a member said to run that has not confirmed it?"""
+        serving = self._serving
+        if serving is None:
+            return False
+        return any(name in now.lives and serving.get(name) != now.lives[name] for name in view.members)
 
     def _take(self, limit: int) -> Iterator[Queue]:
         for queue_id in list(self._dirty)[:limit]:
@@ -210,9 +290,19 @@ class Coordinator:
         definition = mirrored_definition(self._state, self._policies, queue)
         if is_well(view, now):
             after: View | Down | Lost = self._placed(queue, view, definition, now)
+        elif self._is_uncertain(view, now):
+            self._undecided[queue.queue_id] = None
+            return None
         else:
             policy = rules(definition) if mirroring(definition) else WHOLE
-            after = self._settle(view, policy, queue.survives_restart, now)
+            after = self._settle(queue, policy, now)
+        if not isinstance(after, Down) or not queue.copies:
+            self._compared_since_ms.pop(queue.queue_id, None)
+        elif not self._has_waited(queue.queue_id):
+            self._compared_since_ms.setdefault(queue.queue_id, self._now_ms)
+        else:
+            # The policy waits without limit. Look again after another timeout: it may have changed.
+            del self._compared_since_ms[queue.queue_id]
         if isinstance(after, Lost):
             return after
         if isinstance(after, Down):
@@ -228,17 +318,25 @@ class Coordinator:
             self._tally[after.master] += 1
         return c.ViewChange(queue.queue_id, after.with_lives(now.lives))
 
-    def _settle(self, view: View, policy: Rules, survives: bool, now: Present) -> View | Down | Lost:
+    def _settle(self, queue: Queue, policy: Rules, now: Present) -> View | Down | Lost:
         """What has become of the members. Rings that differ only in their numbers have the same answer,
-        unless somebody joins, who remembers the number that it joined with."""
+        unless a member joins, which remembers the number that it joined with."""
+        view, survives = queue.ring, queue.survives_restart
         key = view[2:], policy, survives
         known = self._settled.get(key)
         if known is not None:
             return View(view.epoch + known.epoch, view.version + 1, *known[2:])
         master = now.nodes.get(view.master)
-        shutdown = master is not None and master.shutdown
         members = fates(view, now)
-        after = settle(view, members, policy, shutdown=shutdown, survives=survives)
+        after = settle(
+            view,
+            members,
+            policy,
+            shutdown=master is not None and master.shutdown,
+            survives=survives,
+            copies=stored_copies(queue, now.nodes),
+            waited=self._has_waited(queue.queue_id),
+        )
         if isinstance(after, View) and Fate.RETURNED not in members.values():
             self._settled[key] = after._replace(epoch=after.epoch - view.epoch)
         return after

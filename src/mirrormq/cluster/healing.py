@@ -35,6 +35,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from mirrormq.consensus.messages import DurableState
+
 
 class Presence(msgspec.Struct, frozen=True, array_like=True, tag="presence"):
     """What a node tells all others of itself, once in a while and when it changes."""
@@ -57,6 +59,8 @@ class Presence(msgspec.Struct, frozen=True, array_like=True, tag="presence"):
     """What of its clients counts towards limits that hold for all nodes together."""
     history: tuple[int, int] = (0, 0)
     """How late its metadata is: the last leader's term, the last change."""
+    durable: DurableState | None = None
+    """How far its disk is (`consensus.durable_states`)."""
 
 
 class YouLost(msgspec.Struct, frozen=True, array_like=True, tag="lost"):

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from mirrormq.cluster.doors import Doors, Send
 from mirrormq.cluster.everywhere import Everywhere
 from mirrormq.cluster.member_events import (
+    CaughtUp,
     Forgotten,
     ForkFound,
     ForkHealed,
@@ -25,11 +26,21 @@ from mirrormq.cluster.member_events import (
     MemberEvent,
     MembersChanged,
     Refused,
+    WentBack,
 )
-from mirrormq.cluster.messages import ClusterMessage, JoinRefused, JoinRequest, Raft, Reach, YouAreForgotten
+from mirrormq.cluster.messages import (
+    ClusterMessage,
+    JoinRefused,
+    JoinRequest,
+    Raft,
+    Reach,
+    StateKnown,
+    YouAreForgotten,
+)
 from mirrormq.consensus import (
     Busy,
     Consensus,
+    DurableState,
     Majority,
     NotLeader,
     QuorumRule,
@@ -52,6 +63,10 @@ TICK_MS = 25
 SETTINGS = Settings(election_ticks=120, heartbeat_ticks=8, stagger_ticks=3)
 """A sign of life each 200 ms; a leader is missed after 3 s of silence, like any other peer by the failure
 detector. When a link goes down nobody waits that long: candidates then stand 75 ms after one another."""
+
+STARTUP_TICKS = 80
+"""A node that has started waits so long for the voters that ran when it last heard, before it votes: 2 s, ten
+times what a link takes. One of them may remember more of its disk than is on it (`durable_states`)."""
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
 """The log is replaced by a snapshot when its entries outweigh both this and the last snapshot: about
@@ -92,9 +107,11 @@ class Member:
         self.consensus = Consensus(name, storage, Majority(), choose, settings)
         self.metadata = MetadataStore(state, self)
         self._linked: set[str] = set()
+        self._met: set[str] = set()  # peers that have compared this node's disk with what they remember
         self._leader: str | None = None
         self._introduced = False
         """Has it met a leader in this life?"""
+        self._startup_ticks = STARTUP_TICKS
         self._promise: tuple[int, str | None, int] | None = None
         self._sync = False
         self._taken = False
@@ -111,6 +128,7 @@ class Member:
             self.consensus.campaign()
         self.work()
         self._running_before = self._running_at_the_end()
+        self._note_unmet()
         if not self._single:
             self._presence_changed()
 
@@ -162,21 +180,55 @@ class Member:
     def tick(self) -> None:
         """`TICK_MS` have passed."""
         self._idle = False
+        if self._startup_ticks:
+            self._startup_ticks -= 1
+            if not self._startup_ticks:
+                self._presence_changed()  # it may stand now
         self.consensus.tick()
         self._doors.tick()
         self._everywhere.tick()
         self._wake()
 
-    def up(self, peer: str, session: int = 0) -> None:
-        """There is a link to a node."""
+    def up(self, peer: str, session: int = 0, stated: DurableState | None = None) -> None:
+        """There is a link to a node, which has stated how far its disk is."""
+        if stated is not None:
+            self._judge(stated)
+        else:
+            self._met.add(peer)
         self._linked.add(peer)
         self._presence_changed()
         if not self.joined:
             self._doors.knock()
 
+    def _judge(self, stated: DurableState) -> None:
+        """Compare a peer's disk with what is remembered of it, and tell it before anything else."""
+        if stated.name not in self.consensus.state.log.members.everyone:
+            return
+        lost = self.consensus.peer_linked(stated)
+        self._send(stated.name, StateKnown(lost), urgent=True)
+        if lost is not None:
+            self._events.append(WentBack(stated.name))
+
+    def _state_known(self, lost: DurableState | None) -> None:
+        """A peer has compared this node's disk with what it remembers of it."""
+        if lost is not None:
+            self._events.append(WentBack(self.name))
+            self.metadata.renumber(self.consensus.state_lost(lost))
+        self._presence_changed()
+
+    def peer_stated(self, stated: DurableState) -> None:
+        """A peer states how far its disk is by now."""
+        behind = stated.name in self.consensus.behind
+        self.consensus.peer_stated(stated)
+        if behind and stated.name not in self.consensus.behind:
+            self._idle = False
+            self._events.append(CaughtUp(stated.name))
+            self._presence_changed()
+
     def down(self, peer: str, reason: str = "") -> None:
         """The link to a node is gone."""
         self._linked.discard(peer)
+        self._met.discard(peer)
         self._everywhere.down(peer)
         self._presence_changed()
 
@@ -194,6 +246,9 @@ class Member:
             case JoinRefused():
                 if not self.joined:
                     self._events.append(Refused(peer, message.reason))
+            case StateKnown():
+                self._met.add(peer)
+                self._state_known(message.lost)
             case YouAreForgotten():
                 if self.leader is None:
                     self._events.append(Forgotten(peer))
@@ -226,8 +281,15 @@ class Member:
             self._idle = False
             self._wake()
 
+    def _note_unmet(self) -> None:
+        """Nodes that did not run when this one last heard cannot have seen more of it than it has."""
+        if not self.consensus.state.voters.intersection(self._running_before) - self._met:
+            self._startup_ticks = 0
+        self.consensus.set_unmet(self._startup_ticks > 0)
+
     def _presence_changed(self) -> None:
         self._idle = False
+        self._note_unmet()
         if not self.awaited:
             self._introduce()
         if self._introduced or self._linked:

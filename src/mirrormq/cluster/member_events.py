@@ -45,4 +45,18 @@ class Forgotten(NamedTuple):
     by: str
 
 
-MemberEvent = LeaderChanged | MembersChanged | ForkFound | ForkHealed | Refused | Forgotten
+class WentBack(NamedTuple):
+    """The disk of a node, this one or a peer, is older than what its peers remember: it does not vote."""
+
+    node: str
+
+
+class CaughtUp(NamedTuple):
+    """A peer whose disk went back has everything again: it votes."""
+
+    peer: str
+
+
+MemberEvent = (
+    LeaderChanged | MembersChanged | ForkFound | ForkHealed | Refused | Forgotten | WentBack | CaughtUp
+)

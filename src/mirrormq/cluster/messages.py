@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from mirrormq.consensus.messages import DurableState
+
 
 class Raft(msgspec.Struct, frozen=True, array_like=True, tag="raft"):
     """A message of the agreement on metadata (`consensus.encode_message`)."""
@@ -29,6 +31,13 @@ class YouAreForgotten(msgspec.Struct, frozen=True, array_like=True, tag="forgott
     """From a leader to a node that believes to be a member and is none any more."""
 
 
+class StateKnown(msgspec.Struct, frozen=True, array_like=True, tag="state-known"):
+    """Answer to a node's statement of its durable state: the first message on a link."""
+
+    lost: DurableState | None = None
+    """What the sender remembers, if the receiver's disk went back."""
+
+
 class Reach(msgspec.Struct, frozen=True, array_like=True, tag="reach"):
     """How far somebody has applied what was agreed upon."""
 
@@ -37,4 +46,4 @@ class Reach(msgspec.Struct, frozen=True, array_like=True, tag="reach"):
     """Tell me when you have come that far; else: I have."""
 
 
-ClusterMessage = Raft | JoinRequest | JoinRefused | YouAreForgotten | Reach
+ClusterMessage = Raft | JoinRequest | JoinRefused | YouAreForgotten | StateKnown | Reach

@@ -96,6 +96,10 @@ class Serving:
         return max(self.life, record.life if record is not None else 0)
 
     @property
+    def _start(self) -> int:
+        return self._member.consensus.durable_state.start
+
+    @property
     def _record(self) -> Node | None:
         return self._member.metadata.state.nodes.get(self._member.name)
 
@@ -125,7 +129,7 @@ class Serving:
         record = self._record
         if record is None:
             return "the node was taken out of its cluster"
-        if record.life != self.life or not record.running:
+        if (record.life, record.start) != (self.life, self._start) or not record.running:
             return "the other nodes gave this one up as lost"
         if not self._may_go_on():
             return TOO_FEW
@@ -173,7 +177,7 @@ class Serving:
         self.phase = Phase.CLAIMING
         life = self.last_life + 1
         member = self._member
-        claim = Node(member.name, member.address, life, running=True)
+        claim = Node(member.name, member.address, life, running=True, start=self._start)
         member.metadata.write(c.DropTransient(member.name, list(self.idle().items())))
         member.metadata.write(c.PutNode(claim), lambda: self._claimed(life))
 

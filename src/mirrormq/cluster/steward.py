@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from mirrormq.cluster import partitions
-from mirrormq.cluster.coordinator import Coordinator
+from mirrormq.cluster.coordinator import PROMOTION_TIMEOUT_MS, Coordinator
 from mirrormq.cluster.healing import Presence, YouLost
 from mirrormq.cluster.meeting import Meeting
 from mirrormq.cluster.member import Member
@@ -26,6 +26,7 @@ from mirrormq.cluster.partitions import Handling, Sightings
 from mirrormq.cluster.reunion import Loser, Reunion, ReunionMessage
 from mirrormq.cluster.serving import Serving
 from mirrormq.cluster.surrender import StatePart, WantState
+from mirrormq.consensus.messages import DurableState
 from mirrormq.metadata.policies import Policies
 
 PRESENCE_MS = 1000
@@ -75,11 +76,12 @@ class Steward:
         application: Household,
         choose: Callable[[int], int],
         send: Send,
+        promotion_timeout_ms: int = PROMOTION_TIMEOUT_MS,
     ) -> None:
         state = member.metadata.state
         self.member = member
         self.handling = handling
-        self.coordinator = Coordinator(member.name, state, Policies(state), choose)
+        self.coordinator = Coordinator(member.name, state, Policies(state), choose, promotion_timeout_ms)
         self.serving = Serving(member, handling, application, self.coordinator.census)
         self.presences: dict[str, Presence] = {}
         """What the nodes that there is a link to last said of themselves."""
@@ -116,13 +118,13 @@ class Steward:
 
     # -- what happens ---------------------------------------------------------------------------
 
-    def up(self, peer: str, session: int) -> None:
-        """There is a link to a node."""
+    def up(self, peer: str, session: int, stated: DurableState | None = None) -> None:
+        """There is a link to a node, which has stated how far its disk is."""
         self._meeting.met(peer)
         self._broken_ms.pop(peer, None)
         if self._lingering.pop(peer, None) is not None:
             self.member.down(peer, "replaced")
-        self.member.up(peer, session)
+        self.member.up(peer, session, stated)
         if self._told is not None:
             self._send(peer, self._told, urgent=True)
         self._survey()
@@ -146,10 +148,14 @@ class Steward:
         """A message has come over a node's link."""
         match message:
             case Presence():
+                before = self.presences.get(peer)
                 self.presences[peer] = message
+                if message.durable is not None:
+                    self.member.peer_stated(message.durable)
                 self._hear_alarms()
                 self._sightings.heard(peer, message.reachable)
-                if self._broken_ms:
+                said = (message.serving, message.life)
+                if self._broken_ms or before is None or (before.serving, before.life) != said:
                     self._survey()
             case YouLost() | WantState() | StatePart():
                 self._reunion.receive(peer, message)
@@ -162,6 +168,7 @@ class Steward:
         if self.member.leader is not None or not self._leader_elsewhere():
             self._led_ms = now_ms
         self._meeting.tick(now_ms)
+        self.coordinator.tick(now_ms)
         for peer in [name for name, at in self._lingering.items() if now_ms - at >= REDIAL_MS]:
             del self._lingering[peer]
             self.member.down(peer, "broken")
@@ -201,7 +208,13 @@ class Steward:
             victims = self._sightings.victims(running, self._now_ms)
         self._mark()
         seen = member.linked - victims | self._rumoured() | self._meeting.expected
-        self.coordinator.reach(seen - member.consensus.forks.keys())
+        own = self.presence
+        said = [own, *self.presences.values()] if own.node in member.metadata.state.nodes else []
+        self.coordinator.reach(
+            seen - member.consensus.forks.keys(),
+            {presence.node: presence.life for presence in said if presence.serving},
+            {presence.node: presence.life for presence in said if not presence.serving},
+        )
         self.look()
 
     def _rumoured(self) -> frozenset[str]:
@@ -263,6 +276,7 @@ class Steward:
             self.own_alarms if serving.running else (),
             self.own_usage if serving.running else (),
             member.consensus.lateness,
+            member.consensus.durable_state,
         )
 
     def tell_presence(self) -> None:
@@ -270,8 +284,10 @@ class Steward:
         now = self.presence
         told = self._told
         if told is not None and self._now_ms - self._told_ms < PRESENCE_MS:
-            same = msgspec.structs.replace(now, clients=told.clients, history=told.history) == told
-            if same:
+            unchanged = msgspec.structs.replace(
+                now, clients=told.clients, history=told.history, durable=told.durable
+            )
+            if unchanged == told:
                 return
         self._told, self._told_ms = now, self._now_ms
         self._sightings.heard(self.member.name, now.reachable)

@@ -175,6 +175,11 @@ class Settings:
     disk_free_limit_relative: float | None = None
     memory_monitor_interval_ms: int = 2500
 
+    # Verification of the journal in the background.
+    scrub_rate_bytes_per_second: int = 1_000_000
+    scrub_interval_hours: int = 168
+    """Time between two passes; 0: only on an operator's demand."""
+
     # What an empty node is given.
     default_user: str = "guest"
     default_pass: str = field(default=DEFAULT_PASSWORD, repr=False)
@@ -199,6 +204,7 @@ class Settings:
     """None: the failure detector's own terms, which find a dead node in under four seconds. RabbitMQ's
     default is 60."""
     mirroring_sync_batch_size: int = 4096
+    mirroring_promotion_timeout_ms: int = 30_000
     mirroring_sync_max_throughput_bytes: int = 0
     """0: no limit."""
     collect_statistics_interval_ms: int = 5000

@@ -4,6 +4,7 @@ from mirrormq.consensus.errors import Busy, ChangePending, ConsensusError, NotLe
 from mirrormq.consensus.history import History, Run
 from mirrormq.consensus.messages import (
     Committed,
+    DurableState,
     Entry,
     HardState,
     Members,
@@ -24,6 +25,7 @@ __all__ = [
     "Committed",
     "Consensus",
     "ConsensusError",
+    "DurableState",
     "Entry",
     "Forked",
     "HardState",

@@ -80,7 +80,8 @@ class Elections:
     def stand(self) -> None:
         """Ask first whether an election could be won."""
         state = self._state
-        if state.name not in state.voters or state.leading or not state.may_go_on:
+        abstains = state.durable_states.abstains
+        if state.name not in state.voters or state.leading or not state.may_go_on or abstains:
             return self.rest()
         state.role, state.leader = Role.PRECANDIDATE, None
         self._begin({state.name})
@@ -92,7 +93,7 @@ class Elections:
     def campaign(self, transfer: bool = False) -> None:
         """Enter a new term and ask for votes."""
         state = self._state
-        if state.name not in state.voters:
+        if state.name not in state.voters or state.durable_states.abstains:
             return
         if state.leading:
             state.replication.stop()
@@ -106,7 +107,7 @@ class Elections:
     def _begin(self, granted: set[str]) -> None:
         state = self._state
         self._granted = granted
-        self._electorate = state.rule.electorate(state.voters, state.present, state.name)
+        self._electorate = state.electorate
         self.rest()
 
     def own_vote_persisted(self, term: int, vote: str | None) -> None:
@@ -143,6 +144,7 @@ class Elections:
         state = self._state
         willing = state.forks.judge(sender, question.history).verdict is Verdict.FOLLOW
         granted = willing and question.term > state.term and not self._content(sender)
+        granted = granted and self._both_count(sender)
         term = question.term if granted else state.term
         state.send(sender, VoteReply(term, granted, True, state.log.history()))
 
@@ -160,8 +162,13 @@ class Elections:
 
     def _may_vote(self, sender: str, request: Vote, verdict: Verdict) -> bool:
         state = self._state
-        free = state.vote in (None, sender) and state.leader is None
+        free = state.vote in (None, sender) and state.leader is None and self._both_count(sender)
         return verdict is Verdict.FOLLOW and request.term == state.term and free
+
+    def _both_count(self, sender: str) -> bool:
+        """Whether neither this node nor the candidate has forgotten what it promised."""
+        durable_states = self._state.durable_states
+        return sender not in durable_states.behind and not durable_states.abstains
 
     def _content(self, sender: str) -> bool:
         """Whether we have a leader that others must not disturb."""
@@ -175,7 +182,7 @@ class Elections:
         state = self._state
         if state.forks.judge(sender, reply.history).verdict is Verdict.FORK:
             return
-        if reply.granted:
+        if reply.granted and sender not in state.durable_states.behind:
             asked = (Role.PRECANDIDATE, state.term + 1) if reply.early else (Role.CANDIDATE, state.term)
             if (state.role, reply.term) == asked:
                 self._granted.add(sender)

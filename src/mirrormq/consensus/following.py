@@ -32,6 +32,8 @@ class Following:
             log.extend(entries[known:])
         agreed = message.previous + len(entries)
         log.commit = max(log.commit, min(message.commit, agreed))
+        if (writer := log.writer(agreed)) is not None:
+            state.durable_states.wrote(sender, (writer[0], agreed))
         history = log.history() if message.history is not None else None
         return state.send(sender, AppendReply(state.term, True, agreed, history))
 

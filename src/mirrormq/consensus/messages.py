@@ -75,14 +75,29 @@ ENTRY_BYTES = 64
 """What an entry costs beside its data: numbers, a node's name, tags."""
 
 
+class DurableState(msgspec.Struct, frozen=True, array_like=True, tag="durable-state"):
+    """How far a node's disk is, as the node states it when a link comes up."""
+
+    name: str
+    boots: int
+    """How often it has started."""
+    start: int
+    """Drawn for this start."""
+    term: int
+    last: tuple[int, int]
+    """Term and index of its last entry on disk."""
+
+
 class HardState(msgspec.Struct, frozen=True, array_like=True):
     """What a node must remember of itself. `boots` keeps its proposal numbers apart from those of
-    its former lives; `commit` only saves time at the next start."""
+    its former incarnations; `commit` only saves time at the next start."""
 
     term: int = 0
     vote: str | None = None
     boots: int = 0
     commit: int = NOTHING
+    peers: tuple[DurableState, ...] = ()
+    """Highest durable state that each other node has stated (`durable_states`)."""
 
 
 class Applied(msgspec.Struct, frozen=True, array_like=True):

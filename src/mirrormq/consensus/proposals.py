@@ -79,6 +79,16 @@ class Proposals:
         self.settled: list[int] = []
         self.applied = AppliedOnce(state.storage.snapshot().applied)
 
+    def renumber(self) -> dict[int, int]:
+        """Give outstanding proposals new numbers, from the new count of starts on: before its disk went back
+        this node may have used the old ones. Returns the new number of each."""
+        first = self._next = self._state.boots << BOOT_SHIFT
+        renumbered = dict(zip(self.outstanding, range(first, first + len(self.outstanding)), strict=True))
+        self.outstanding = {renumbered[number]: found for number, found in self.outstanding.items()}
+        self._next += len(renumbered)
+        self.resend()
+        return renumbered
+
     @property
     def _oldest(self) -> int:
         return next(iter(self.outstanding), self._next)

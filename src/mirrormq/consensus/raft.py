@@ -17,7 +17,8 @@ What is not guaranteed
 *  That a proposal is applied at all: its origin may crash, with nobody the wiser.
 *  Anything about reads. Reading the applied state locally may be behind the leader's.
 *  Progress without a quorum, or when messages take longer than an election timeout.
-*  Anything against nodes that lie, or disks that forget what they said was safe.
+*  Anything against nodes that lie. Against disks that forget what they said was safe: only what
+   `durable_states.py` says.
 *  That each fork reported is a loss for somebody. An entry that was written on one side and never
    committed looks like any other from outside; the side that has it is told rather than trusted.
 
@@ -80,6 +81,7 @@ from mirrormq.consensus.messages import (
     Chunk,
     ChunkReply,
     Committed,
+    DurableState,
     Forward,
     HardState,
     Members,
@@ -247,6 +249,36 @@ class Consensus:
         elif state.leader is None or state.leader not in names:
             state.elections.hurry()
 
+    @property
+    def durable_state(self) -> DurableState:
+        """What this node states of its disk when a link comes up."""
+        return self.state.durable_states.own
+
+    def peer_linked(self, statement: DurableState) -> DurableState | None:
+        """A link is up, with the peer's statement. Returns what this node remembers of it if the peer's disk
+        went back: the peer must be told (`state_lost`) before anything else."""
+        found = self.state.durable_states.linked(statement)
+        if found is not None and self.state.leading:
+            self.state.replication.presence_changed(frozenset())
+        return found
+
+    def peer_stated(self, statement: DurableState) -> None:
+        """A peer states how far its disk is by now."""
+        self.state.durable_states.stated(statement)
+
+    def state_lost(self, remembered: DurableState) -> dict[int, int]:
+        """A peer remembers more of this node's disk than is on it. Returns new numbers of proposals."""
+        return self.state.durable_states.lost(remembered)
+
+    def set_unmet(self, unmet: bool) -> None:
+        """Whether this node has just started and lacks a link to a voter: until then it does not vote."""
+        self.state.durable_states.unmet = unmet
+
+    @property
+    def behind(self) -> frozenset[str]:
+        """Peers whose disks went back and that have not caught up since."""
+        return frozenset(self.state.durable_states.behind)
+
     def set_rule(self, rule: QuorumRule) -> None:
         """Another quorum rule, from the next election on."""
         self.state.rule = rule
@@ -260,6 +292,8 @@ class Consensus:
         if state.leading:
             state.replication.flush()
         committed = self._take_committed()
+        if state.membership.changed:
+            state.durable_states.forget_others(state.membership.committed.everyone)
         ready = Ready(
             snapshot=state.snapshot,
             restore=state.restoring,

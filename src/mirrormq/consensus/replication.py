@@ -95,7 +95,8 @@ class Replication:
 
     def _heard(self) -> set[str]:
         """Who has answered since the last check."""
-        return {peer for peer, progress in self.followers.items() if progress.active} | {self._state.name}
+        heard = {peer for peer, progress in self.followers.items() if progress.active}
+        return heard - self._state.durable_states.behind | {self._state.name}
 
     def _seek_majority(self) -> None:
         """Stand again when a majority is there: what only a few agree on might fork from what others do."""
@@ -113,7 +114,7 @@ class Replication:
             for peer in back & self.followers.keys():
                 self.followers[peer].probe(max(self.followers[peer].match, 0) + 1)
             return None
-        smaller = state.rule.electorate(state.voters, state.present, state.name)
+        smaller = state.electorate
         if is_quorum(state.present, smaller):
             return state.elections.campaign()
         return state.follow(state.term, None)
@@ -194,6 +195,8 @@ class Replication:
         progress.active = True
         if reply.accepted:
             progress.accepted(reply.index)
+            if (writer := state.log.writer(reply.index)) is not None:
+                state.durable_states.wrote(sender, (writer[0], reply.index))
             self.count()
             state.membership.promote_caught_up()
             self._hand_over_if_caught_up(sender)
@@ -216,7 +219,8 @@ class Replication:
     def count(self) -> None:
         """Commit what a majority of the electorate has, if this term wrote it."""
         state = self._state
-        matched = {peer: progress.match for peer, progress in self.followers.items()}
+        behind = state.durable_states.behind
+        matched = {peer: progress.match for peer, progress in self.followers.items() if peer not in behind}
         matched[state.name] = state.log.stable
         agreed = agreed_index(matched, self.electorate)
         if agreed > state.log.commit and self.countable(agreed):

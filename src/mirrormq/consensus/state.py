@@ -10,10 +10,11 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from mirrormq.consensus.durable_states import DurableStates
 from mirrormq.consensus.history import Run
 from mirrormq.consensus.log import Log
 from mirrormq.consensus.messages import HardState, Message, Snapshot
-from mirrormq.consensus.quorum import QuorumRule
+from mirrormq.consensus.quorum import PAIR, QuorumRule
 from mirrormq.consensus.settings import Settings
 from mirrormq.consensus.storage import Storage
 
@@ -71,6 +72,7 @@ class State:
         self.snapshot: Snapshot | None = None
         """A snapshot that is still to be handed out to be persisted."""
         self.restoring = False
+        self.durable_states = DurableStates(self)
 
     @property
     def leading(self) -> bool:
@@ -86,21 +88,34 @@ class State:
 
     @property
     def present(self) -> frozenset[str]:
-        """Voters that can be reached and share our history."""
+        """Voters that can be reached, share our history, and have not forgotten what they promised."""
+        return self._linked - self.durable_states.behind
+
+    @property
+    def _linked(self) -> frozenset[str]:
         reachable = self.voters if self.reachable is None else self.voters & self.reachable
         return (reachable - self.forks.known.keys()) | ({self.name} & self.voters)
 
     @property
+    def electorate(self) -> frozenset[str]:
+        """Voters of which a majority elects, as the rule says. One of two is enough if the disk of the other
+        went back: both had to agree on every committed entry, so this node has them all."""
+        if len(self.voters) == PAIR and self.voters - {self.name} <= self.durable_states.behind:
+            return frozenset({self.name})
+        return self.rule.electorate(self.voters, self.present, self.name)
+
+    @property
     def may_go_on(self) -> bool:
         """Does the rule let this node be one of those who decide?"""
-        return self.rule.may_go_on(self.voters, self.present, self.name)
+        return self.rule.may_go_on(self.voters, self._linked, self.name)
 
     @property
     def run(self) -> Run:
         return self.log.last_run
 
     def hard_state(self) -> HardState:
-        return HardState(self.term, self.vote, self.boots, self.log.commit)
+        peers = tuple(sorted(self.durable_states.known.values(), key=lambda peer: peer.name))
+        return HardState(self.term, self.vote, self.boots, self.log.commit, peers)
 
     def send(self, to: str, message: Message) -> None:
         """Send after what is to be persisted now has been persisted."""

@@ -29,6 +29,7 @@ from mirrormq.control.verbs import (
     permissions,
     policies,
     queues,
+    scrub,
     user_limits,
     users,
     vhosts,
@@ -62,6 +63,7 @@ VERBS: dict[str, Verb] = {
     **orphans.VERBS,
     **leases.VERBS,
     **jobs.VERBS,
+    **scrub.VERBS,
 }
 
 ACTOR = "rmq-cli"

@@ -120,6 +120,24 @@ class BrokerView:
     def release_lease(self, vhost: str, queue: str, name: str) -> int | None:
         return self._broker.inquiries.leases.release_now(vhost, queue, name)
 
+    def scrub(self, start: bool) -> dict[str, Any]:
+        journal = self._broker.journal
+        if start:
+            journal.scrubber.start()
+        progress, damage = journal.scrubber.progress, journal.damage
+        return {
+            "node": self._broker.settings.name,
+            "state": "running" if progress.running else "idle",
+            "passes": progress.passes_total,
+            "segments_done": progress.segments_done,
+            "segments_total": progress.segments_total,
+            "bytes_done": progress.bytes_done,
+            "bytes_total": progress.bytes_total,
+            "damaged_found": damage.found_total,
+            "damaged_repaired": damage.repaired_total,
+            "damaged_messages": damage.pending_count,
+        }
+
     def synchronise(self, vhost: str, name: str, wanted: bool) -> bool:
         record = self._broker.metadata.state.queues.get((vhost, name))
         return record is not None and self._broker.rings.synchronise(record.queue_id, wanted)

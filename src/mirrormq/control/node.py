@@ -62,6 +62,9 @@ class LiveObjects(Protocol):
     def release_lease(self, vhost: str, queue: str, name: str) -> int | None:
         """Give a lease up; says how many messages it had, None if there is none."""
 
+    def scrub(self, start: bool) -> dict[str, Any]:
+        """Progress of the scrub of this node's journal; begins a pass first if so wanted."""
+
     def synchronise(self, vhost: str, name: str, wanted: bool) -> bool:
         """Bring a queue's mirrors up to date, or stop doing so; False if this node masters no such ring."""
 

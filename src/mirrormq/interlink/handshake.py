@@ -60,6 +60,8 @@ class Identity(NamedTuple):
 
     name: str
     cluster_id: str = ""
+    statement: bytes = b""
+    """Its durable state, encoded by the user of the links; empty: it states none."""
 
 
 class _Hello(msgspec.Struct, array_like=True, frozen=True):
@@ -67,6 +69,7 @@ class _Hello(msgspec.Struct, array_like=True, frozen=True):
     wanted: str
     cluster_id: str
     nonce: bytes
+    statement: bytes = b""
 
 
 class RefusedError(Exception):
@@ -100,7 +103,7 @@ class Handshake:
     ) -> None:
         if not cookie or len(nonce) != limits.NONCE_BYTES:
             raise ValueError("a handshake needs a cookie and a nonce")
-        if max(len(text.encode()) for text in (*me, expected)) > limits.NAME_BYTES_MAX:
+        if max(len(text.encode()) for text in (*me[:2], expected)) > limits.NAME_BYTES_MAX:
             raise ValueError("a node's name or its cluster's id is too long")
         self.role = role
         self.peer: Identity | None = None
@@ -170,7 +173,7 @@ class Handshake:
             raise RefusedError("another node answers at this address")
         if hello.cluster_id and self._me.cluster_id and hello.cluster_id != self._me.cluster_id:
             raise RefusedError("a node of another cluster")
-        self.peer = Identity(hello.name, hello.cluster_id)
+        self.peer = Identity(hello.name, hello.cluster_id, hello.statement)
         self._peer_hello = body
         if self.role is Role.ACCEPTOR:
             return self._hello(hello.name)
@@ -194,7 +197,8 @@ class Handshake:
             raise RefusedError(objection)
 
     def _hello(self, wanted: str) -> bytes:
-        body = msgspec.msgpack.encode(_Hello(self._me.name, wanted, self._me.cluster_id, self._nonce))
+        me = self._me
+        body = msgspec.msgpack.encode(_Hello(me.name, wanted, me.cluster_id, self._nonce, me.statement))
         self._my_hello = _MAGIC + bytes([limits.PROTOCOL_VERSION]) + body
         return _framed(_HELLO, self._my_hello)
 
@@ -220,6 +224,7 @@ def _read_hello(body: bytes) -> _Hello:
         raise RefusedError("a hello that cannot be read") from None
     texts = (hello.name, hello.wanted, hello.cluster_id)
     too_long = any(len(text.encode()) > limits.NAME_BYTES_MAX for text in texts)
+    too_long = too_long or len(hello.statement) > limits.STATEMENT_BYTES_MAX
     if not hello.name or too_long or len(hello.nonce) != limits.NONCE_BYTES:
         raise RefusedError("a hello that cannot be read")
     return hello

@@ -12,6 +12,9 @@ HANDSHAKE_MESSAGE_BYTES_MAX = 1024
 """Two names and a cluster id of at most 255 bytes each, a nonce, and some room. All that a stranger can
 make us keep."""
 
+STATEMENT_BYTES_MAX = 400
+"""A name and six numbers: a handshake message has room for it beside two names and a nonce."""
+
 NAME_BYTES_MAX = 255
 """Of a node's name or a cluster's id: host names have at most 253."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from mirrormq.metadata import encoding, records
-from mirrormq.metadata.records import DestinationKind
+from mirrormq.metadata.records import CopyReport, DestinationKind
 from mirrormq.metadata.view import View
 
 
@@ -169,6 +169,25 @@ class ChangeViews(_Command, frozen=True):
     changes: list[ViewChange]
 
 
+class ReportJournal(_Command, frozen=True):
+    """A node has opened its journal. The state compares it with what the node last reported."""
+
+    node: str
+    life: int
+    journal: str
+    generation: int
+    damaged: bool = False
+    """Recovery dropped more than a torn tail."""
+    proven: bool = True
+    """The damage hit bytes that were synced; else a power failure may have caused it."""
+
+
+class ReportCopies(_Command, frozen=True):
+    """Durable positions of copies of queues that are down, by queue id."""
+
+    copies: list[tuple[int, CopyReport]]
+
+
 class DeleteQueues(_Command, frozen=True):
     """Queues that were lost with the nodes that held them, by id. A node's end is no reason to auto-delete
     an exchange."""
@@ -271,6 +290,8 @@ Command = (
     | PutNode
     | DeleteNode
     | ChangeViews
+    | ReportJournal
+    | ReportCopies
     | DeleteQueues
     | NoteConsumer
     | TakeMessages

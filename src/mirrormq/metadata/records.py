@@ -113,6 +113,24 @@ class Exchange(msgspec.Struct, frozen=True, tag="exchange", array_like=True):
         return (self.vhost, self.name)
 
 
+class CopyReport(msgspec.Struct, frozen=True, array_like=True):
+    """Durable position of one member's copy of a queue, as the member read it from its disk at start."""
+
+    node: str
+    life: int
+    """Incarnation of the node that read it. A report of an earlier incarnation does not count."""
+    highest_sequence: int
+    """Of the messages that the journal stores or acknowledges."""
+    messages: int
+    delivered_up_to: int
+
+    @property
+    def position(self) -> tuple[int, int, int]:
+        """Order of copies that are prefixes of one history: appends raise the first value, removals
+        the second, deliveries the third."""
+        return self.highest_sequence, -self.messages, self.delivered_up_to
+
+
 class Queue(msgspec.Struct, frozen=True, tag="queue", array_like=True):
     """A queue as declared."""
 
@@ -133,6 +151,8 @@ class Queue(msgspec.Struct, frozen=True, tag="queue", array_like=True):
     """The queue is down: no node may be its master until one of these comes back."""
     consumed: bool = False
     """It is to go with its last consumer, is mirrored, and has had one."""
+    copies: tuple[CopyReport, ...] = ()
+    """While the queue is down: durable positions that returned members have reported."""
 
     @property
     def key(self) -> QueueKey:
@@ -240,6 +260,21 @@ class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
     """It stopped in good order; else it was lost."""
     maintenance: bool = False
     """It gives its masters away and takes no clients (`drain`)."""
+    start: int = 0
+    """Number drawn by the process that claimed the incarnation. A node whose disk went back claims one that
+    it has had already: it is another one all the same."""
+    journal: str = ""
+    """Identity of its journal, as last reported; empty before the first report."""
+    generation: int = 0
+    """Generation of that journal: grows each time it is opened."""
+    intact_since: int = 0
+    """First incarnation since which nothing of the journal is known to be lost. A copy that an earlier
+    incarnation held is not trusted."""
+    sound_since: int = 0
+    """First incarnation since which nothing of the journal can have been lost. A power failure may leave
+    bytes that recovery cannot tell from damage."""
+    journal_fault: str = ""
+    """Fault that the present incarnation found (`ring_commands.REPLACED`, …); empty: none."""
 
     @property
     def key(self) -> str:

@@ -7,6 +7,8 @@ Three rules stand behind them:
 2.  A queue is born with the lives that its members' nodes have at that moment; from then on only
     the successor of a view replaces it.
 3.  A queue goes with a node only if nobody else holds it.
+4.  Only `report_journal` changes what is known of a node's journal. A journal of another identity, of a
+    generation that was reported before, or with damage marks every copy of earlier incarnations as untrusted.
 """
 
 from __future__ import annotations
@@ -20,6 +22,13 @@ from mirrormq.metadata.records import Queue
 
 if TYPE_CHECKING:
     from mirrormq.metadata.state import State
+
+REPLACED = "replaced"
+"""The journal has another identity than the one reported before: it was removed, or is another node's."""
+OUTDATED = "outdated"
+"""The journal was opened as often as before: an older copy of the data directory was put in place."""
+DAMAGED = "damaged"
+"""Recovery found damage in the middle of the journal, or a segment is missing."""
 
 
 def born(state: State, queue: Queue) -> Queue:
@@ -38,7 +47,52 @@ def put_node(state: State, command: c.PutNode) -> None:
             return
         if record.life == before.life and record.running and not before.running:
             return
+        if record.life == before.life and record.start != before.start:
+            return  # claimed by a process that did not know of the one that had it
+        record = msgspec.structs.replace(
+            record,
+            journal=before.journal,
+            generation=before.generation,
+            intact_since=before.intact_since,
+            sound_since=before.sound_since,
+            journal_fault=before.journal_fault if record.life == before.life else "",
+        )
     state.store(record)
+
+
+def report_journal(state: State, command: c.ReportJournal) -> None:
+    """Compare a node's journal with what the node reported before."""
+    before = state.nodes.get(command.node)
+    if before is None or before.life != command.life:
+        return
+    fault = DAMAGED if command.damaged else ""
+    if before.journal and before.journal != command.journal:
+        fault = REPLACED
+    elif command.generation <= before.generation:
+        fault = OUTDATED
+    lost = bool(fault) and (fault != DAMAGED or command.proven)
+    state.store(
+        msgspec.structs.replace(
+            before,
+            journal=command.journal,
+            generation=max(command.generation, before.generation)
+            if fault != REPLACED
+            else command.generation,
+            intact_since=before.life if lost else before.intact_since,
+            sound_since=before.life if fault else before.sound_since,
+            journal_fault=fault,
+        )
+    )
+
+
+def report_copies(state: State, command: c.ReportCopies) -> None:
+    """Keep the durable positions of members while their queue is down."""
+    for queue_id, report in command.copies:
+        key = state.queue_keys.get(queue_id)
+        queue = None if key is None else state.queues[key]
+        if queue is not None and queue.waits_for and report.node in queue.ring.members:
+            others = tuple(copy for copy in queue.copies if copy.node != report.node)
+            state.store(msgspec.structs.replace(queue, copies=(*others, report)))
 
 
 def delete_node(state: State, command: c.DeleteNode) -> None:
@@ -55,7 +109,11 @@ def change_views(state: State, command: c.ChangeViews) -> None:
         if queue is not None and change.view.version == queue.ring.version + 1:
             state.store(
                 msgspec.structs.replace(
-                    queue, node=change.view.master, view=change.view, waits_for=change.waits_for
+                    queue,
+                    node=change.view.master,
+                    view=change.view,
+                    waits_for=change.waits_for,
+                    copies=queue.copies if change.waits_for else (),
                 )
             )
 

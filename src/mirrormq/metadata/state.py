@@ -378,6 +378,8 @@ _APPLY: dict[type, Callable[[State, Any], None]] = {
     c.PutNode: ring_commands.put_node,
     c.DeleteNode: ring_commands.delete_node,
     c.ChangeViews: ring_commands.change_views,
+    c.ReportJournal: ring_commands.report_journal,
+    c.ReportCopies: ring_commands.report_copies,
     c.DeleteQueues: ring_commands.delete_queues,
     c.NoteConsumer: ring_commands.note_consumer,
     c.TakeMessages: lease_commands.take_messages,

@@ -17,7 +17,7 @@ writes under `acting_as`; any other write is the broker's own, and so is what a 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
@@ -241,6 +241,10 @@ class MetadataStore:
                 self.write(commands.PutPermission(Permission(defaults.user.name, defaults.vhost, *rights)))
 
     # -- what the group tells ---------------------------------------------------------------------
+
+    def renumber(self, renumbered: Mapping[int, int]) -> None:
+        """The group has given other numbers to what it has taken."""
+        self._under_way = {renumbered.get(number, number): write for number, write in self._under_way.items()}
 
     def apply(self, entry: bytes, number: int | None) -> None:
         """An entry is agreed upon. `number` is what `propose` gave it, None if another node proposed it.

@@ -107,6 +107,9 @@ class BackingQueue(Protocol):
     def erase(self) -> None:
         """The queue is deleted: everything goes, unacknowledged messages too."""
 
+    def readmit(self, sequences: Sequence[int]) -> int:
+        """Make messages ready that were damaged and have been rewritten; gives how many there were."""
+
     def forget_producers(self, producers: list[str]) -> None:
         """Of these nothing need be remembered any more."""
 

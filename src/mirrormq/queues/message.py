@@ -69,7 +69,9 @@ class Envelope:
 class Message:
     """One message in one queue."""
 
-    __slots__ = ("body_size", "envelope", "expires_at", "frames", "position", "redelivered", "sequence")
+    __slots__ = (
+        "body_size", "envelope", "expires_at", "frames", "ingested_ms", "position", "redelivered", "sequence",
+    )  # fmt: skip
 
     def __init__(
         self, envelope: Envelope, frames: bytes, expires_at: int = NEVER, body_size: int = -1
@@ -84,4 +86,7 @@ class Message:
         """Its place in the queue's history, given by the queue; grows by one, starts at 1."""
         self.position = 0
         """Where the journal keeps it; 0 while it is in memory only."""
+        self.ingested_ms = 0
+        """When the journal first stored it, in milliseconds since the Unix epoch; 0 before that, and for
+        messages of journal format 1."""
         self.redelivered = False

@@ -149,6 +149,8 @@ class PagedQueue(LendingPages):
             self._store.acknowledge(stored)
         for chunk in self._paged:
             self._store.forget(chunk)
+        self._store.forget(sorted(self._damaged))
+        self._damaged.clear()
         self._budget.used_bytes -= self._head_bytes + len(self._head) * limits.MESSAGE_OVERHEAD_BYTES
         self._head.clear()
         self._paged.clear()

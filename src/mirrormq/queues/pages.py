@@ -58,6 +58,8 @@ class Pages:
         self._paged_bytes = 0
         self._bare_count = 0
         self._bare_bytes = 0
+        self._damaged: set[int] = set()
+        """Messages that the store has and cannot read: not ready until they are rewritten."""
         self._lent: list[Stretch] = []
         self._lent_count = 0
         self._lent_bytes = 0
@@ -128,13 +130,12 @@ class Pages:
         self._hot(total_bytes, len(messages))
 
     def _load(self, sequences: Sequence[int]) -> list[Message]:
-        """Read messages back; what the disk has damaged is dropped, with a word to the log."""
+        """Read messages back, without those that are damaged on disk: they are neither ready nor gone."""
         try:
             return self._store.load(sequences)
         except DamageError as damage:
-            stored_bytes = self._store.live_bytes
-            self._store.forget(damage.sequences)
-            lost_bytes = stored_bytes - self._store.live_bytes
+            lost_bytes = sum(map(self._store.size_of, damage.sequences))
+            self._damaged.update(damage.sequences)
             self._paged_bytes -= lost_bytes
             self.ready_bytes -= lost_bytes
             self.ready_count -= len(damage.sequences)
@@ -144,7 +145,24 @@ class Pages:
 
     def _report(self, damage: DamageError) -> None:
         if self._warn is not None:
-            self._warn(f"dropped: {damage}")
+            self._warn(f"not served: {damage}")
+
+    def readmit(self, sequences: Sequence[int]) -> int:
+        """Make messages ready that were damaged and have been rewritten; gives how many there were."""
+        back = sorted(self._damaged.intersection(sequences))
+        if not back:
+            return 0
+        self._damaged.difference_update(back)
+        if self._head:
+            self._spill(0)
+        total_bytes = sum(map(self._store.size_of, back))
+        count = len(back)
+        self._insert(back)
+        self._paged_count += count
+        self._paged_bytes += total_bytes
+        self.ready_count += count
+        self.ready_bytes += total_bytes
+        return count
 
     def fetch(self, limit: int, limit_bytes: int = ANY_BYTES) -> list[Message]:
         """Take up to `limit` messages from the head."""
@@ -225,7 +243,7 @@ class Pages:
             self._budget.used_bytes -= len(lost) * limits.MESSAGE_OVERHEAD_BYTES
             self.ready_count -= len(lost)
             self.ready_bytes -= lost_bytes
-            self._store.acknowledge(lost)
+            self._damaged.update(message.sequence for message in lost)
 
     def _spill(self, keep: int) -> None:
         """Page everything in the head but its oldest `keep`, in front of what is paged."""
@@ -275,6 +293,7 @@ class Pages:
         self._budget.used_bytes -= hot_bytes + hot_count * limits.MESSAGE_OVERHEAD_BYTES
         self._head.clear()
         self._paged.clear()
+        self._damaged.clear()
         self._head_bytes = self._paged_count = self._paged_bytes = 0
         self.ready_count = self.ready_bytes = self.unacked_count = self.unacked_bytes = 0
         self._bare_count = self._bare_bytes = 0

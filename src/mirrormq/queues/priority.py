@@ -87,6 +87,11 @@ class PriorityQueue:
         for level, group in self._by_level(messages):
             level.recover([message.sequence for message in group], sum(m.body_size for m in group))
 
+    def readmit(self, sequences: Sequence[int]) -> int:
+        """Make messages ready that were damaged and have been rewritten. One that was damaged already when
+        the queue was recovered has no level yet: it is ready after the next start."""
+        return sum([level.readmit(sequences) for level in self._descending])
+
     def publish(self, messages: Sequence[Message]) -> None:
         """Number the messages and append each to its priority."""
         for message in messages:

@@ -8,7 +8,7 @@ queue in one epoch and carries a batch: messages are never packed one by one, an
     Subscribe, Unsubscribe, Credit      Subscribed, Activated, Deliver
     Settle                              Answer, Got, Inquired, Refusal
     Ask, Inquire, Touch,                (Reply, AskReply, ReplyKnown go from any node to any)
-    DeliveredBefore
+    DeliveredBefore                     (FetchMessages, FetchedMessages too)
 """
 
 from __future__ import annotations
@@ -235,10 +235,35 @@ class ReplyKnown(msgspec.Struct, frozen=True, array_like=True, tag="i"):
     known: bool
 
 
+class FetchMessages(msgspec.Struct, frozen=True, array_like=True, tag="fetch"):
+    """Request for good copies of messages that are damaged on the disk of the node that asks."""
+
+    queue_id: int
+    sequences: list[int]
+
+
+class StoredMessage(msgspec.Struct, frozen=True, array_like=True):
+    """Message as a journal keeps it."""
+
+    sequence: int
+    publish: bytes
+    content: bytes
+    expires_at: int
+    ingested_ms: int
+
+
+class FetchedMessages(msgspec.Struct, frozen=True, array_like=True, tag="fetched"):
+    """Answer to FetchMessages: those of which there is a good copy, as many as fit."""
+
+    queue_id: int
+    messages: list[StoredMessage]
+
+
 ToMaster = Publish | Subscribe | Unsubscribe | Credit | Settle | Ask | Inquire | Touch | DeliveredBefore
 ToOrigin = Settled | Subscribed | Activated | Deliver | Answer | Got | Inquired | Refusal
 AboutReplies = Reply | AskReply | ReplyKnown
-Item = ToMaster | ToOrigin | AboutReplies
+AboutRepairs = FetchMessages | FetchedMessages
+Item = ToMaster | ToOrigin | AboutReplies | AboutRepairs
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="remote.hello"):

@@ -17,7 +17,7 @@ wait in a stash until it does, and are dropped if a later tenure comes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from mirrormq.queues.face import Pumped
@@ -34,6 +34,13 @@ from mirrormq.remote.stream import Stream
 from mirrormq.remote.streams import Streams
 
 
+class RepairPeer(Protocol):
+    """One side of the repair of damaged messages."""
+
+    def receive(self, stream: Stream, item: m.AboutRepairs) -> None:
+        """Answer a request for stored messages, or use the answer to one."""
+
+
 class Surroundings(ReplyChannels, Protocol):
     """What it needs of the broker."""
 
@@ -42,6 +49,10 @@ class Surroundings(ReplyChannels, Protocol):
 
     def queue_is_gone(self, queue_id: int) -> bool:
         """Was there a queue of this number that is deleted by now?"""
+
+    @property
+    def repairs(self) -> RepairPeer:
+        """Repair of damaged messages."""
 
 
 class Remote:
@@ -97,6 +108,11 @@ class Remote:
         """A node's life is over, and those before it."""
         self._streams.lost(node, life)
 
+    @property
+    def linked(self) -> Mapping[str, Stream]:
+        """Streams of the nodes that there are links to."""
+        return self._streams.linked
+
     # -- links ----------------------------------------------------------------------------------
 
     def up(self, peer: str) -> None:
@@ -131,6 +147,8 @@ class Remote:
             self._serving.receive(stream, item)
         elif isinstance(item, m.AboutReplies):
             self.replies.receive(stream, item)
+        elif isinstance(item, m.AboutRepairs):
+            self._surroundings.repairs.receive(stream, item)
         else:
             queue = self._queues.get(item.queue_id)
             if queue is not None and queue.place.epoch == item.epoch:

@@ -142,6 +142,10 @@ class MirroredMaster:
         self.stir()
         return count
 
+    def readmit(self, sequences: Sequence[int]) -> int:
+        """Make messages ready that were damaged and have been rewritten; the mirrors have them."""
+        return self.inner.readmit(sequences)
+
     def settle(self, stretches: Sequence[Range]) -> int:
         """Lent messages leave the queue. That is told at once: somebody waits until it is true everywhere."""
         self._tidy()

@@ -1,8 +1,8 @@
-"""Who becomes master when the master is gone, and when nobody may.
+"""Promotion: which member becomes master when the master is gone, and when no member may.
 
 # The promise
 
-What was confirmed is with every member of the in-sync set, so any *synchronised* member may become
+A confirmed message is with every member of the in-sync set. So any *synchronised* member may become
 master without loss. The oldest of them does: data flows in order of age, so no younger one has more.
 A member that is not synchronised lacks messages; it becomes master only if the policy prefers a queue
 with holes to no queue:
@@ -10,33 +10,50 @@ with holes to no queue:
     ha-promote-on-failure    always (default), when-synced      the master died
     ha-promote-on-shutdown   when-synced (default), always      the master was stopped in good order
 
-`when-synced` on failure also rules on shutdown: who will not accept loss from an accident does not
-accept it from a restart either.
+`when-synced` on failure also rules on shutdown: an operator who does not accept loss from an accident
+does not accept it from a restart either.
 
-# Lives
+# Incarnations
 
-A member is a node in one of its lives. One that has restarted may have lost what was not on its disk, so
-it counts as gone, and joins anew as the youngest; that holds also if it was back before anybody missed
-it. If no synchronised member is alive, one that *was* synchronised and has come back is the next best: it
-has everything persistent that was ever confirmed. So a cluster that lost its power as a whole goes on
-from whichever complete copy comes back first, and one that was stopped node by node from the last.
+A member is a node in one of its incarnations. A node that has restarted may have lost what was not on its
+disk, so it counts as gone, and joins anew as the youngest; that holds also if it was back before any node
+missed it.
 
-# When nobody may
+# After a full stop
 
-The queue is *down*: it has no master, it keeps its data, and it says for whom it waits: the members
-that were synchronised when it went down. The first of them to come back is the new master. An
-operator who cannot wait may delete the queue, force it onto a member with holes, or take the node out of
-the cluster: if that leaves no complete copy to wait for, the next best one has to do. A queue that does
-not outlive its node's restart has nothing to wait for, and is lost.
+If no synchronised member is alive, a synchronised member that has come back is the next best: its disk has
+every persistent message that was ever confirmed. But a disk may lie. It may have been removed, damaged, or
+replaced by an older copy, and the mirrors of a master drop what the master does not have. So the members
+that were in sync compare first:
+
+1.  Each returned member reports the durable position of its copy (`CopyReport`), in its new incarnation.
+2.  A copy is *trusted* unless its node's journal was replaced, outdated or damaged since the member joined
+    (`ring_commands.report_journal`).
+3.  When every member of the in-sync set has reported, the trusted copy with the highest position is promoted.
+    A copy that a power failure may have damaged comes after one that is certainly intact.
+    Copies are prefixes of one history, so the highest position has all that any other has.
+4.  A member that does not come back is waited for: without limit under `when-synced`, and for the configured
+    time under `always`. Then the best copy that was reported is promoted, and the log names the nodes
+    that were given up.
+5.  If every member of the in-sync set has reported and none is trusted, nothing better can come. A living
+    mirror goes first, then the copy with the highest position, and the log says that messages may be lost.
+
+# When no member may
+
+The queue is *down*: it has no master, it keeps its data, and its record names the members that it waits
+for. An operator who cannot wait may delete the queue, force it onto a member with holes, or take the node
+out of the cluster: if that leaves no complete copy to wait for, the next best one is promoted. A queue that
+does not outlive its node's restart has nothing to wait for, and is lost.
 
 RabbitMQ's mirror deletes its own copy when it declines to be promoted, and chooses by age alone once
-any mirror is synchronised, so that an older one with holes can win. Neither happens here.
+any mirror is synchronised, so that an older one with holes can win. After a full stop it takes the node that
+stopped last without looking at its disk. None of this happens here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import NamedTuple
 
 from mirrormq.metadata.view import View
@@ -48,18 +65,35 @@ class Fate(Enum):
     ALIVE = "alive"
     """The same life."""
     RETURNED = "returned"
-    """A later life: it has what was on its disk."""
+    """A later incarnation: it has what was on its disk."""
     GONE = "gone"
     """No life now; it may come back."""
     FORGOTTEN = "forgotten"
     """It was taken out of the cluster, and will not come back."""
 
 
+class Trust(IntEnum):
+    """Whether a copy on disk has everything that its member had when it left the ring."""
+
+    LOST = 0
+    """The journal was replaced, outdated or damaged since."""
+    DOUBTFUL = 1
+    """A power failure left bytes that recovery cannot tell from damage of what was synced."""
+    INTACT = 2
+
+
+class StoredCopy(NamedTuple):
+    """Copy on the disk of a returned member. Compares by trust first, then by durable position."""
+
+    trust: Trust
+    position: tuple[int, int, int]
+
+
 class Down(NamedTuple):
     """No member may become master."""
 
     waits_for: tuple[str, ...]
-    """Members that have everything; the first to come back will do."""
+    """Members that have everything and have not reported their copies yet."""
     view: View
     """The ring as it stays meanwhile: the same, less those who will not come back."""
 
@@ -88,12 +122,20 @@ def rules(definition: Mapping[str, object]) -> Rules:
 
 
 def settle(
-    view: View, fates: Mapping[str, Fate], policy: Rules, *, shutdown: bool, survives: bool = True
+    view: View,
+    fates: Mapping[str, Fate],
+    policy: Rules,
+    *,
+    shutdown: bool,
+    survives: bool = True,
+    copies: Mapping[str, StoredCopy] | None = None,
+    waited: bool = False,
 ) -> View | Down | Lost:
     """The view after what has become of its members; `view` itself if all are well.
 
     `shutdown`: the master was stopped in good order. `survives`: the queue outlives its nodes' restarts.
-    The lives of members that joined anew are for the caller to fill in.
+    `copies`: reports of returned members. `waited`: the promotion timeout for missing members is over.
+    The incarnations of members that joined anew are for the caller to fill in.
     """
     if all(fates[name] is Fate.ALIVE for name in view.members):
         return view
@@ -103,13 +145,43 @@ def settle(
     if not hopes:
         return Lost()
     alive = [name for name in view.members if fates[name] is Fate.ALIVE]
-    complete = [name for name in alive if name in hopes]
-    stored = [name for name in hopes if survives and fates[name] is Fate.RETURNED]
-    holed = alive if policy.allows_holes(shutdown=shutdown) else []
-    for candidates in (complete, stored, holed):
-        if candidates:
-            return promote(view, candidates[0], fates)
+    for name in alive:
+        if name in hopes:
+            return promote(view, name, fates)
+    if fates[hopes[0]] is Fate.RETURNED and view.members == hopes[:1] and survives:
+        return promote(view, hopes[0], fates)  # no other node holds a copy that could be better
+    holes_allowed = policy.allows_holes(shutdown=shutdown)
+    if survives and any(fates[name] is Fate.RETURNED for name in hopes):
+        reported = {name: copy for name, copy in (copies or {}).items() if fates[name] is Fate.RETURNED}
+        returned = [name for name in view.members if fates[name] is Fate.RETURNED]
+        awaited = () if waited and holes_allowed else tuple(name for name in hopes if name not in reported)
+        chosen = awaited or _compare(view, hopes, alive, returned, reported)
+        if isinstance(chosen, str):
+            return promote(view, chosen, fates)
+        return Down(chosen, _waiting(view, hopes, fates))
+    if alive and holes_allowed:
+        return promote(view, alive[0], fates)
     return Down(hopes, _waiting(view, hopes, fates)) if survives else Lost()
+
+
+def _compare(
+    view: View,
+    hopes: tuple[str, ...],
+    alive: list[str],
+    returned: list[str],
+    reported: Mapping[str, StoredCopy],
+) -> str | tuple[str, ...]:
+    """The member to promote after a full stop, or the members whose reports could still change the choice."""
+    trusted = [name for name in hopes if name in reported and reported[name].trust is not Trust.LOST]
+    if trusted:
+        return max(trusted, key=lambda name: (reported[name], -view.members.index(name)))
+    # No complete copy is left. An unsynchronised one may now hold more than a damaged one.
+    unreported = tuple(name for name in returned if name not in reported)
+    if unreported:
+        return unreported
+    if alive:
+        return alive[0]
+    return max(returned, key=lambda name: (reported[name], -view.members.index(name)))
 
 
 def _hopes(view: View, fates: Mapping[str, Fate]) -> tuple[str, ...]:

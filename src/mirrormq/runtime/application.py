@@ -40,6 +40,7 @@ from mirrormq.runtime.management_server import ManagementServer
 from mirrormq.runtime.opening import open_orphanage, recover
 from mirrormq.runtime.passwords import PasswordChecker
 from mirrormq.runtime.resources import ResourceWatch, raise_file_handle_limit, total_memory_bytes
+from mirrormq.runtime.scrub_task import ScrubTask
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.errors import JournalFailed
 from mirrormq.storage.journal import Journal
@@ -120,6 +121,7 @@ class Application:
         for address in settings.amqp_listeners:
             self._servers += await listen(self, address, tls=False)
         self.later(limits.HOUSEKEEPING_INTERVAL_S, self._housekeeping)
+        ScrubTask(self).start()
         self._watch_resources()
 
     def suspend_listeners(self) -> None:

@@ -13,8 +13,11 @@ import random
 import traceback
 from typing import Any, Protocol
 
+import msgspec
+
 from mirrormq.cluster.member import TICK_MS, Member
 from mirrormq.cluster.member_events import (
+    CaughtUp,
     Forgotten,
     ForkFound,
     ForkHealed,
@@ -22,13 +25,14 @@ from mirrormq.cluster.member_events import (
     MemberEvent,
     MembersChanged,
     Refused,
+    WentBack,
 )
 from mirrormq.cluster.messages import ClusterMessage, JoinRefused, JoinRequest
 from mirrormq.cluster.partitions import IGNORE, Handling
 from mirrormq.cluster.questions import VerbAnswered, VerbAsked
 from mirrormq.cluster.steward import Household, Steward, StewardMessage
 from mirrormq.config.settings import Settings
-from mirrormq.consensus import Storage
+from mirrormq.consensus import DurableState, Storage
 from mirrormq.control.protocol import ControlError, Request
 from mirrormq.errors import DamageError
 from mirrormq.interlink.handshake import Identity
@@ -117,10 +121,13 @@ class ClusterNode:
         )  # fmt: skip
         self.member.listeners.append(self._hear)
         self.member.metadata.listeners.append(self._follow)
-        self.steward = Steward(self.member, handling, self._household, random.randrange, self.send)
+        self.steward = Steward(
+            self.member, handling, self._household, random.randrange, self.send,
+            self.settings.mirroring_promotion_timeout_ms,
+        )  # fmt: skip
         if self.interlink is not None:
             for peer in self.interlink.peers:
-                self.steward.up(peer, self.interlink.session(peer) or 0)
+                self.steward.up(peer, self.interlink.session(peer) or 0, self._stated_by(peer))
             self._impostors.clear()
             self._introduce_ourselves()
 
@@ -145,6 +152,14 @@ class ClusterNode:
     def connect(self, interlink: Interlink) -> None:
         """Links are possible from now on."""
         self.interlink = interlink
+        interlink.options.statement = lambda: msgspec.msgpack.encode(self.member.consensus.durable_state)
+
+    def _stated_by(self, peer: str) -> DurableState | None:
+        """How far a peer's disk is, as it stated when the link came up."""
+        statement = self.interlink.statement(peer) if self.interlink is not None else b""
+        with contextlib.suppress(msgspec.MsgspecError, ValueError):
+            return msgspec.msgpack.decode(statement, type=DurableState)
+        return None
 
     def begin(self) -> None:
         """Let time pass."""
@@ -228,7 +243,7 @@ class ClusterNode:
             self._impostors.add(peer)
             self._examining[peer] = self._node.loop.create_task(self._examine(peer))
             return
-        self.steward.up(peer, session)
+        self.steward.up(peer, session, self._stated_by(peer))
         for follower in list(self._followers):
             follower.link_up(peer, session)
         if self.forced and {self.settings.name, *self.member.linked} >= set(self.members):
@@ -373,6 +388,18 @@ class ClusterNode:
                         f"{by} says that the cluster has taken this node out: reset it, and let it join"
                     )
                 self._disowned_by = by
+            case WentBack(node) if node == self.settings.name:
+                log.error(
+                    "the data directory of this node is older than what the cluster has seen of it: "
+                    "the node does not vote until it has caught up"
+                )
+            case WentBack(node):
+                log.error(
+                    f"the data directory of {node} is older than what this node has seen of it: "
+                    f"votes of {node} do not count until it has caught up"
+                )
+            case CaughtUp(peer):
+                log.info(f"{peer} has caught up: its votes count again")
             case ForkFound(fork):
                 log.warning(f"{fork.peer} went on without this node, and this node without it")
             case ForkHealed(peer):

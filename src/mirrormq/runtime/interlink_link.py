@@ -63,6 +63,8 @@ class Link(asyncio.BufferedProtocol):
         self.congested = False
         self.cluster_id = ""
         """The cluster that the peer said it belongs to when the link came up; empty: to none."""
+        self.statement = b""
+        """What the peer stated of itself in the handshake."""
         self.session_id = b""
         self.address = "?"
         self._interlink = interlink
@@ -191,7 +193,7 @@ class Link(asyncio.BufferedProtocol):
             self._refuse(handshake)
             return
         if handshake.peer is not None:
-            self.peer, self.cluster_id = handshake.peer
+            self.peer, self.cluster_id, self.statement = handshake.peer
             self.greeted_after = self.greeted_after or self._interlink.links_opened
         if not handshake.established:
             self._transport.write(answer)

@@ -73,6 +73,8 @@ class InterlinkOptions:
     tls: LinkTls | None = None
     message_type: Any = bytes
     """What messages that are not raw bytes may be: a tagged union of msgspec structs."""
+    statement: Callable[[], bytes] = bytes
+    """What this node states of itself in a handshake; asked for each."""
     admit: Callable[[Identity], str | None] = lambda peer: None
     """Asked about each peer that knows the cookie; a text refuses it."""
 
@@ -187,6 +189,11 @@ class Interlink:
         dialler = self._diallers.get(peer)
         return (dialler.last_reason or "") if dialler is not None else ""
 
+    def statement(self, peer: str) -> bytes:
+        """What this peer stated of itself when the link with it came up."""
+        link = self._links.get(peer)
+        return b"" if link is None else link.statement
+
     def is_blank(self, peer: str) -> bool:
         """Did this peer belong to no cluster when the link with it came up?"""
         link = self._links.get(peer)
@@ -217,8 +224,9 @@ class Interlink:
         """A fresh handshake for this link."""
         options = self.options
         nonce = self._entropy(limits.NONCE_BYTES)
+        identity = options.identity._replace(statement=options.statement())
         return Handshake(
-            role, options.identity, options.cookie, nonce, link.peer, lambda peer: self._objection(link, peer)
+            role, identity, options.cookie, nonce, link.peer, lambda peer: self._objection(link, peer)
         )
 
     def _objection(self, link: Link, peer: Identity) -> str | None:

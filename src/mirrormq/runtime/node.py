@@ -43,7 +43,7 @@ from mirrormq.runtime.timeline_keeper import remembered
 from mirrormq.storage.consensus_log import ConsensusLog
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.errors import JournalFailed
-from mirrormq.storage.recovery import Dropped
+from mirrormq.storage.recovery_report import Dropped
 
 WAITING_LOGGED_S = 5.0
 """How long a node waits for its cluster before it says what for."""

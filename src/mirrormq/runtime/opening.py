@@ -16,7 +16,7 @@ from mirrormq.metadata import commands, records
 from mirrormq.metadata.store import MetadataStore
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.journal import Journal
-from mirrormq.storage.recovery import Dropped
+from mirrormq.storage.recovery_report import Dropped
 
 LOST_QUEUE = "mirrormq.lost-queue.{}"
 

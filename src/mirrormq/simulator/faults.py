@@ -25,6 +25,8 @@ KINDS = {
     "policy": 3,
     "move": 2,
     "leave": 2,
+    "disk": 3,
+    "disks": 3,
 }
 """Each kind and how often it is drawn.
 
@@ -41,7 +43,12 @@ stop           a node is stopped in good order, and started again
 policy         the policy of the queues changes
 move           a queue's master is moved
 leave          a node leaves the cluster, and joins it again with an empty disk
+disk           a node stops; its journal is lost or garbled, or its disk is replaced by an older copy
+disks          the same while every node is stopped at once
 """
+
+EVERY_NODE = ("blackout", "disks")
+"""Faults that concern all nodes."""
 
 LASTS_MS = (300, 3000, 5000, 9000)
 """A fault lasts up to one of these: shorter than the failure detector's patience, about it, well beyond."""
@@ -72,7 +79,7 @@ def draw(choice: random.Random, names: Sequence[str], until_ms: int, count: int)
         ends = begins + 1 + choice.randrange(choice.choice(LASTS_MS))
         most = max(1, len(names) - 1) if kind == "partition" else min(2, len(names))
         count_concerned = choice.randint(1, most) if kind == "partition" else most
-        nodes = choice.sample(list(names), len(names) if kind == "blackout" else count_concerned)
+        nodes = choice.sample(list(names), len(names) if kind in EVERY_NODE else count_concerned)
         faults.append(
             Fault(number, kind, begins, min(ends, until_ms), tuple(nodes), choice.randrange(1 << 30))
         )

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Policy, Queue
+from mirrormq.simulator.disk_faults import DiskFaults
 from mirrormq.simulator.faults import Fault
 from mirrormq.simulator.leaving import Cluster, Leaving
 from mirrormq.simulator.network import LATENCY_MS, SILENCE_MS, Network
@@ -67,6 +68,7 @@ class Mishaps:
         self._cuts: Counter[tuple[str, str]] = Counter()
         self._frozen: Counter[str] = Counter()
         self._leaving = Leaving(scene, self._held_down)
+        self.disk_faults = DiskFaults(scene, self._stop_for_a_while, self._start_soon)
         self._begin: dict[str, Callable[[Fault], None]] = {
             "kill": lambda fault: self._die(fault, power=False),
             "power": lambda fault: self._die(fault, power=True),
@@ -82,6 +84,8 @@ class Mishaps:
             "policy": lambda fault: self.set_policy(POLICIES[fault.dice % len(POLICIES)]),
             "move": self._move,
             "leave": lambda fault: self._leaving.begin(fault.nodes[0]),
+            "disk": self.disk_faults.begin,
+            "disks": self.disk_faults.begin,
         }
         self._end: dict[str, Callable[[Fault], None]] = {
             "kill": self._start,
@@ -95,6 +99,8 @@ class Mishaps:
             "slow-disk": lambda fault: self._slow(fault, 0),
             "stop": lambda fault: self._want(fault, True),
             "leave": lambda fault: self._leaving.end(fault.nodes[0]),
+            "disk": self.disk_faults.end,
+            "disks": self.disk_faults.end,
         }
 
     def plan(self, faults: list[Fault], start_ms: int) -> None:
@@ -133,6 +139,13 @@ class Mishaps:
             unheard_since = min(unheard_since, node.disk.unsynced_since_ms() - ROUND_MS)
         self._scene.deaf(unheard_since, now + unnoticed)
         node.die(power=power)
+
+    def _stop_for_a_while(self, name: str, power: bool) -> None:
+        self._held_down[name] += 1
+        self._kill(self._scene.nodes[name], power=power)
+
+    def _start_soon(self, name: str, delay_ms: int) -> None:
+        self._scene.timeline.after(delay_ms, partial(self._start_one, name))
 
     def _die_writing(self, fault: Fault) -> None:
         name = fault.nodes[0]

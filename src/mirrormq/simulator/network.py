@@ -40,7 +40,10 @@ END = b""
 class LinkUser(Protocol):
     """A node, as links see it."""
 
-    def up(self, peer: str, session: int) -> None: ...
+    def statement(self) -> Any:
+        """What it states of itself in the handshake."""
+
+    def up(self, peer: str, session: int, stated: Any) -> None: ...
     def down(self, peer: str, reason: str) -> None: ...
     def receive(self, peer: str, message: Any) -> None: ...
 
@@ -267,8 +270,9 @@ class Network:
         self._count += 1
         session = self._sessions[pair] = _Session(self._count, one, other, self._timeline.now_ms)
         for name, peer in ((one, other), (other, one)):
-            self._timeline.after(0, partial(self._begin_one, name, peer, session))
+            stated = self._users[peer].statement()
+            self._timeline.after(0, partial(self._begin_one, name, peer, session, stated))
 
-    def _begin_one(self, name: str, peer: str, session: _Session) -> None:
+    def _begin_one(self, name: str, peer: str, session: _Session, stated: Any) -> None:
         if session.ends[name].open and name in self._users:
-            self._users[name].up(peer, session.number)
+            self._users[name].up(peer, session.number, stated)

@@ -15,7 +15,7 @@ from mirrormq.cluster import member
 from mirrormq.cluster.member import TICK_MS, Member
 from mirrormq.cluster.partitions import Handling
 from mirrormq.cluster.steward import Household, Steward
-from mirrormq.consensus import Snapshot
+from mirrormq.consensus import DurableState, Snapshot
 from mirrormq.simulator.network import Network
 from mirrormq.simulator.timeline import Timeline
 from mirrormq.storage.consensus_log import ConsensusLog
@@ -161,8 +161,11 @@ class Node:
         """To another node, if there is a link."""
         self.world.network.send(self.name, peer, message, urgent)
 
-    def up(self, peer: str, session: int) -> None:
-        self.steward.up(peer, session)
+    def statement(self) -> DurableState:
+        return self.member.consensus.durable_state
+
+    def up(self, peer: str, session: int, stated: DurableState | None) -> None:
+        self.steward.up(peer, session, stated)
         self.house.up(peer)
         self.stir()
         self.wake()

@@ -28,7 +28,7 @@ from mirrormq.storage import records
 from mirrormq.storage.disk import Disk
 from mirrormq.storage.entry_log import EntryLog
 from mirrormq.storage.errors import JournalFailed
-from mirrormq.storage.recovery import Dropped
+from mirrormq.storage.recovery_report import Dropped
 
 
 class _Batch(msgspec.Struct, frozen=True, array_like=True):

@@ -14,20 +14,21 @@ from mirrormq.errors import DamageError
 from mirrormq.storage import records
 from mirrormq.storage.disk import Disk, File
 from mirrormq.storage.errors import JournalFailed
-from mirrormq.storage.recovery import Dropped
+from mirrormq.storage.recovery_report import Dropped
 from mirrormq.storage.scanning import find_record, valid_body, zeros_from
 
 NAME = "metadata.log"
-COPY = "metadata.log.damaged"
 
 
 class EntryLog:
     """Entries in their order, in a file of their own."""
 
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: Disk, directory: str, name: str = NAME) -> None:
         self._disk = disk
         self._directory = directory
-        self.path = f"{directory}/{NAME}"
+        self._name = name
+        self._title = "the metadata log" if name == NAME else f"{directory}/{name}"
+        self.path = f"{directory}/{name}"
         self._file: File | None = None
         self._end = 0
         self._salt = 0
@@ -43,9 +44,9 @@ class EntryLog:
         gone: starting with empty metadata would make the node forget its queues."""
         self._disk.make_directory(self._directory)
         names = self._disk.list(self._directory)
-        if f"{NAME}.new" in names:
+        if f"{self._name}.new" in names:
             self._disk.remove(f"{self.path}.new")
-        if NAME not in names:
+        if self._name not in names:
             self._replace([])
             return []
         file = self._disk.open(self.path)
@@ -58,7 +59,7 @@ class EntryLog:
         self._file, self._checksum, self._salt = file, checksum, header[2]
         found = self._scan(data)
         if self.dropped:
-            self._keep_copy(data, COPY in names)
+            self._keep_copy(data, f"{self._name}.damaged" in names)
         if self._end < len(data):
             file.truncate(self._end)
         file.sync()
@@ -78,12 +79,13 @@ class EntryLog:
                 return found
             at = find_record(self._checksum, self._salt, data, self._end)
             if at < 0:
-                self.dropped.append(Dropped(self.path, self._end, len(data) - self._end, "torn by a crash"))
+                torn = Dropped(self.path, self._end, len(data) - self._end, "torn by a crash", damage=False)
+                self.dropped.append(torn)
                 return found
             self.dropped.append(Dropped(self.path, self._end, at - self._end, "damaged"))
 
     def _keep_copy(self, data: bytes, replace: bool) -> None:
-        path = f"{self._directory}/{COPY}"
+        path = f"{self.path}.damaged"
         if replace:
             self._disk.remove(path)
         copy = self._disk.create(path)
@@ -151,15 +153,15 @@ class EntryLog:
         except OSError as error:
             raise self._fail(error) from error
         file.close()
-        self._failure = "the metadata log is closed"
+        self._failure = f"{self._title} is closed"
 
     def _checked(self) -> File:
         if self._failure is not None:
             raise JournalFailed(self._failure)
         if self._file is None:
-            raise ValueError("the metadata log is not open")
+            raise ValueError(f"{self._title} is not open")
         return self._file
 
     def _fail(self, error: OSError) -> JournalFailed:
-        self._failure = f"the metadata log cannot be written: {error}"
+        self._failure = f"{self._title} cannot be written: {error}"
         return JournalFailed(self._failure)

@@ -1,9 +1,9 @@
 """Reading many messages at once, as columns, for whoever has no use for an object for each.
 
-Neighbours in a journal mostly differ in nothing but number, lifetime and body:
+Neighbours in a journal mostly differ in nothing but number, times and body:
 
-    length, checksum | kind … queue | number | expires at | publish, header frame, body's head | body | 206
-                       0              10       18           26
+    length, checksum | kind … queue | number | ingested | expires | publish, header, body's head | body | 206
+                       0              10       18         26        34
 
 What comes first, up to the queue, and what lies between lifetime and body are together the record's *shape*.
 A record that has the shape of the last one of its length is not taken apart: its body is where the other's
@@ -26,8 +26,8 @@ from mirrormq.storage.table import PositionTable
 from mirrormq.storage.writer import Writer
 from mirrormq.wire.content import FRAME_OVERHEAD_BYTES, PROPERTIES_AT, body_of, properties_of
 
-START = Struct("<II10sQ")
-"""Length and checksum; kind to queue; number."""
+START = Struct("<II10sQQ")
+"""Length and checksum; kind to queue; number; ingestion time."""
 HEAD_BYTES = 10
 MIDDLE_AT = records.MESSAGE_HEAD.size
 FRAME_HEAD_BYTES = 7
@@ -49,16 +49,19 @@ NO_SHAPE: Shape = (b"", b"", 0, b"", b"")
 class Gathered:
     """Messages as columns."""
 
-    __slots__ = ("bodies", "runs", "sequences")
+    __slots__ = ("bodies", "ingested_ms", "runs", "sequences")
 
     def __init__(self) -> None:
         self.sequences: list[int] = []
+        self.ingested_ms: list[int] = []
+        """When the journal first stored each, in milliseconds since the Unix epoch; 0 if it is unknown."""
         self.bodies: list[bytes] = []
         self.runs: list[Run] = []
 
-    def add(self, sequence: int, publish: bytes, frames: bytes) -> None:
+    def add(self, sequence: int, publish: bytes, frames: bytes, ingested_ms: int = 0) -> None:
         """One more message, of content frames."""
         self.sequences.append(sequence)
+        self.ingested_ms.append(ingested_ms)
         self.bodies.append(body_of(frames))
         self.runs.append((publish, properties_of(frames), 1))
 
@@ -105,7 +108,7 @@ class Gatherer:
                 left = [number for number in numbers if number not in lost]
                 messages = self._loader.load(queue_id, table, paged, left)
             for message in messages:
-                into.add(message.sequence, message.envelope.publish, message.frames)
+                into.add(message.sequence, message.envelope.publish, message.frames, message.ingested_ms)
 
         positions = positions_of(queue_id, table, paged, sequences)
         if positions != sorted(positions):
@@ -165,11 +168,12 @@ class _Window:
         salt, checksum, start_of = self._segment.salt, self._segment.checksum, START.unpack_from
         prefix_bytes, shape_of = records.PREFIX_BYTES, self._shapes.by_length.get
         numbers, bodies, runs = self._into.sequences, self._into.bodies, self._into.runs
+        ingested = self._into.ingested_ms
         last_length, run_from = -1, len(bodies)
         head, middle, body_at, publish, properties = NO_SHAPE
         for position, sequence in zip(positions, sequences, strict=True):
             at = position - first
-            length, check, found_head, number = start_of(data, at - prefix_bytes)
+            length, check, found_head, number, ingested_ms = start_of(data, at - prefix_bytes)
             record = data[at : at + length]
             if length != last_length:
                 last_length = length
@@ -186,6 +190,7 @@ class _Window:
                 and checksum(salt, record) == check
             ):
                 numbers.append(sequence)
+                ingested.append(ingested_ms)
                 bodies.append(record[body_at:-1])
                 continue
             if run_from < len(bodies):
@@ -201,10 +206,10 @@ class _Window:
         the shape it has, which its run begins with; NO_SHAPE if it has no usual one and is noted down."""
         segment, into = self._segment, self._into
         whole = MIDDLE_AT <= length == len(record) and segment.checksum(segment.salt, record) == check
-        if not whole or record[0] != records.MESSAGE:
+        if not whole or record[0] != records.MESSAGE or record[1] & records.SHARED:
             self._load([sequence])
             return NO_SHAPE
-        _, _, _, publish_length, owner, number, _ = records.MESSAGE_HEAD.unpack_from(record)
+        _, _, _, publish_length, owner, number, ingested_ms, _ = records.MESSAGE_HEAD.unpack_from(record)
         if owner != self._queue_id or number != sequence:
             self._load([sequence])
             return NO_SHAPE
@@ -214,7 +219,7 @@ class _Window:
             header_end = frames_at + FRAME_OVERHEAD_BYTES + FRAME_SIZE.unpack_from(record, frames_at + 3)[0]
             body_at = header_end + FRAME_HEAD_BYTES
             if body_at > length or body_at + FRAME_SIZE.unpack_from(record, header_end + 3)[0] + 1 != length:
-                into.add(sequence, record[MIDDLE_AT:frames_at], record[frames_at:])
+                into.add(sequence, record[MIDDLE_AT:frames_at], record[frames_at:], ingested_ms)
                 return NO_SHAPE
             shape = (
                 record[:HEAD_BYTES], record[MIDDLE_AT:body_at], body_at, record[MIDDLE_AT:frames_at],
@@ -222,5 +227,6 @@ class _Window:
             )  # fmt: skip
         self._shapes.remember(length, shape)
         into.sequences.append(sequence)
+        into.ingested_ms.append(ingested_ms)
         into.bodies.append(record[shape[2] : -1])
         return shape

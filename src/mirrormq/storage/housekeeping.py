@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrormq.storage import records
-from mirrormq.storage.limits import FREED_PER_STEP, SPARSE_RATIO
+from mirrormq.storage.limits import FREED_PER_STEP, SHARED_CONTENT_BYTES_MIN, SPARSE_RATIO
 from mirrormq.storage.queue_store import merged
 from mirrormq.storage.scanning import find_record, valid_body
 from mirrormq.storage.segments import Segment
@@ -27,6 +27,9 @@ class Housekeeper:
         self._compacting: Segment | None = None
         self._offset = 0
         """How far the segment being compacted has been copied."""
+        self._moved: dict[tuple[int, int, int], int] = {}
+        """Large contents that were copied: (segment, offset, new segment) → new offset. Forgotten when
+        the compaction of the segment ends, so there are at most as many as fit into one."""
 
     def step(self, budget_bytes: int) -> int:
         """One bounded step; gives the bytes read or freed, 0 when there was nothing to do."""
@@ -35,9 +38,10 @@ class Housekeeper:
             return freed
         if self._compacting is None:
             self._compacting = self._choose_sparse()
-            self._offset = records.DATA_AT
-        if self._compacting is None:
-            return 0
+            if self._compacting is None:
+                return 0
+            self._offset = self._compacting.data_at
+            self._moved.clear()
         return self._compact(self._compacting, budget_bytes)
 
     def _free_dead(self) -> int:
@@ -53,7 +57,7 @@ class Housekeeper:
             return 0
         journal.write_pending()
         for segment in dead:
-            self._carry_forward(segment)
+            self.carry_forward(segment)
         journal.writer.sync()
         freed = 0
         try:
@@ -67,7 +71,7 @@ class Housekeeper:
             self._compacting = None
         return freed
 
-    def _carry_forward(self, segment: Segment) -> None:
+    def carry_forward(self, segment: Segment) -> None:
         """Write at the tail what replay would no longer know without this segment."""
         journal = self._journal
         older = [other for other in journal.segments.by_number.values() if other.number < segment.number]
@@ -100,6 +104,8 @@ class Housekeeper:
         newest = self._journal.segments.last_number
         for segment in self._journal.segments.by_number.values():
             settled, segment.settled_live = segment.settled_live == segment.live, segment.live
+            if segment.condemned and not segment.damaged and segment.number != newest:
+                return segment
             if not settled or segment.damaged or segment.number == newest or not segment.total:
                 continue
             fill = min(1.0, segment.used_bytes / self._journal.writer.segment_bytes)
@@ -121,6 +127,7 @@ class Housekeeper:
         self._offset += done
         if self._offset >= segment.used_bytes:
             self._compacting = None
+            self._moved.clear()
             segment.damaged = segment.live > 0
         return done
 
@@ -129,8 +136,8 @@ class Housekeeper:
         data = self._read(segment, size)
         at = 0
         while (body := valid_body(segment.checksum, segment.salt, data, at)) is not None:
-            if body[0] == records.MESSAGE:
-                self._copy(segment.base + self._offset + at, body)
+            if body[0] in records.MESSAGES:
+                self._copy(segment, self._offset + at, body)
             at += len(body) + records.PREFIX_BYTES
         return at
 
@@ -146,12 +153,31 @@ class Housekeeper:
         except OSError:
             return b""
 
-    def _copy(self, position: int, body: bytes) -> None:
-        """Append a message again if its queue's table points at this copy."""
-        _, flags, _, publish_length, queue_id, sequence, _ = records.MESSAGE_HEAD.unpack_from(body)
-        durable = bool(flags & records.DURABLE)
-        store = self._journal.queues.get(queue_id)
-        if store is not None and (store.table if durable else store.paged).get(sequence) == position:
-            size_at = records.MESSAGE_HEAD.size + publish_length + records.BODY_SIZE_AT
-            size = records.BODY_SIZE.unpack_from(body, size_at)[0]
-            self._journal.place(body, store, sequence, durable, size)
+    def _copy(self, segment: Segment, offset: int, body: bytes) -> None:
+        """Append a message again, in format 2, if its queue's table points at this copy."""
+        journal, head = self._journal, records.message_head(body)
+        durable = bool(head.flags & records.DURABLE)
+        store = journal.queues.get(head.queue_id)
+        if store is None:
+            return
+        if (store.table if durable else store.paged).get(head.sequence) != segment.base + offset:
+            return
+        if head.flags & records.SHARED:
+            owner, size = records.REFERENCE.unpack_from(body, head.content_at)
+        else:
+            owner, size = (
+                offset,
+                records.BODY_SIZE.unpack_from(body, head.content_at + records.BODY_SIZE_AT)[0],
+            )
+        tail = journal.writer.reserve(len(body))
+        moved = self._moved.get((segment.number, owner, tail.number))
+        if moved is not None:
+            body = records.shared_body(head, body[head.publish_at : head.content_at], moved, size)
+        else:
+            whole = journal.loader.own_content(segment, body)
+            if whole is None:
+                return  # its content is damaged: it stays, and so does the segment
+            body = whole
+        position = journal.place(body, store, head.sequence, durable, size)
+        if moved is None and size >= SHARED_CONTENT_BYTES_MIN:
+            self._moved[segment.number, owner, position >> 32] = position & 0xFFFFFFFF

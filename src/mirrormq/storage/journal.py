@@ -18,16 +18,22 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 
+from mirrormq.clock import Clock
 from mirrormq.storage import records, shutdown_index
+from mirrormq.storage.damage import DamagedRecords
 from mirrormq.storage.disk import Disk
 from mirrormq.storage.gathering import Gatherer
 from mirrormq.storage.housekeeping import Housekeeper
+from mirrormq.storage.inventory import Inventory
 from mirrormq.storage.limits import PRODUCERS_ID, SEGMENT_BYTES
 from mirrormq.storage.loading import Loader, MakeEnvelope
+from mirrormq.storage.manifest import Manifest
 from mirrormq.storage.presented import Presented
 from mirrormq.storage.queue_store import EVERY_SEQUENCE, JournalQueue
-from mirrormq.storage.recovery import Recovery, RecoveryReport
-from mirrormq.storage.segments import Segments, widen
+from mirrormq.storage.recovery import Recovery
+from mirrormq.storage.recovery_report import RecoveryReport
+from mirrormq.storage.scrubbing import Scrubber
+from mirrormq.storage.segments import Segment, Segments, widen
 from mirrormq.storage.writer import Writer
 
 
@@ -40,35 +46,83 @@ class Journal:
         self._disk = disk
         self._directory = directory
         self._index_exists = False
-        self.segments = Segments(disk, directory)
+        self._manifest = Manifest(disk, directory)
+        self.segments = Segments(disk, directory, self._manifest)
         self.writer = Writer(self.segments, segment_bytes, self.remove_index)
-        self.loader = Loader(self.writer, self.segments, make_envelope)
-        self.gatherer = Gatherer(self.loader, self.writer, self.segments)
+        self.report = RecoveryReport()
+        """What `open` found."""
         self.queues: dict[int, JournalQueue] = {}
+        self.damage = DamagedRecords(self.queues)
+        """Stored messages whose records are damaged."""
+        self.loader = Loader(self.writer, self.segments, make_envelope, self.damage)
+        self.gatherer = Gatherer(self.loader, self.writer, self.segments)
         self.touched: dict[int, JournalQueue] = {}
         """Queues with something to write at the next flush."""
         self._housekeeper = Housekeeper(self)
+        self.scrubber = Scrubber(self)
         self.presented = Presented(self)
         """What queues remember of publishers that number their messages."""
 
     def open(self) -> RecoveryReport:
         """Rebuild everything from disk. Call once, before anything else."""
         self._disk.make_directory(self._directory)
-        report = RecoveryReport()
-        self._index_exists = shutdown_index.exists(self._disk, self._directory)
-        if self._index_exists:
-            reason = shutdown_index.load(self._disk, self._directory, self)
-            if reason is None:
-                report.from_index = True
-                report.count(self.segments, self.queues)
-                self.presented.recover()
-                return report
-            report.index_ignored = reason
-            self.remove_index()
-        Recovery(self._disk, self.segments, self._make_queue, report).run(self.queues)
+        report = self.report = RecoveryReport()
+        inventory = Inventory(self._disk, self._directory, self.segments, self._manifest, report)
+        self._recover(report, inventory)
+        inventory.finish()
         report.count(self.segments, self.queues)
+        for queue_id, sequence in report.damaged_messages:
+            self.damage.note(queue_id, [sequence])
         self.presented.recover()
         return report
+
+    def _recover(self, report: RecoveryReport, inventory: Inventory) -> None:
+        self._index_exists = shutdown_index.exists(self._disk, self._directory)
+        if self._index_exists:
+            report.index_ignored = shutdown_index.load(self._disk, self._directory, self, inventory)
+            if report.index_ignored is None:
+                report.from_index = True
+                return
+            self.remove_index()
+        Recovery(self._disk, self.segments, self._make_queue, report, inventory).run(self.queues)
+
+    @property
+    def clock(self) -> Clock:
+        """Time of ingestion of what is appended: a value that is set once a turn."""
+        return self.writer.clock
+
+    @clock.setter
+    def clock(self, clock: Clock) -> None:
+        self.writer.clock = clock
+
+    @property
+    def identity(self) -> str:
+        """Identity of the journal, 32 hexadecimal digits."""
+        return self._manifest.identity.hex()
+
+    @property
+    def generation(self) -> int:
+        """Number of this opening."""
+        return self._manifest.generation
+
+    def highest_sequence(self, queue_id: int) -> int:
+        """Highest sequence of a queue that a segment stores or acknowledges; 0 if there is none. Numbers that
+        were only reserved do not count."""
+        highest = 0
+        for segment in self.segments.by_number.values():
+            for spans in (segment.stored, segment.acknowledged):
+                span = spans.get(queue_id)
+                if span is not None and span != EVERY_SEQUENCE:
+                    highest = max(highest, span[1])
+        return highest
+
+    def clear_damage(self) -> None:
+        """Note that the node has dealt with the damage that `open` reported; durable on return."""
+        self.writer.check()
+        try:
+            self._manifest.clear_damage()
+        except OSError as error:
+            raise self.writer.fail(error) from error
 
     def _make_queue(self, queue_id: int) -> JournalQueue:
         return JournalQueue(self, queue_id)
@@ -103,8 +157,8 @@ class Journal:
         """Somebody waits for what was written, although no durable message is among it."""
         self.writer.needs_sync = True
 
-    def place(self, body: bytes, queue: JournalQueue, sequence: int, durable: bool, size: int) -> None:
-        """Append a MESSAGE body and point its queue's table at it."""
+    def place(self, body: bytes, queue: JournalQueue, sequence: int, durable: bool, size: int) -> int:
+        """Append a MESSAGE body and point its queue's table at it; gives its position."""
         queue.check()
         position = self.writer.append(body)
         segment = self.segments.by_number[position >> 32]
@@ -114,6 +168,7 @@ class Journal:
         if durable:
             widen(segment.stored, queue.queue_id, sequence, sequence)
             self.writer.needs_sync = True
+        return position
 
     def flush(self, sync: bool) -> None:
         """Write everything since the last flush with one call; with `sync` it survives a crash."""
@@ -137,10 +192,19 @@ class Journal:
         self.writer.check()
         return self._housekeeper.step(budget_bytes)
 
+    def carry_forward(self, segment: Segment) -> None:
+        """Write at the tail what replay would no longer know without a segment, its messages excepted."""
+        self.write_pending()
+        self._housekeeper.carry_forward(segment)
+
     def close(self) -> None:
         """Flush, seal, and leave an index so that the next open need not scan."""
         self.flush(sync=True)
         self.writer.seal()
+        try:
+            self._manifest.close()
+        except OSError as error:
+            raise self.writer.fail(error) from error
         if not self._index_exists:
             with suppress(OSError):  # it only saves time; without it the next open scans
                 shutdown_index.save(self._disk, self._directory, self)

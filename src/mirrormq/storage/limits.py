@@ -53,3 +53,22 @@ PRODUCERS_ID = 0xF000_0000 - 1
 RESERVED_IDS_FROM = 0xF000_0000
 """Queue ids from here on are not queues of the metadata, which would have to declare four thousand million
 to get here: the node keeps messages of its own under them (orphans)."""
+
+MANIFEST_ENTRIES_MAX = 4096
+"""Entries after which the manifest is replaced by its present state: about 100 KB."""
+
+KNOWN_DAMAGE_MAX = 64
+"""Damaged stretches of one segment that the manifest remembers as reported."""
+
+DAMAGE_REASONS_MAX = 16
+"""Reasons that the manifest keeps while the journal counts as damaged."""
+
+SHARED_CONTENT_BYTES_MIN = 4096
+"""Contents from this size on are written once when several queues append them before the next write. A
+reference costs a second read when the message is loaded, which a smaller content is not worth."""
+
+DAMAGED_MESSAGES_MAX = 100_000
+"""Damaged messages that are remembered until they are repaired: 10 MB."""
+
+SCRUB_READ_BYTES_MIN = 64 << 10
+"""Bytes that one read of the scrubber asks for at least."""

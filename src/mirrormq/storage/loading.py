@@ -7,6 +7,7 @@ from struct import Struct
 
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.storage import records
+from mirrormq.storage.damage import DamagedRecords
 from mirrormq.storage.errors import DamagedMessages
 from mirrormq.storage.limits import ENVELOPE_CACHE_ENTRIES, READ_GAP_BYTES, READ_TAIL_BYTES, READ_WINDOW_BYTES
 from mirrormq.storage.segments import Segment, Segments
@@ -17,6 +18,9 @@ from mirrormq.wire.content import HEADER_PAYLOAD_AT, PROPERTIES_AT
 MakeEnvelope = Callable[[bytes, bytes], Envelope]
 """Of the basic.publish payload and the raw properties (flags on)."""
 
+NOT_A_MESSAGE = bytes(records.MESSAGE_HEAD.size)
+"""Head of a message of queue 0, which does not exist."""
+
 FRAME_SIZE = Struct(">I")
 FRAME_SIZE_AT = 3
 
@@ -24,13 +28,44 @@ FRAME_SIZE_AT = 3
 class Loader:
     """Reads messages from the segments."""
 
-    def __init__(self, writer: Writer, segments: Segments, make_envelope: MakeEnvelope) -> None:
+    def __init__(
+        self, writer: Writer, segments: Segments, make_envelope: MakeEnvelope, damage: DamagedRecords
+    ) -> None:
+        self._damage = damage
         self._writer = writer
         self._segments = segments
         self._make_envelope = make_envelope
         self.messages_read = 0
         """Since the start."""
         self._envelopes: dict[tuple[bytes, bytes], Envelope] = {}
+
+    def read_record(self, segment: Segment, offset: int) -> bytes | None:
+        """Read the body of the record at an offset of a segment; None if it is damaged."""
+        try:
+            start = self._writer.read(segment.number, records.PREFIX_BYTES, offset)
+            if len(start) < records.PREFIX_BYTES:
+                return None
+            length, check = records.PREFIX.unpack(start)
+            offset += records.PREFIX_BYTES
+            if not 0 < length <= segment.used_bytes - offset:
+                return None
+            body = self._writer.read(segment.number, length, offset)
+        except OSError:
+            return None
+        return body if len(body) == length and segment.checksum(segment.salt, body) == check else None
+
+    def own_content(self, segment: Segment, body: bytes) -> bytes | None:
+        """Turn a valid message record of any kind into a MESSAGE with its own content; None if the
+        record that has the content is damaged."""
+        head = records.message_head(body)
+        publish, content = body[head.publish_at : head.content_at], body[head.content_at :]
+        if head.flags & records.SHARED:
+            offset, _ = records.REFERENCE.unpack(content)
+            owner = self.read_record(segment, offset)
+            if owner is None or owner[0] not in records.MESSAGES:
+                return None
+            content = owner[records.message_head(owner).content_at :]
+        return records.message_body(head, publish, content)
 
     def load(
         self, queue_id: int, table: PositionTable, paged: PositionTable, sequences: Sequence[int]
@@ -51,6 +86,7 @@ class Loader:
             self._read_window(queue_id, wanted, found, damaged)
             start = end
         if damaged:
+            self._damage.note(queue_id, damaged)
             raise DamagedMessages(queue_id, sorted(damaged))
         if order != list(range(len(order))):
             by_sequence = {message.sequence: message for message in found}
@@ -98,10 +134,12 @@ class Loader:
             body = data[at : at + length]
             if len(body) < length:
                 body = self._read_long(segment, position, length)
-            if kind != records.MESSAGE or len(body) != length or checksum(salt, body) != check:
+            if len(body) != length or checksum(salt, body) != check:
                 damaged.append(sequence)
                 continue
-            _, _, _, publish_length, owner, number, expires_at = head_of(body)
+            if kind != records.MESSAGE or body[1] & records.SHARED:
+                body = self._unusual(segment, body)
+            _, _, _, publish_length, owner, number, ingested_ms, expires_at = head_of(body)
             if owner != queue_id or number != sequence:
                 damaged.append(sequence)
                 continue
@@ -114,7 +152,13 @@ class Loader:
             message = Message(envelope, frames, expires_at, body_size(frames, body_size_at)[0])
             message.sequence = sequence
             message.position = position
+            message.ingested_ms = ingested_ms
             found.append(message)
+
+    def _unusual(self, segment: Segment, body: bytes) -> bytes:
+        """Return a valid record as a MESSAGE with its own content; one of no queue if that is impossible."""
+        whole = self.own_content(segment, body) if body[0] in records.MESSAGES else None
+        return NOT_A_MESSAGE if whole is None else whole
 
     def _read_long(self, segment: Segment, position: int, length: int) -> bytes:
         """The body of a record that a window's end cut off."""

@@ -106,13 +106,17 @@ class JournalQueue:
         self.point(sequences, positions, sizes, durable)
 
     def append_contents(
-        self, first: int, publish: bytes, contents: Sequence[bytes], expires_at: int, *, durable: bool
-    ) -> None:
-        """Write messages that share a publish payload, numbered `first`, `first + 1` …"""
+        self, first: int, publish: bytes, contents: Sequence[bytes], expires_at: int, *, durable: bool,
+        ingested_ms: int = 0,
+    ) -> None:  # fmt: skip
+        """Write messages that share a publish payload, numbered `first`, `first + 1` …; ingested now unless
+        `ingested_ms` says when."""
         self.check()
         flags = records.DURABLE if durable else 0
         writer = self._journal.writer
-        positions, sizes = writer.append_contents(self.queue_id, first, publish, contents, expires_at, flags)
+        positions, sizes = writer.append_contents(
+            self.queue_id, first, publish, contents, expires_at, flags, ingested_ms
+        )
         self.point(list(range(first, first + len(positions))), positions, sizes, durable)
 
     def point(
@@ -202,6 +206,17 @@ class JournalQueue:
         """Read messages with these ascending numbers as columns; those with bad records are left out."""
         self.check()
         self._journal.gatherer.gather(self.queue_id, self.table, self.paged, sequences, into)
+
+    def rewrite(self, message: Message) -> bool:
+        """Append a good copy of a stored message whose record is damaged; the table points at the copy
+        from now on. False if the message is not stored any more or is another one."""
+        self.check()
+        sequence = message.sequence
+        if not self.has(sequence) or self.size_of(sequence) != message.body_size:
+            return False
+        self.append([message], durable=self.table.get(sequence) != 0)
+        self._journal.damage.repaired(self.queue_id, sequence)
+        return True
 
     def presented(self) -> dict[str, int]:
         """The highest publish id of each producer, as far as it was written down."""

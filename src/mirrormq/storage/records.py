@@ -10,12 +10,17 @@ message body cannot have it found when recovery searches behind damage, and bloc
 an older file cannot be mistaken for this one's. Kinds are values that text and zeros do not contain,
 so such a search meets few false starts.
 
-    MESSAGE     flags u8, 1 as u16, publish length u16, queue u32, sequence u64, expires at u64,
-                basic.publish payload, content frames
+    MESSAGE     flags u8, delivery count u16 (0: not counted), publish length u16, queue u32, sequence u64,
+                ingested at u64, expires at u64, basic.publish payload, content frames
+                With the flag SHARED, instead of the content frames: offset u32, body bytes u32. The content
+                is that of the record at the offset, in the same segment; that one is not SHARED.
+    MESSAGE_1   flags u8, 1 as u16, publish length u16, queue u32, sequence u64, expires at u64,
+                basic.publish payload, content frames; of format 1, read only
     ACK         queue u32, n × (first sequence u64, count u64)
     DELIVERED   queue u32, sequence u64: everything up to it was handed out at least once
     ERASED      queue u32: everything so far is gone
     NEXT        queue u32, sequence u64: the lowest number not yet used
+    WRITTEN     offset u32: end of one write. Bytes of this file below the offset were synced before it
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from struct import Struct, pack
+from typing import NamedTuple
 
 Checksum = Callable[[int, bytes], int]
 """Of a seed and bytes."""
@@ -33,21 +39,30 @@ try:
 except ImportError:  # pragma: no cover - where the wheel is missing, new files use zlib's polynomial
     _crc32c = None
 
-MESSAGE, ACK, DELIVERED, ERASED, NEXT, ENTRY = 0xE1, 0xE2, 0xE3, 0xE4, 0xE5, 0xE6
-"""ENTRY is the one kind of an entry log."""
+MESSAGE_1, ACK, DELIVERED, ERASED, NEXT, ENTRY, MESSAGE, WRITTEN = range(0xE1, 0xE9)
+"""ENTRY is the one kind of an entry log. Reserved: E9 delivery counts, EA replicated logs."""
+KINDS = frozenset(range(MESSAGE_1, WRITTEN + 1))
+MESSAGES = frozenset((MESSAGE, MESSAGE_1))
 
 DURABLE = 1
 """Flag of a message that recovery keeps; without it the record only pages memory out."""
+SHARED = 2
+"""Flag of a message whose content is that of another record of its segment."""
 
 PREFIX = Struct("<II")
 PREFIX_BYTES = PREFIX.size
 START = Struct("<IIB")
 """Prefix and kind."""
-MESSAGE_HEAD = Struct("<BBHHIQQ")
-"""The third value, how many queues the record speaks of, is always 1."""
+MESSAGE_HEAD = Struct("<BBHHIQQQ")
+"""What depends on the route only stands in front of sequence and ingestion time, and behind them."""
+MESSAGE_1_HEAD = Struct("<BBHHIQQ")
+REFERENCE = Struct("<II")
+"""Offset and body bytes of a content that another record has."""
 QUEUE_HEAD = Struct("<BI")
 QUEUE_SEQUENCE = Struct("<BIQ")
 RANGE = Struct("<QQ")
+WRITTEN_BODY = Struct("<BI")
+WRITTEN_BYTES = PREFIX_BYTES + WRITTEN_BODY.size
 BODY_SIZE = Struct(">Q")
 BODY_SIZE_AT = 11
 """Where content frames keep the body's length: frame head (7), class (2), weight (2)."""
@@ -84,6 +99,48 @@ def acknowledgement_body(queue_id: int, ranges: Sequence[tuple[int, int]]) -> by
     """An ACK of (first, count) ranges."""
     numbers = [number for pair in ranges for number in pair]
     return pack("<BI" + "QQ" * len(ranges), ACK, queue_id, *numbers)
+
+
+class MessageHead(NamedTuple):
+    """Fixed fields of a message record of either format."""
+
+    flags: int
+    deliveries: int
+    publish_length: int
+    queue_id: int
+    sequence: int
+    ingested_ms: int
+    expires_at: int
+    publish_at: int
+    """Offset of the publish payload in the record's body."""
+
+    @property
+    def content_at(self) -> int:
+        """Offset of the content, or of the reference to it."""
+        return self.publish_at + self.publish_length
+
+
+def message_head(body: bytes) -> MessageHead:
+    """Read the head of a MESSAGE or MESSAGE_1."""
+    if body[0] == MESSAGE:
+        _, *fields = MESSAGE_HEAD.unpack_from(body)
+        return MessageHead._make((*fields, MESSAGE_HEAD.size))
+    _, flags, _, publish_length, queue_id, sequence, expires_at = MESSAGE_1_HEAD.unpack_from(body)
+    return MessageHead(flags, 0, publish_length, queue_id, sequence, 0, expires_at, MESSAGE_1_HEAD.size)
+
+
+def message_body(head: MessageHead, publish: bytes, content: bytes) -> bytes:
+    """Build a MESSAGE that has its own content."""
+    flags = head.flags & ~SHARED
+    fixed = MESSAGE_HEAD.pack(MESSAGE, flags, head.deliveries, len(publish), *head[3:7])
+    return fixed + publish + content
+
+
+def shared_body(head: MessageHead, publish: bytes, offset: int, body_bytes: int) -> bytes:
+    """Build a MESSAGE whose content is that of the record at an offset of its segment."""
+    flags = head.flags | SHARED
+    fixed = MESSAGE_HEAD.pack(MESSAGE, flags, head.deliveries, len(publish), *head[3:7])
+    return fixed + publish + REFERENCE.pack(offset, body_bytes)
 
 
 def runs(sequences: list[int]) -> list[tuple[int, int]]:

@@ -37,63 +37,37 @@ Invariants.
     buffered or unsynced, and for paged-only messages.
 5.  A segment is removed only after everything that 4 needs without it was synced, and its removal is
     durable before another segment is removed: a removed segment that came back after a crash would
-    meet its acknowledgements gone.
+    meet its acknowledgements gone. The manifest strikes it off before, so it would not be replayed.
 6.  A table never points into a removed segment.
 7.  The shutdown index is removed, durably, before the first byte that would make it untrue.
 
 Behind damage the scan looks for the next valid record: first where the damaged record says it ends,
 then byte by byte for something that has a known kind, a possible length and a matching checksum.
-Zeros up to the end of a segment are its unused, preallocated part, not damage.
+Zeros up to the end of a segment without a listed length are its unused, preallocated part, not damage. What
+counts as damage and what as a torn tail: `docs/decisions/0060-journal-format-2.md`; which files belong to the
+journal at all: `inventory.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from struct import Struct
 
 from mirrormq.storage import records
 from mirrormq.storage.disk import Disk
+from mirrormq.storage.inventory import Inventory, Verdict
 from mirrormq.storage.queue_store import EVERY_SEQUENCE, JournalQueue
+from mirrormq.storage.recovery_report import Dropped, RecoveryReport
 from mirrormq.storage.scanning import find_record, valid_body, written_end, zeros_from
+from mirrormq.storage.segment_header import DATA_AT as SEGMENT_DATA_AT
+from mirrormq.storage.segment_header import read_segment_header
 from mirrormq.storage.segments import Segment, Segments, widen
 from mirrormq.storage.table import CHUNK_BITS, MASK
 
-DURABLE_MESSAGE = bytes((records.MESSAGE, records.DURABLE, 1, 0))
-"""How the body of a durable message starts."""
+DURABLE_MESSAGE = bytes((records.MESSAGE, records.DURABLE))
+"""How the body of a durable message with its own content starts."""
 WHOLE_HEAD = Struct("<II" + records.MESSAGE_HEAD.format.removeprefix("<"))
 """A record's prefix and the head of a message."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A stretch of bytes that recovery did not use."""
-
-    path: str
-    offset: int
-    length: int
-    reason: str
-
-
-@dataclass(slots=True)
-class RecoveryReport:
-    """What `open` found."""
-
-    segments: int = 0
-    records: int = 0
-    """Records read; 0 if the index of a clean shutdown made reading unnecessary."""
-    queues: int = 0
-    messages: int = 0
-    from_index: bool = False
-    index_ignored: str | None = None
-    """Why an index that was there could not be used."""
-    dropped: list[Dropped] = field(default_factory=list)
-
-    def count(self, segments: Segments, queues: Mapping[int, JournalQueue]) -> None:
-        """Fill in the totals."""
-        self.segments = len(segments.by_number)
-        self.queues = len(queues)
-        self.messages = sum(store.live_count for store in queues.values())
 
 
 class Recovery:
@@ -105,70 +79,111 @@ class Recovery:
         segments: Segments,
         make_queue: Callable[[int], JournalQueue],
         report: RecoveryReport,
+        inventory: Inventory,
     ) -> None:
         self._disk = disk
         self._segments = segments
         self._make_queue = make_queue
         self._report = report
+        self._inventory = inventory
         self._queues: dict[int, JournalQueue] = {}
+        self._synced = 0
+        """Offset in the segment up to which a record says that everything was synced."""
+        self._owner = -1
+        """Offset of the last record that was found valid and shared its content."""
+        self._without_content: list[tuple[int, int, int, int]] = []
+        """Messages whose content is in a bad record: (its offset, queue, sequence, position)."""
 
     def run(self, queues: dict[int, JournalQueue]) -> None:
         """Replay the history into `queues`."""
         self._queues = queues
-        numbers = self._segments.found()
-        for number in numbers:
-            self._recover_segment(number, newest=number == numbers[-1])
+        for number in self._segments.found():
+            self._recover_segment(number)
         for store in queues.values():
             store.known = True
             store.table.recount()
             for chunk in store.table.chunks.values():
                 self._segments.claim(chunk)
 
-    def _recover_segment(self, number: int, newest: bool) -> None:
-        path = self._segments.path(number)
+    def _recover_segment(self, number: int) -> None:
+        path, inventory = self._segments.path(number), self._inventory
         file = self._disk.open(path)
         data = file.read(file.size(), 0)
-        header = records.read_file_header(data)
-        checksum = records.checksum_named(header[1]) if header is not None else None
-        if header is None or checksum is None or header[0] != number:
+        header = read_segment_header(data)
+        checksum = records.checksum_named(header.checksum_name) if header is not None else None
+        if checksum is None:
+            header = None
+        data_at = SEGMENT_DATA_AT if header is None else header.data_at
+        verdict, reason = inventory.judge(number, header, not data[data_at:].strip(b"\0"))
+        if reason:
+            inventory.drop(path, 0, len(data), reason)
+        if header is None or checksum is None or verdict is not Verdict.REPLAY:
             file.close()
-            self._set_aside(path, data, newest)
-            self._segments.last_number = max(self._segments.last_number, number)
+            if verdict is Verdict.REMOVE:
+                inventory.remove(path)
+            else:
+                inventory.set_aside(path, reason)
             return
-        segment = Segment(number, header[1], checksum, header[2])
-        end = self._scan(segment, path, data, newest)
+        segment = Segment(number, header.checksum_name, checksum, header.salt, header.format)
+        end = self._scan(segment, data)
         if end < len(data):
             file.truncate(end)
-        if newest or end < len(data):
+        if end < len(data) or not inventory.length_of(number):
             file.sync()
         file.close()
         segment.used_bytes = end
         self._segments.adopt(segment)
 
-    def _set_aside(self, path: str, data: bytes, newest: bool) -> None:
-        """A segment without a usable header: half created if it holds nothing, else kept for a person."""
-        if newest and not data[records.DATA_AT :].strip(b"\0"):
-            self._disk.remove(path)
-        else:
-            self._drop(path, 0, len(data), "the header is damaged; the file is renamed to *.damaged")
-            self._disk.rename(path, path + ".damaged")
-
-    def _drop(self, path: str, start: int, end: int, reason: str) -> None:
-        self._report.dropped.append(Dropped(path, start, end - start, reason))
-
-    def _scan(self, segment: Segment, path: str, data: bytes, newest: bool) -> int:
+    def _scan(self, segment: Segment, data: bytes) -> int:
         """Replay one segment; gives the end of its last valid record."""
-        at = end = records.DATA_AT
+        inventory, number = self._inventory, segment.number
+        length = inventory.length_of(number)
+        at = end = segment.data_at
+        self._synced, self._owner, self._without_content, holes = 0, -1, [], []
+        if length and len(data) > length:
+            inventory.drop_stretch(number, length, len(data), "longer than it was when it was sealed")
+            data = data[:length]
         while True:
             at = end = self._replay(segment, data, at)
-            if zeros_from(data, at):
-                return end
+            if at == len(data) or (not length and zeros_from(data, at)):
+                break
             at = find_record(segment.checksum, segment.salt, data, at)
             if at < 0:
-                reason = "torn by a crash" if newest else "damaged"
-                self._drop(path, end, written_end(data), reason)
-                return end if newest else len(data)
-            self._drop(path, end, at, "damaged; skipped to the next valid record")
+                if length != 0:
+                    inventory.drop_stretch(number, end, len(data), "damaged")
+                    end = len(data)
+                else:
+                    self._tear(number, end, written_end(data))
+                break
+            holes.append((end, at))
+        for start, stop in holes:
+            proven = inventory.drop_stretch(
+                number,
+                start,
+                stop,
+                "damaged; skipped to the next valid record",
+                proven=length != 0 or start < self._synced,
+            )
+            self._judge_contents(start, stop, proven)
+        if length and len(data) < length:
+            inventory.drop_stretch(number, len(data), length, "shorter than it was when it was sealed")
+        return end
+
+    def _judge_contents(self, start: int, stop: int, proven: bool) -> None:
+        """Decide on messages whose shared content lay in a hole. If the hole may never have been synced
+        they go with it, as all others in it do; else they stay, known to be damaged."""
+        for offset, queue_id, sequence, position in self._without_content:
+            store = self._queues.get(queue_id)
+            if start <= offset < stop and store is not None and store.table.get(sequence) == position:
+                if proven:
+                    self._report.damaged_messages.append((queue_id, sequence))
+                else:
+                    store.table.wipe(sequence, 1)
+
+    def _tear(self, number: int, start: int, end: int) -> None:
+        """Report a torn tail."""
+        path = self._segments.path(number)
+        self._report.dropped.append(Dropped(path, start, end - start, "torn by a crash", damage=False))
 
     def _replay(self, segment: Segment, data: bytes, at: int) -> int:
         """Replay valid records from `at` on; gives the offset of the first bad one."""
@@ -193,8 +208,8 @@ class Recovery:
         table = None
         number, count, low, high = -1, 0, 1 << 64, 0
         while at <= last:
-            length, check, kind, flags, one, publish_length, owner, sequence, _ = whole_of(data, at)
-            if owner != queue_id or one != 1 or flags != 1 or kind != 0xE1:
+            length, check, kind, flags, _, publish_length, owner, sequence, _, _ = whole_of(data, at)
+            if owner != queue_id or flags != 1 or kind != 0xE7:
                 break
             body = data[at + prefix_bytes : at + prefix_bytes + length]
             if len(body) != length or checksum(salt, body) != check:
@@ -215,6 +230,27 @@ class Recovery:
         if count:
             self._note_stored(segment, queue_id, low, high, count)
         return at
+
+    def _replay_message(self, segment: Segment, data: bytes, at: int, body: bytes) -> None:
+        """Replay a message that `_replay_run` does not take: paged, of format 1, or with a shared content."""
+        head = records.message_head(body)
+        if not head.flags & records.DURABLE:
+            segment.total += 1
+            return
+        if head.flags & records.SHARED:
+            offset, size = records.REFERENCE.unpack_from(body, head.content_at)
+            if offset != self._owner:
+                owner = valid_body(segment.checksum, segment.salt, data, offset)
+                self._owner = offset if owner is not None and owner[0] in records.MESSAGES else -1
+            if self._owner < 0:
+                self._without_content.append((offset, head.queue_id, head.sequence, segment.base + at))
+        else:
+            size = records.BODY_SIZE.unpack_from(body, head.content_at + records.BODY_SIZE_AT)[0]
+        chunk, sizes = self._queue(head.queue_id).table.chunk(head.sequence >> CHUNK_BITS)
+        chunk[head.sequence & MASK] = segment.base + at
+        sizes[head.sequence & MASK] = size
+        self._report.records -= 1  # counted below, with all other kinds
+        self._note_stored(segment, head.queue_id, head.sequence, head.sequence, 1)
 
     def _note_stored(self, segment: Segment, queue_id: int, low: int, high: int, count: int) -> None:
         self._report.records += count
@@ -240,8 +276,8 @@ class Recovery:
         if body is None:
             return at
         kind = body[0]
-        if kind == records.MESSAGE:
-            segment.total += 1  # it only paged memory out; `_replay_run` takes the durable ones
+        if kind in records.MESSAGES:
+            self._replay_message(segment, data, at, body)
         elif kind == records.ACK:
             queue_id = records.QUEUE_HEAD.unpack_from(body)[1]
             table = self._queue(queue_id).table
@@ -260,5 +296,7 @@ class Recovery:
         elif kind == records.NEXT:
             _, queue_id, sequence = records.QUEUE_SEQUENCE.unpack(body)
             self._note_used(queue_id, sequence - 1, segment.number)
+        elif kind == records.WRITTEN:
+            self._synced = max(self._synced, records.WRITTEN_BODY.unpack(body)[1])
         self._report.records += 1
         return at + records.PREFIX_BYTES + len(body)

@@ -7,10 +7,7 @@ import re
 from mirrormq.storage import records
 from mirrormq.storage.limits import RESYNC_CHECKSUM_BYTES
 
-KINDS = frozenset(
-    (records.MESSAGE, records.ACK, records.DELIVERED, records.ERASED, records.NEXT, records.ENTRY)
-)
-KIND = re.compile(b"[" + re.escape(bytes(sorted(KINDS))) + b"]")
+KIND = re.compile(b"[" + re.escape(bytes(sorted(records.KINDS))) + b"]")
 
 
 def valid_body(checksum: records.Checksum, salt: int, data: bytes, at: int) -> bytes | None:
@@ -19,7 +16,7 @@ def valid_body(checksum: records.Checksum, salt: int, data: bytes, at: int) -> b
         return None
     length, check, kind = records.START.unpack_from(data, at)
     body_at = at + records.PREFIX_BYTES
-    if length == 0 or kind not in KINDS or body_at + length > len(data):
+    if length == 0 or kind not in records.KINDS or body_at + length > len(data):
         return None
     body = data[body_at : body_at + length]
     return body if checksum(salt, body) == check else None

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from mirrormq.storage import records
 from mirrormq.storage.disk import Disk, File
 from mirrormq.storage.limits import OPEN_SEGMENTS
+from mirrormq.storage.manifest import Manifest
+from mirrormq.storage.segment_header import FORMAT, SegmentHeader
 
 SUFFIX = ".journal"
 Spans = dict[int, tuple[int, int]]
@@ -35,7 +37,9 @@ class Segment:
         "acknowledged",
         "checksum",
         "checksum_name",
+        "condemned",
         "damaged",
+        "format",
         "live",
         "number",
         "salt",
@@ -45,12 +49,15 @@ class Segment:
         "used_bytes",
     )
 
-    def __init__(self, number: int, checksum_name: int, checksum: records.Checksum, salt: int) -> None:
+    def __init__(
+        self, number: int, checksum_name: int, checksum: records.Checksum, salt: int, format_: int = FORMAT
+    ) -> None:
         self.number = number
+        self.format = format_
         self.checksum_name = checksum_name
         self.checksum = checksum
         self.salt = salt
-        self.used_bytes = records.DATA_AT
+        self.used_bytes = self.data_at
         self.live = 0
         """Messages that the queues' tables point at."""
         self.total = 0
@@ -60,8 +67,15 @@ class Segment:
         """Of ACK records; an ERASED record covers every sequence."""
         self.damaged = False
         """Compaction could not save all of its live messages; it stays until they are gone."""
+        self.condemned = False
+        """The scrubber found damage in it; it is compacted as soon as possible."""
         self.settled_live = -1
         """`live` when housekeeping last looked; a segment that is being drained is left alone."""
+
+    @property
+    def data_at(self) -> int:
+        """Offset of its first record."""
+        return SegmentHeader(self.number, self.checksum_name, self.salt, self.format).data_at
 
     @property
     def base(self) -> int:
@@ -72,9 +86,10 @@ class Segment:
 class Segments:
     """The segment files of one directory, with a bounded number of them open."""
 
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: Disk, directory: str, manifest: Manifest) -> None:
         self._disk = disk
         self._directory = directory
+        self._manifest = manifest
         self._open: OrderedDict[int, File] = OrderedDict()
         self.by_number: dict[int, Segment] = {}
         """Ascending."""
@@ -99,9 +114,11 @@ class Segments:
         segment = Segment(number, name, checksum, self._disk.salt())
         file = self._disk.create(self.path(number))
         file.allocate(limit_bytes)
-        file.write(records.file_header(number, name, segment.salt), 0)
+        identity, generation = self._manifest.identity, self._manifest.generation
+        file.write(SegmentHeader(number, name, segment.salt, FORMAT, identity, generation).encode(), 0)
         file.sync()
         self._disk.sync_directory(self._directory)
+        self._manifest.created(number, segment.salt)
         self.last_number = number
         self.by_number[number] = segment
         return segment, file
@@ -127,12 +144,14 @@ class Segments:
         file.truncate(segment.used_bytes)
         file.sync()
         file.close()
+        self._manifest.sealed(segment.number, segment.used_bytes)
 
     def remove(self, number: int) -> None:
         """Remove the file for good: it cannot come back once this returns."""
         file = self._open.pop(number, None)
         if file is not None:
             file.close()
+        self._manifest.removed(number)
         self._disk.remove(self.path(number))
         self._disk.sync_directory(self._directory)
         self.by_number.pop(number, None)

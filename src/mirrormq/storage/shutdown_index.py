@@ -4,8 +4,9 @@
     description (JSON): byte order; each segment's number, length, salt, counters; each queue's numbers
     per queue and chunk, as described: positions, then sizes, as they stand in memory
 
-It is believed only if it is whole and the segment files on disk are exactly those it describes, with
-the same lengths and salts. Otherwise it is thrown away and the segments are read.
+It is believed only if it is whole, names the journal's identity, and describes exactly the segments
+that the manifest lists and the directory has, with the same lengths and salts. Otherwise it is thrown away
+and the segments are read. An index of format 1 is never believed: the upgrade reads every record once.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 from mirrormq.storage import records
 from mirrormq.storage.disk import Disk
+from mirrormq.storage.segment_header import DATA_AT, FORMAT, read_segment_header
 from mirrormq.storage.segments import Segment, Spans
 from mirrormq.storage.table import CHUNK
 
 if TYPE_CHECKING:
+    from mirrormq.storage.inventory import Inventory
     from mirrormq.storage.journal import Journal
 
 NAME = "clean-shutdown.index"
-MAGIC = b"MMQINDX1"
+MAGIC = b"MMQINDX2"
 CHUNK_BYTES = CHUNK * 12
 
 
@@ -46,6 +49,7 @@ def save(disk: Disk, directory: str, journal: Journal) -> None:
     description = {
         "byte_order": sys.byteorder,
         "chunk": CHUNK,
+        "identity": journal.identity,
         "segments": [describe(segment) for segment in journal.segments.by_number.values()],
         "queues": [
             {
@@ -80,6 +84,7 @@ def describe(segment: Segment) -> dict[str, Any]:
         "number": segment.number,
         "length": segment.used_bytes,
         "salt": segment.salt,
+        "format": segment.format,
         "checksum": segment.checksum_name,
         "total": segment.total,
         "damaged": segment.damaged,
@@ -88,23 +93,30 @@ def describe(segment: Segment) -> dict[str, Any]:
     }
 
 
-def load(disk: Disk, directory: str, journal: Journal) -> str | None:
+def load(disk: Disk, directory: str, journal: Journal, inventory: Inventory) -> str | None:
     """Fill the journal from the index; otherwise leave it empty and say why not."""
     file = disk.open(f"{directory}/{NAME}")
     data = file.read(file.size(), 0)
     file.close()
     content = data[len(MAGIC) + 4 :]
+    if data[: len(MAGIC)] != MAGIC:
+        return "it is not of format 2"
     if data[: len(MAGIC) + 4] != MAGIC + zlib.crc32(content).to_bytes(4, "little"):
         return "its checksum does not match"
     length = int.from_bytes(content[:4], "little")
     description = json.loads(content[4 : 4 + length])
     if description["byte_order"] != sys.byteorder or description["chunk"] != CHUNK:
         return "it was written by another kind of machine or version"
+    if not inventory.whole or description["identity"] != inventory.identity.hex():
+        return "it is not of the journal that the manifest names"
     segments = [restored(item) for item in description["segments"]]
+    listed = [(item.number, item.salt, item.length) for item in inventory.listed]
+    if [(item.number, item.salt, item.used_bytes) for item in segments] != listed:
+        return "the manifest lists other segments"
     if [segment.number for segment in segments] != journal.segments.found():
         return "the segment files are not those it describes"
     for segment in segments:
-        reason = mismatch(disk, journal.segments.path(segment.number), segment)
+        reason = mismatch(disk, journal.segments.path(segment.number), segment, inventory.identity)
         if reason is not None:
             return reason
     for segment in segments:
@@ -116,7 +128,9 @@ def load(disk: Disk, directory: str, journal: Journal) -> str | None:
 def restored(item: dict[str, Any]) -> Segment:
     """A segment from its description."""
     checksum = records.checksum_named(item["checksum"])
-    segment = Segment(item["number"], item["checksum"], checksum or records.no_checksum, item["salt"])
+    segment = Segment(
+        item["number"], item["checksum"], checksum or records.no_checksum, item["salt"], item["format"]
+    )
     segment.used_bytes, segment.total, segment.damaged = item["length"], item["total"], item["damaged"]
     segment.stored, segment.acknowledged = spans(item["stored"]), spans(item["acknowledged"])
     return segment
@@ -127,14 +141,15 @@ def spans(rows: list[list[int]]) -> Spans:
     return {queue_id: (low, high) for queue_id, low, high in rows}
 
 
-def mismatch(disk: Disk, path: str, segment: Segment) -> str | None:
+def mismatch(disk: Disk, path: str, segment: Segment, identity: bytes) -> str | None:
     """Why a file is not the segment that was described; None if it is."""
     file = disk.open(path)
-    size, header = file.size(), records.read_file_header(file.read(records.DATA_AT, 0))
+    size, header = file.size(), read_segment_header(file.read(DATA_AT, 0))
     file.close()
     if size != segment.used_bytes:
         return f"{path} has {size} bytes, not {segment.used_bytes}"
-    if header != (segment.number, segment.checksum_name, segment.salt):
+    expected = (segment.number, segment.checksum_name, segment.salt, segment.format)
+    if header is None or header[:4] != expected or (header.format == FORMAT and header.identity != identity):
         return f"the header of {path} is another one"
     if records.checksum_named(segment.checksum_name) is None:
         return f"the checksum of {path} is not available here"

@@ -1,4 +1,4 @@
-"""A disk in memory that forgets what was not synced, tears writes, flips bits and runs full.
+"""A disk in memory that forgets what was not synced, tears writes, flips bits, loses files and runs full.
 
 It takes `disk.py` at its word: unsynced bytes survive a crash in whole, up to some byte, or in some
 sectors only; names created, renamed or removed since the directory's last sync survive or not, each
@@ -10,7 +10,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
+from mirrormq.storage import records
 from mirrormq.storage.disk import File
+from mirrormq.storage.scanning import valid_body
+from mirrormq.storage.segment_header import read_segment_header
 
 SECTOR_BYTES = 64
 """Smaller than a real sector, so that small test files tear in many places."""
@@ -225,6 +228,63 @@ class SimulatedDisk:
         for data in (content.current, content.durable):
             if offset < len(data):
                 data[offset] ^= 1 << bit
+
+    # -- faults of a disk whose node is down -----------------------------------------------------
+
+    def lose_directory(self, directory: str) -> None:
+        """Lose every file below a directory, for good."""
+        prefix = directory + "/"
+        for names in (self._names, self._durable_names):
+            for name in [name for name in names if name.startswith(prefix)]:
+                del names[name]
+        self._pending_names = [
+            change
+            for change in self._pending_names
+            if not any(name is not None and name.startswith(prefix) for name in change[:2])
+        ]
+
+    def garble(self, path: str, offset: int, length: int) -> None:
+        """Overwrite bytes of a file, durably, each with another value."""
+        content = self._names[path]
+        for data in (content.current, content.durable):
+            for at in range(offset, min(offset + length, len(data))):
+                data[at] ^= 1 + self._choose(255)
+
+    def garble_record(self, directory: str) -> tuple[str, int] | None:
+        """Garble a byte inside a record of a message that was synced, of any segment below a directory;
+        gives the path and the record's offset, None if there is no such record."""
+        found = []
+        for name in self.list(directory):
+            content = self._names[f"{directory}/{name}"]
+            durable = bytes(content.durable)
+            header = read_segment_header(durable)
+            checksum = records.checksum_named(header.checksum_name) if header is not None else None
+            if header is None or checksum is None or not name.endswith(".journal"):
+                continue
+            at = header.data_at
+            while (body := valid_body(checksum, header.salt, durable, at)) is not None:
+                if body[0] in records.MESSAGES:
+                    found.append((f"{directory}/{name}", at, len(body)))
+                at += records.PREFIX_BYTES + len(body)
+        if not found:
+            return None
+        path, at, size = found[self._choose(len(found))]
+        self.garble(path, at + records.PREFIX_BYTES + self._choose(size), 1)
+        return path, at
+
+    def snapshot(self, directory: str) -> dict[str, bytes]:
+        """Copy what is durable below a directory, as an operator's backup does."""
+        prefix = directory + "/"
+        names = self._durable_names.items()
+        return {name: bytes(content.durable) for name, content in names if name.startswith(prefix)}
+
+    def restore(self, directory: str, snapshot: dict[str, bytes]) -> None:
+        """Replace everything below a directory by an older copy, durably."""
+        self.lose_directory(directory)
+        for name, data in snapshot.items():
+            content = Content()
+            content.current, content.durable = bytearray(data), bytearray(data)
+            self._names[name] = self._durable_names[name] = content
 
     def kill(self) -> None:
         """Only the process died: everything written stays, synced or not, and may still be lost later."""

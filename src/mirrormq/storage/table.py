@@ -143,6 +143,15 @@ class PositionTable:
                 chunk[low:high] = NO_POSITIONS[low:high]
                 self.sizes[number][low:high] = NO_SIZES[low:high]
 
+    def stored_in(self, first: int, last: int) -> list[int]:
+        """Sequences whose positions are in [first, last); looks at all of them."""
+        return [
+            (number << CHUNK_BITS) + at
+            for number, chunk in self.chunks.items()
+            for at, position in enumerate(chunk)
+            if first <= position < last
+        ]
+
     def positions(self, sequences: Sequence[int]) -> list[int]:
         """Positions of several; the usual case, consecutive numbers, by slices."""
         first, count = sequences[0], len(sequences)

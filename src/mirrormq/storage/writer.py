@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from mirrormq.clock import Clock
 from mirrormq.queues.message import Message
 from mirrormq.storage import records
 from mirrormq.storage.disk import File
 from mirrormq.storage.errors import JournalFailed
-from mirrormq.storage.limits import BUFFER_BYTES
+from mirrormq.storage.limits import BUFFER_BYTES, SHARED_CONTENT_BYTES_MIN
+from mirrormq.storage.segment_header import DATA_AT
 from mirrormq.storage.segments import Segment, Segments, widen
 
 
@@ -37,6 +39,11 @@ class Writer:
         self.needs_sync = False
         self.messages_written = 0
         """Since the start."""
+        self.clock = Clock(0)
+        """Ingestion time of what is appended."""
+        self._contents: dict[int, tuple[bytes, int]] = {}
+        """Large contents in the buffer, by object identity, with the offsets of their records. At most
+        BUFFER_BYTES / SHARED_CONTENT_BYTES_MIN of them."""
 
     @property
     def buffered(self) -> bool:
@@ -52,6 +59,10 @@ class Writer:
         """Remember a failure for ever."""
         self.failure = f"the journal cannot be written: {error}"
         return JournalFailed(self.failure)
+
+    def reserve(self, size: int) -> Segment:
+        """Return the segment that the next record of at most `size` bytes will be appended to."""
+        return self._tail_for(size + records.PREFIX_BYTES)
 
     def append(self, body: bytes) -> int:
         """Buffer one record; gives its position."""
@@ -105,6 +116,7 @@ class Writer:
         pack_head, pack_prefix = records.MESSAGE_HEAD.pack, records.PREFIX.pack
         prefix_bytes = records.PREFIX_BYTES
         envelope, publish, publish_length = None, b"", 0
+        now_ms = self.clock.now_ms
         for message in messages:
             if message.envelope is not envelope:
                 envelope = message.envelope
@@ -112,13 +124,18 @@ class Writer:
                 publish_length = len(publish)
             frames = message.frames
             sequence = message.sequence
-            body = (
-                pack_head(records.MESSAGE, flags, 1, publish_length, queue_id, sequence, message.expires_at)
-                + publish
-                + frames
+            ingested_ms = message.ingested_ms
+            if not ingested_ms:
+                message.ingested_ms = ingested_ms = now_ms
+            head = pack_head(
+                0xE7, flags, 0, publish_length, queue_id, sequence, ingested_ms, message.expires_at
             )
+            if len(frames) < SHARED_CONTENT_BYTES_MIN:
+                body = head + publish + frames
+            else:
+                body = self._large(head, publish, frames, message.body_size, end)
             after = end + prefix_bytes + len(body)
-            if after > limit and end > records.DATA_AT:
+            if after > limit and end > DATA_AT:
                 break
             parts.append(pack_prefix(len(body), checksum(salt, body)))
             parts.append(body)
@@ -129,6 +146,16 @@ class Writer:
             end = after
         self._end = end
 
+    def _large(self, head: bytes, publish: bytes, frames: bytes, body_bytes: int, offset: int) -> bytes:
+        """Build a record at an offset whose content is large: a reference if the buffer has it already. If
+        the tail has no room for the record, the next tail begins without contents."""
+        known = self._contents.get(id(frames))
+        if known is None:
+            self._contents[id(frames)] = (frames, offset)
+            return head + publish + frames
+        shared = bytes((head[0], head[1] | records.SHARED)) + head[2:]
+        return shared + publish + records.REFERENCE.pack(known[1], body_bytes)
+
     def append_contents(
         self,
         queue_id: int,
@@ -137,9 +164,11 @@ class Writer:
         contents: Sequence[bytes],
         expires_at: int,
         flags: int,
+        ingested_ms: int,
     ) -> tuple[list[int], list[int]]:
         """Buffer messages that share a publish payload and are numbered in a row; gives positions and
         body sizes. For whoever has contents and no need of messages."""
+        ingested_ms = ingested_ms or self.clock.now_ms
         positions: list[int] = []
         sizes: list[int] = []
         least = records.MESSAGE_HEAD.size + len(publish) + records.PREFIX_BYTES
@@ -148,7 +177,7 @@ class Writer:
             tail = self._tail_for(least + len(contents[done]))
             rest = contents[done:] if done else contents
             self._append_contents(
-                tail, queue_id, first + done, publish, rest, expires_at, flags, positions, sizes
+                tail, queue_id, first + done, publish, rest, expires_at, ingested_ms, flags, positions, sizes
             )
             count = len(positions) - done
             tail.total += count
@@ -163,7 +192,7 @@ class Writer:
 
     def _append_contents(
         self, tail: Segment, queue_id: int, sequence: int, publish: bytes, contents: Sequence[bytes],
-        expires_at: int, flags: int, positions: list[int], sizes: list[int],
+        expires_at: int, ingested_ms: int, flags: int, positions: list[int], sizes: list[int],
     ) -> None:  # fmt: skip
         """As `_append_run`."""
         parts, base, end, salt, checksum = self._parts, tail.base, self._end, tail.salt, tail.checksum
@@ -173,12 +202,12 @@ class Writer:
         body_size, body_size_at = records.BODY_SIZE.unpack_from, records.BODY_SIZE_AT
         for frames in contents:
             body = (
-                pack_head(records.MESSAGE, flags, 1, publish_length, queue_id, sequence, expires_at)
+                pack_head(0xE7, flags, 0, publish_length, queue_id, sequence, ingested_ms, expires_at)
                 + publish
                 + frames
             )
             after = end + prefix_bytes + len(body)
-            if after > limit and end > records.DATA_AT:
+            if after > limit and end > DATA_AT:
                 break
             parts.append(pack_prefix(len(body), checksum(salt, body)))
             parts.append(body)
@@ -192,7 +221,7 @@ class Writer:
         """The tail, or a new one if `size` more bytes do not fit. An empty one takes any size."""
         self.check()
         tail = self.tail
-        if tail is not None and (self._end + size <= self.segment_bytes or self._end == records.DATA_AT):
+        if tail is not None and (self._end + size <= self.segment_bytes or self._end == DATA_AT):
             return tail
         self.seal()
         try:
@@ -200,7 +229,8 @@ class Writer:
             self.tail, self._file = self._segments.create(self.segment_bytes)
         except OSError as error:
             raise self.fail(error) from error
-        self._end = self._written = self._synced = records.DATA_AT
+        self._end = self._written = self._synced = DATA_AT
+        self._contents.clear()
         return self.tail
 
     def drain(self) -> None:
@@ -208,14 +238,20 @@ class Writer:
         self.check()
         if self._end == self._written:
             return
-        assert self._file is not None and self.tail is not None
-        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        tail = self.tail
+        assert self._file is not None and tail is not None
+        # Behind every message lies a valid record, so that damage to the last one is told from a torn tail.
+        body = records.WRITTEN_BODY.pack(records.WRITTEN, self._synced)
+        self._parts.append(records.sealed(body, tail.checksum, tail.salt))
+        self._end += records.WRITTEN_BYTES
+        data = b"".join(self._parts)
         try:
             self._file.write(data, self._written)
         except OSError as error:
             raise self.fail(error) from error
         self._parts = []
-        self._written = self.tail.used_bytes = self._end
+        self._contents.clear()
+        self._written = tail.used_bytes = self._end
 
     def sync(self) -> None:
         """Write and fsync; once this returns everything appended so far survives a crash."""

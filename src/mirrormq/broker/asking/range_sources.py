@@ -116,7 +116,7 @@ def _gather(source: Source, numbers: list[int], memory: dict[int, Message]) -> G
     for in_memory, some in groupby(numbers, memory.__contains__):
         if in_memory:
             for message in map(memory.__getitem__, some):
-                found.add(message.sequence, message.envelope.publish, message.frames)
+                found.add(message.sequence, message.envelope.publish, message.frames, message.ingested_ms)
         else:
             source.store.gather(list(some), found)
     return found

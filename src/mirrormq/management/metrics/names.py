@@ -255,10 +255,28 @@ ring_members
     Members of a ring, its master among them
 rings
     Rings that this node is master of
+scrub_damaged_messages
+    Stored messages that are damaged, are not served and have no good copy yet
+scrub_running
+    Is 1 while the journal is being verified
+scrub_segments
+    Segments of the present pass of verification, or of the last one
+scrub_segments_done
+    Those of them that are verified
 """,
     COUNTER: """
 failovers_total
     Promotions that this node saw because a master was lost
+scrub_damaged_messages_total
+    Messages found damaged by verification or by reading
+scrub_damaged_stretches_total
+    Damaged stretches that verification found in the journal
+scrub_passes_total
+    Passes of verification that ended
+scrub_read_bytes_total
+    Bytes of the journal that were verified
+scrub_repaired_messages_total
+    Damaged messages that were rewritten with a copy from another node
 """,
     HISTOGRAM: """
 fsync_duration_seconds

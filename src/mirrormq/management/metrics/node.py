@@ -92,4 +92,17 @@ def _disk(node: ManagedNode, sheet: Sheet) -> None:
         ("msg_store_write_total", journal.writer.messages_written),
     ):
         sheet.add(f"rabbitmq_{name}", value)
+    progress, damage = journal.scrubber.progress, journal.damage
+    for name, value in (
+        ("running", progress.running),
+        ("passes_total", progress.passes_total),
+        ("read_bytes_total", progress.read_bytes_total),
+        ("segments_done", progress.segments_done),
+        ("segments", progress.segments_total),
+        ("damaged_stretches_total", progress.damaged_stretches_total),
+        ("damaged_messages_total", damage.found_total),
+        ("repaired_messages_total", damage.repaired_total),
+        ("damaged_messages", damage.pending_count),
+    ):
+        sheet.add(f"mirrormq_scrub_{name}", value)
     sheet.histogram("mirrormq_fsync_duration_seconds", disk.sync_bounds_s, disk.sync_times, disk.sync_s)

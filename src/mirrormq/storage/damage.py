@@ -1,0 +1,64 @@
+"""Stored messages whose records were found damaged, until they are rewritten or gone.
+
+Loading, gathering and scrubbing report here. Whoever can get a good copy (the broker, from a mirror) asks
+`pending` and calls `JournalQueue.rewrite`. A message that nobody can repair stays: it keeps its number and
+its position, it is counted, and it is never served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mirrormq.storage.limits import DAMAGED_MESSAGES_MAX
+
+if TYPE_CHECKING:
+    from mirrormq.storage.queue_store import JournalQueue
+
+
+class DamagedRecords:
+    """Damaged messages of one journal."""
+
+    def __init__(self, queues: dict[int, JournalQueue]) -> None:
+        self._queues = queues
+        self._found: dict[tuple[int, int], int] = {}
+        """(queue, sequence) → position of the damaged record."""
+        self.unseen = False
+        """True after a message was noted, until it is asked for."""
+        self.found_total = 0
+        self.repaired_total = 0
+
+    def note(self, queue_id: int, sequences: Iterable[int]) -> None:
+        """Remember damaged messages; beyond DAMAGED_MESSAGES_MAX they are found again later."""
+        store = self._queues.get(queue_id)
+        if store is None:
+            return
+        for sequence in sequences:
+            position = store.table.get(sequence) or store.paged.get(sequence)
+            if not position or self._found.get((queue_id, sequence)) == position:
+                continue
+            if len(self._found) < DAMAGED_MESSAGES_MAX:
+                self._found[queue_id, sequence] = position
+                self.found_total += 1
+                self.unseen = True
+
+    def repaired(self, queue_id: int, sequence: int) -> None:
+        """Forget a message that has a good copy again."""
+        if self._found.pop((queue_id, sequence), None) is not None:
+            self.repaired_total += 1
+
+    def pending(self) -> dict[int, list[int]]:
+        """Return the damaged messages that are still stored: queue → ascending sequences."""
+        pending: dict[int, list[int]] = {}
+        for (queue_id, sequence), position in list(self._found.items()):
+            store = self._queues.get(queue_id)
+            if store is None or position not in (store.table.get(sequence), store.paged.get(sequence)):
+                del self._found[queue_id, sequence]  # acknowledged, expired, or rewritten
+            else:
+                pending.setdefault(queue_id, []).append(sequence)
+        return {queue_id: sorted(sequences) for queue_id, sequences in pending.items()}
+
+    @property
+    def pending_count(self) -> int:
+        """Number of damaged messages that are still stored."""
+        return sum(map(len, self.pending().values())) if self._found else 0

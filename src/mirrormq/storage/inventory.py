@@ -1,0 +1,194 @@
+"""Comparison of the segment files with the manifest, when a journal is opened.
+
+    file is              and the manifest                         then it is
+    listed               names its salt                           replayed
+    listed               names another salt, or its header        set aside, damage
+                         names another journal or is unreadable
+    not listed           is whole, and its number was used        removed: its removal was under way
+    not listed           its number was never used, no records    removed: its creation was under way
+    not listed           its header is unreadable, no records     removed: its creation was under way
+    not listed           its number was never used, records       replayed, damage: the manifest is old
+    not listed           its header names another journal         set aside, damage
+    absent               lists it                                 damage
+
+Without a manifest there is no list: a directory without segments gets a new identity, one with format 1
+segments is upgraded, one with format 2 segments has lost its manifest, which is damage.
+
+Files are renamed or removed only after the manifest says durably that the journal is damaged. Otherwise a
+crash in between would hide the evidence.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from mirrormq.storage import manifest as manifests
+from mirrormq.storage.manifest import Listed, Manifest, ManifestState, Stretch
+from mirrormq.storage.recovery_report import Dropped, RecoveryReport
+from mirrormq.storage.segment_header import FORMAT, SegmentHeader, read_segment_header
+
+if TYPE_CHECKING:
+    from mirrormq.storage.disk import Disk
+    from mirrormq.storage.segments import Segments
+
+MISSING = "the segment is missing"
+EARLIER = "an earlier start reported damage"
+
+
+class Verdict(Enum):
+    """Use of a segment file."""
+
+    REPLAY = "replay"
+    REMOVE = "remove"
+    SET_ASIDE = "set aside"
+
+
+class Inventory:
+    """Files of one journal directory against its manifest."""
+
+    def __init__(
+        self, disk: Disk, directory: str, segments: Segments, manifest: Manifest, report: RecoveryReport
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._segments = segments
+        self._manifest = manifest
+        self._report = report
+        self._state, self._problem = manifest.read()
+        self._listed = {item.number: item for item in self._state.segments} if self._state else {}
+        self._last_number = self._state.last_number if self._state else 0
+        self._found = segments.found()
+        self._aside: list[tuple[str, str]] = []
+        self._remove: list[str] = []
+        self._reported: dict[int, list[Stretch]] = {
+            number: list(item.damaged) for number, item in self._listed.items()
+        }
+        self.identity, self.generation = self._origin()
+        segments.last_number = max([segments.last_number, self._last_number, *self._found])
+
+    @property
+    def whole(self) -> bool:
+        """True if the manifest is there and undamaged: an index may be compared with it."""
+        return self._state is not None and self._problem is None
+
+    @property
+    def listed(self) -> list[Listed]:
+        """Segments that must exist."""
+        return list(self._listed.values())
+
+    def _origin(self) -> tuple[bytes, int]:
+        """Identity and last generation, as far as they are known; else a new identity."""
+        if self._state is not None:
+            return self._state.identity, self._state.generation
+        headers = [header for number in self._found if (header := self._header(number)) is not None]
+        own = [header for header in headers if header.format == FORMAT]
+        if own:
+            return own[-1].identity, max(header.generation for header in own)
+        self._report.created = not self._found
+        self._report.upgraded = bool(headers)
+        return b"".join(self._disk.salt().to_bytes(4, "little") for _ in range(4)), 0
+
+    def _header(self, number: int) -> SegmentHeader | None:
+        file = self._disk.open(self._segments.path(number))
+        header = read_segment_header(file.read(SegmentHeader(0, 0, 0).data_at, 0))
+        file.close()
+        return header
+
+    # -- judging files --------------------------------------------------------------------------
+
+    def judge(self, number: int, header: SegmentHeader | None, empty: bool) -> tuple[Verdict, str]:
+        """Decide on a file by its header; the reason, if there is one, is damage."""
+        listed = self._listed.get(number)
+        unused = number > self._last_number if self._state else number == self._found[-1]
+        if header is None:
+            if listed is None and empty:
+                return Verdict.REMOVE, ""
+            return Verdict.SET_ASIDE, "the header is damaged; the file is renamed to *.damaged"
+        foreign = header.number != number or (header.format == FORMAT and header.identity != self.identity)
+        if listed is not None:
+            foreign = foreign or header.salt != listed.salt
+        elif self._state is not None and header.format != FORMAT:
+            foreign = True
+        if foreign:
+            return Verdict.SET_ASIDE, "the segment is of another journal; the file is renamed to *.foreign"
+        if listed is not None or not self.whole:
+            return Verdict.REPLAY, ""
+        if not unused or empty:
+            return Verdict.REMOVE, ""
+        return Verdict.REPLAY, "the manifest does not list the segment"
+
+    def length_of(self, number: int) -> int | None:
+        """Length of a sealed segment; 0 if it may have a torn tail; None if the manifest does not say."""
+        listed = self._listed.get(number)
+        if listed is not None:
+            return listed.length
+        return 0 if number == self._found[-1] else None
+
+    def drop(self, path: str, start: int, end: int, reason: str) -> None:
+        """Report damage."""
+        self._report.dropped.append(Dropped(path, start, end - start, reason))
+
+    def drop_stretch(self, number: int, start: int, end: int, reason: str, *, proven: bool = True) -> bool:
+        """Report damage inside a segment, as damage unless an earlier start has reported it. Gives whether
+        the bytes are known to have been synced: the first start that saw the damage decides."""
+        path, length = self._segments.path(number), end - start
+        reported = self._reported.setdefault(number, [])
+        known = next((was for was in reported if was[:2] == (start, length)), None)
+        if known is not None:
+            proven = known[2]
+        else:
+            reported.append((start, length, proven))
+        self._report.dropped.append(Dropped(path, start, length, reason, known is None, proven))
+        return proven
+
+    def set_aside(self, path: str, reason: str) -> None:
+        """Rename a file later, so that it is not read and not lost."""
+        self._aside.append((path, path + (".foreign" if "foreign" in reason else ".damaged")))
+
+    def remove(self, path: str) -> None:
+        """Remove a file later, whose creation or removal a crash has interrupted."""
+        self._remove.append(path)
+
+    # -- the result -----------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Complete the report, begin a new generation durably, and then tidy up."""
+        report, path = self._report, f"{self._directory}/{manifests.NAME}"
+        if self._state is None and self._problem is None and not (report.created or report.upgraded):
+            self.drop(path, 0, 0, "the manifest is missing")
+        elif self._problem is not None:
+            self.drop(path, 0, 0, f"the manifest is damaged: {self._problem}")
+        for number in sorted(set(self._listed) - set(self._found)):
+            self.drop(self._segments.path(number), 0, self._listed[number].length, MISSING)
+        earlier = list(self._state.damage) if self._state else []
+        for reason, proven in earlier:
+            report.dropped.append(Dropped(path, 0, 0, f"{EARLIER}: {reason}", proven=proven))
+        report.damaged = any(dropped.damage for dropped in report.dropped)
+        report.damage_proven = any(dropped.damage and dropped.proven for dropped in report.dropped)
+        report.identity, report.generation = self.identity.hex(), self.generation + 1
+        self._manifest.begin(self._next_state(earlier))
+        for source, target in self._aside:
+            self._disk.rename(source, target)
+        for unused in self._remove:
+            self._disk.remove(unused)
+        if self._aside or self._remove:
+            self._disk.sync_directory(self._directory)
+
+    def _next_state(self, earlier: list[tuple[str, bool]]) -> ManifestState:
+        fresh = [
+            (f"{dropped.path} at {dropped.offset}: {dropped.reason}", dropped.proven)
+            for dropped in self._report.dropped
+            if dropped.damage and not dropped.reason.startswith(EARLIER)
+        ]
+        segments = [
+            manifests.listed(item.number, item.salt, item.used_bytes, self._reported.get(item.number, []))
+            for item in self._segments.by_number.values()
+        ]
+        return ManifestState(
+            self.identity,
+            self.generation + 1,
+            self._segments.last_number,
+            segments,
+            manifests.bounded([*earlier, *fresh]),
+        )

@@ -1,0 +1,115 @@
+"""A message that is damaged on one node's disk is fetched from another node, or kept and never served."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrormq import limits
+from mirrormq.broker import repairs
+from mirrormq.storage.errors import DamagedMessages
+from tests.harness import deliveries
+from tests.mirrored.cluster import Cluster, Member
+
+COUNT = 30
+
+
+def garble(member: Member, number: int, queue: str = "q") -> int:
+    """Damage a message on one node's disk; gives its sequence."""
+    store = member.journal.queue(member.metadata.state.queues["/", queue].queue_id)
+    sequence = store.held()[number]
+    position = store.table.get(sequence) or store.paged.get(sequence)
+    path = member.journal.segments.path(position >> 32)
+    member.disk.garble(path, (position & 0xFFFFFFFF) + 45, 2)
+    with pytest.raises(DamagedMessages):
+        store.load([sequence])
+    return sequence
+
+
+def warnings(member: Member) -> list[str]:
+    return [remark.text for remark in member.broker.remarks.take() if remark.level == "warning"]
+
+
+def bodies() -> list[bytes]:
+    return [b"message %d" % number for number in range(COUNT)]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Three nodes; the master keeps few messages in memory."""
+    for name in ("HEAD_STORED_MESSAGES", "HEAD_MESSAGES", "PAGE_MESSAGES"):
+        monkeypatch.setattr(limits, name, 4)
+    made = Cluster("a", "b", "c")
+    made.mirror_all()
+    client = made.connect("a")
+    client.declare("q")
+    made.settle()
+    for body in bodies():
+        client.publish("q", body, persistent=True)
+    made.settle()
+    for member in made.living():
+        assert member.stored("q") == bodies()
+        member.journal.writer.seal()
+    return made
+
+
+def consumed(cluster: Cluster, node: str) -> list[bytes]:
+    client = cluster.connect(node)
+    return [body for _, body, _ in [*client.consume("q"), *deliveries(client.read())]]
+
+
+@pytest.mark.parametrize("node", ["a", "b"])
+def test_damage_that_was_read_is_repaired_from_another_node(cluster: Cluster, node: str) -> None:
+    member = cluster[node]
+    garble(member, 20)
+    cluster.settle()
+    assert member.stored("q") == bodies()
+    assert (member.journal.damage.found_total, member.journal.damage.repaired_total) == (1, 1)
+    assert any("replaced by good copies" in line for line in warnings(member))
+
+
+def test_damage_that_scrubbing_finds_is_repaired_and_survives_a_restart(cluster: Cluster) -> None:
+    member = cluster["b"]
+    store = member.journal.queue(member.metadata.state.queues["/", "q"].queue_id)
+    position = store.table.get(store.held()[11])
+    member.disk.garble(member.journal.segments.path(position >> 32), (position & 0xFFFFFFFF) + 45, 2)
+    member.journal.scrubber.start()
+    while member.journal.scrubber.step(1000):
+        pass
+    cluster.settle()
+    assert member.journal.damage.repaired_total == 1
+    assert member.stored("q") == bodies()
+
+
+def test_a_consumer_gets_a_repaired_message_in_its_place_or_late(cluster: Cluster) -> None:
+    store = cluster["a"].journal.queue(cluster["a"].metadata.state.queues["/", "q"].queue_id)
+    position = store.table.get(store.held()[20])
+    cluster["a"].disk.garble(
+        cluster["a"].journal.segments.path(position >> 32), (position & 0xFFFFFFFF) + 45, 2
+    )
+    found = consumed(cluster, "a")
+    assert sorted(found) == sorted(bodies()), "delivery met the damage, and the message came afterwards"
+
+
+def test_a_message_without_a_good_copy_is_kept_counted_and_not_served(cluster: Cluster) -> None:
+    sequences = {garble(cluster[name], 20) for name in ("a", "b", "c")}
+    cluster.settle()
+    assert consumed(cluster, "a") == [body for body in bodies() if body != b"message 20"]
+    master = cluster["a"]
+    assert master.journal.damage.pending_count == 1 and master.journal.damage.repaired_total == 0
+    assert sum("have no good copy" in line for line in warnings(master)) == 1
+    store = master.journal.queue(master.metadata.state.queues["/", "q"].queue_id)
+    assert all(store.has(sequence) for sequence in sequences)
+
+
+def test_a_node_asks_again_when_the_others_could_not_be_reached(cluster: Cluster) -> None:
+    cluster.cut("a", "b")
+    cluster.cut("a", "c")
+    garble(cluster["a"], 20)
+    for _ in range(3):
+        cluster["a"].turn()
+    assert cluster["a"].journal.damage.pending_count == 1
+    cluster.join("a", "b")
+    cluster.join("a", "c")
+    cluster.settle()
+    cluster.advance(repairs.RETRY_MS)
+    assert cluster["a"].journal.damage.pending_count == 0
