@@ -33,6 +33,8 @@ from itertools import pairwise
 from struct import Struct
 from typing import NamedTuple
 
+__all__ = ["ALIGNMENT", "COLUMNS", "HEAD", "MAGIC", "VERSION", "Batch", "BatchError", "Envelope", "Row"]
+
 MAGIC = b"MMQB"
 VERSION = 1
 ALIGNMENT = 8

@@ -42,6 +42,53 @@ import msgspec
 from mirrormq.ranges import limits
 from mirrormq.wire.fields import Field, Table, plain, table_of
 
+__all__ = [
+    "ASKS",
+    "DONE",
+    "ERROR",
+    "EXTENT",
+    "FAILED",
+    "JOB_STATES",
+    "LEASES",
+    "OK",
+    "QUEUES",
+    "READ",
+    "RELEASE",
+    "RENEW",
+    "REPLY_QUEUE",
+    "REPORT",
+    "ROUTING_KEY",
+    "RUNNING",
+    "SETTLE",
+    "TAKE",
+    "Extent",
+    "LeaseEntry",
+    "LeaseTake",
+    "Part",
+    "Scalar",
+    "Taken",
+    "counted_answer",
+    "extent",
+    "extent_answer",
+    "leases",
+    "leases_answer",
+    "part_answer",
+    "queues",
+    "queues_answer",
+    "read",
+    "read_extent",
+    "read_leases",
+    "read_part",
+    "read_queues",
+    "read_taken",
+    "release",
+    "report",
+    "report_table",
+    "settle",
+    "take",
+    "taken_answer",
+]
+
 ROUTING_KEY = "amq.mirrormq.ranges"
 """Where questions are published, through the default exchange. No queue can have such a name."""
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 from zlib import crc32
 
+__all__ = ["PAIR", "Stretch", "below", "common", "count_of", "digest", "joined", "pack", "unpack", "without"]
+
 Stretch = tuple[int, int]
 """The first number, and how many."""
 
