@@ -56,7 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client_io": {"client", "wire"},
     "perf": {"wire", "client", "client_io"},
     "testing": {"config", "cli"},
-    "chaos": {"wire", "client", "client_io", "perf", "history", "testing"},
+    "chaos": {"wire", "client", "client_io", "history", "testing"},
     "cli": {"wire", "config", "control", "runtime", "perf", "chaos", "testing", "spark"},
     "history": set(),
     "simulator": {

@@ -145,12 +145,15 @@ class BlockingClient:
         """Return the events of one read, possibly none; waits `wait_s` for it."""
         if not self._inbox:
             self._fill(wait_s)
-        found = list(self._inbox)
-        self._inbox.clear()
-        if found and isinstance(last := found[-1], Closed):
-            if len(found) == 1:
-                raise ConnectionEnded(last)
-            self._inbox.append(found.pop())
+        found: list[Event] = []
+        while self._inbox:
+            event = self._inbox[0]
+            if isinstance(event, Closed | ChannelClosed):
+                if found:
+                    break  # first what happened before
+                self._inbox.popleft()
+                raise ConnectionEnded(event) if isinstance(event, Closed) else ChannelEnded(event)
+            found.append(self._inbox.popleft())
         return found
 
     def _await(self, *kinds: type[Event]) -> Event:

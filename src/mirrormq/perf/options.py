@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+
+from mirrormq.client.amqp_uri import AmqpUri, UriError, parse_amqp_uri
 
 MODES = ("publish", "consume", "both", "latency")
 
@@ -23,33 +24,12 @@ class PerfError(Exception):
     """The run cannot go on; the text is one sentence for the person who started it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a broker listens and who we are there."""
-
-    host: str
-    port: int
-    user: str
-    password: str
-    vhost: str
-
-
-def parse_uri(uri: str) -> Address:
-    """Read amqp://user:password@host:port/vhost, with the defaults every client has."""
-    parts = urlsplit(uri)
-    if parts.scheme != "amqp":
-        raise PerfError(f"cannot use the URI {uri!r}: write amqp://user:password@host:port/vhost")
+def parse_uri(uri: str) -> AmqpUri:
+    """Parse amqp://user:password@host:port/vhost, or amqps, with the defaults of a command line tool."""
     try:
-        port = parts.port or 5672
-    except ValueError:
-        raise PerfError(f"the port in the URI {uri!r} is not a number between 1 and 65535") from None
-    return Address(
-        host=parts.hostname or "127.0.0.1",
-        port=port,
-        user=unquote(parts.username or "guest"),
-        password=unquote(parts.password or "guest"),
-        vhost=unquote(parts.path[1:]) if len(parts.path) > 1 else "/",
-    )
+        return parse_amqp_uri(uri).for_socket()
+    except UriError as error:
+        raise PerfError(f"cannot use the URI: {error}") from None
 
 
 @dataclass(slots=True)
