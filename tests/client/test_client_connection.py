@@ -179,6 +179,18 @@ def test_requests_are_answered_in_their_order() -> None:
     assert channel.awaited_count == 0
 
 
+def test_requests_without_an_answer_wait_for_none() -> None:
+    connection = opened()
+    channel = opened_channel(connection)
+    channel.request(methods.encode_queue_declare("q", nowait=True))
+    channel.request(methods.encode_basic_ack(1, False))
+    assert channel.awaited_count == 0
+    channel.request(methods.encode_basic_qos(0, 1))
+    assert connection.receive(method_frame(1, methods.encode_basic_qos_ok())) == [
+        Reply(1, methods.BasicQosOk())
+    ]
+
+
 def test_what_a_broker_says_unasked() -> None:
     connection = opened()
     channel = opened_channel(connection)

@@ -141,15 +141,16 @@ class ClientChannel:
         return len(self._expected)
 
     def request(self, payload: bytes) -> None:
-        """Send a method that has an answer; a Reply event brings it. Requests may be pipelined."""
-        method = int.from_bytes(payload[:4], "big")
-        self._expected.append(ANSWERS[method])
-        if method == methods.CONFIRM_SELECT:
+        """Send any method; a Reply event brings its answer, if it has one. Requests may be pipelined."""
+        method_id = int.from_bytes(payload[:4], "big")
+        answers = ANSWERS.get(method_id)
+        if answers is not None and not getattr(methods.decode_method(payload), "nowait", False):
+            self._expected.append(answers)
+        if method_id == methods.CONFIRM_SELECT:
             self._confirming = True
-        self.send(payload)
+        self._send(payload)
 
-    def send(self, payload: bytes) -> None:
-        """Send a method without an answer, for example one with `nowait`."""
+    def _send(self, payload: bytes) -> None:
         self._owner.send(method_frame(self.number, payload))
 
     def publish(
@@ -176,18 +177,18 @@ class ClientChannel:
 
     def ack(self, delivery_tag: int, *, multiple: bool = False) -> None:
         """Acknowledge a delivery, or all up to it."""
-        self.send(methods.encode_basic_ack(delivery_tag, multiple))
+        self._send(methods.encode_basic_ack(delivery_tag, multiple))
 
     def nack(self, delivery_tag: int, *, multiple: bool = False, requeue: bool = True) -> None:
         """Refuse a delivery, or all up to it."""
-        self.send(methods.encode_basic_nack(delivery_tag, multiple, requeue))
+        self._send(methods.encode_basic_nack(delivery_tag, multiple, requeue))
 
     def close(self, text: str = "done") -> None:
         """Close; ChannelClosed comes when the broker has handled everything sent before."""
         if self.state is ChannelState.OPEN:
             self.state = ChannelState.CLOSING
             self._content = None
-            self.send(methods.encode_channel_close(_CLOSE_CODE, text, 0, 0))
+            self._send(methods.encode_channel_close(_CLOSE_CODE, text, 0, 0))
 
     # -- receiving ------------------------------------------------------------------------------
 
@@ -240,10 +241,10 @@ class ClientChannel:
                 events.append(ConsumerCancelled(number, method.consumer_tag))
             case methods.ChannelFlow():
                 self.flow_active = method.active
-                self.send(methods.encode_channel_flow_ok(method.active))
+                self._send(methods.encode_channel_flow_ok(method.active))
                 events.append(FlowChanged(number, method.active))
             case methods.ChannelClose():
-                self.send(methods.encode_channel_close_ok())
+                self._send(methods.encode_channel_close_ok())
                 self._ended(ChannelClosed(number, *method))
             case methods.ChannelCloseOk() if self.state is ChannelState.CLOSING:
                 self._ended(ChannelClosed(number, 0, "closed by the client"))
