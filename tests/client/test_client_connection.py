@@ -154,7 +154,8 @@ def test_refusals_have_their_reason_as_a_code() -> None:
     connection = ClientConnection(ClientOptions())
     connection.receive(broker_bytes.start())
     (event,) = connection.lost("the broker closed the connection")
-    assert isinstance(event, Closed) and event.reason is CloseReason.LOGIN_REFUSED
+    assert isinstance(event, Closed) and event.reason is CloseReason.LOST
+    assert "wrong user or password?" in event.text
     (event,) = ClientConnection(ClientOptions()).receive(PROTOCOL_HEADER)
     assert isinstance(event, Closed) and event.reason is CloseReason.WRONG_PROTOCOL
     (event,) = ClientConnection(ClientOptions()).receive(broker_bytes.start(b"OTHER"))
@@ -336,9 +337,10 @@ def test_a_broker_that_breaks_the_protocol_is_left(name: str) -> None:
 def test_the_limits_hold_before_the_frame_has_come() -> None:
     most = frame_decoder.HANDSHAKE_FRAME_BYTES_MAX
     connection = ClientConnection(ClientOptions())
-    assert connection.receive(b"\1\0\0" + (most - 8).to_bytes(4, "big")) == []
+    assert connection.receive(broker_bytes.start() + b"\1\0\0" + (most - 8).to_bytes(4, "big")) == []
     connection = ClientConnection(ClientOptions())
-    assert ended(connection, b"\1\0\0" + (most - 7).to_bytes(4, "big")) is CloseReason.FRAME_TOO_LARGE
+    too_large = broker_bytes.start() + b"\1\0\0" + (most - 7).to_bytes(4, "big")
+    assert ended(connection, too_large) is CloseReason.FRAME_TOO_LARGE
 
 
 def test_a_frame_limit_that_no_broker_may_set_is_refused() -> None:

@@ -157,12 +157,18 @@ def test_tls_with_every_mechanism(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"cacertfile": "/nowhere.pem"}, {"server_name_indication": "other.example"}]
+    ("parameters", "reason"),
+    [
+        ({"cacertfile": "/nowhere.pem"}, CloseReason.TLS_FILES),
+        ({"server_name_indication": "other.example"}, CloseReason.TLS_FAILED),
+    ],
 )
-def test_a_broker_that_is_not_trusted_is_not_talked_to(broker: Broker, parameters: dict[str, str]) -> None:
+def test_a_broker_that_is_not_trusted_is_not_talked_to(
+    broker: Broker, parameters: dict[str, str], reason: CloseReason
+) -> None:
     with pytest.raises(ConnectionEnded) as caught:
         connect(broker.tls_uri(**parameters))
-    assert caught.value.closed.reason is CloseReason.TLS_FAILED
+    assert caught.value.closed.reason is reason
     connect(broker.tls_uri(server_name_indication="other.example", verify="verify_none")).close()
     connect(broker.tls_uri(server_name_indication="disable")).close()
 
@@ -269,11 +275,19 @@ def test_a_silent_broker_is_waited_for_as_long_as_the_uri_says() -> None:
         done.set()
 
 
+def test_a_waiting_client_sends_heartbeats(broker: Broker) -> None:
+    with connect(f"{broker.uri}?heartbeat=1") as client:
+        assert client.connection.heartbeat_s == 1
+        # Both brokers end a connection that is silent for two intervals.
+        assert not client.comes_within(4.0)
+        assert client.declare_queue("heartbeats", durable=False, exclusive=True) == 0
+
+
 def test_another_protocol_is_named() -> None:
     with FalseBroker(lambda peer: peer.sendall(b"AMQP\x00\x01\x00\x00")) as uri:
         assert refusal(uri).reason is CloseReason.WRONG_PROTOCOL
     with FalseBroker(lambda peer: peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as uri:
-        assert refusal(uri).reason is CloseReason.PROTOCOL_ERROR
+        assert refusal(uri).reason is CloseReason.WRONG_PROTOCOL
 
 
 def test_a_broker_that_ends_the_login_without_a_word() -> None:
@@ -283,7 +297,7 @@ def test_a_broker_that_ends_the_login_without_a_word() -> None:
         peer.recv(65536)
 
     with FalseBroker(talk) as uri:
-        assert refusal(uri).reason is CloseReason.LOGIN_REFUSED
+        assert refusal(uri).reason is CloseReason.LOST
     with FalseBroker(talk) as uri, pytest.raises(ConnectionEnded, match="wrong user or password"):
         connect(uri)
 

@@ -134,7 +134,6 @@ class Publisher(Person):
             if not self.stopping.is_set() and now >= due_s and len(self._open) + BATCH <= self._window:
                 self._send(client)
                 due_s = max(due_s + BATCH / self._rate, now - 1)
-            client.tick()
             for event in client.events(max(0.001, min(WAIT_S, due_s - time.monotonic()))):
                 if isinstance(event, Confirm):
                     self._settle(event)
@@ -173,7 +172,6 @@ class Consumer(Person):
         unacknowledged: list[tuple[int, int]] = []
         while not self.stopping.is_set():
             last_tag = 0
-            client.tick()
             for event in client.events(WAIT_S):
                 if isinstance(event, Delivery):
                     last_tag = event.delivery_tag

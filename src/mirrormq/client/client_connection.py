@@ -140,8 +140,8 @@ class ClientConnection:
         """The socket has ended, or the caller gives it up; `text` says how, for people."""
         if not self.finished:
             if self.state is ClientState.TUNE and reason is CloseReason.LOST:
-                # RabbitMQ without `authentication_failure_close`, and any TLS-terminating proxy, say no more.
-                reason, text = CloseReason.LOGIN_REFUSED, f"{text} during login; wrong user or password?"
+                # A guess, so not a refusal as a code: a node that dies during the login looks the same.
+                text = f"{text} during login; wrong user or password?"
             self._end(Closed(reason, text))
         return self._take_events()
 
@@ -172,8 +172,10 @@ class ClientConnection:
         return found
 
     def _fail(self, reason: CloseReason, text: str) -> None:
-        if self.state not in (ClientState.START, ClientState.CLOSED):
+        if self.state is not ClientState.START:
             self._send_method(methods.encode_connection_close(FRAME_ERROR_CODE, "FRAME_ERROR", 0, 0))
+        elif reason is not CloseReason.NO_MECHANISM:
+            reason, text = CloseReason.WRONG_PROTOCOL, f"the other end does not speak AMQP 0-9-1: {text}"
         self._end(Closed(reason, text))
 
     def _end(self, event: Closed) -> None:

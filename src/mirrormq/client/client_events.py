@@ -24,6 +24,7 @@ class CloseReason(Enum):
     HEARTBEAT_TIMEOUT = "heartbeat timeout"
     CONNECT_FAILED = "cannot connect"
     TLS_FAILED = "TLS handshake failed"
+    TLS_FILES = "TLS files cannot be used"
     TIMEOUT = "no answer in time"
     LOST = "connection lost"
 
@@ -39,6 +40,7 @@ _PERMANENT = frozenset(
         CloseReason.VHOST_REFUSED,
         CloseReason.NO_MECHANISM,
         CloseReason.WRONG_PROTOCOL,
+        CloseReason.TLS_FILES,
     }
 )
 

@@ -111,7 +111,7 @@ class FrameDecoder:
         kind, _channel, payload_size = _head(buffer, at)
         if kind not in _KINDS:
             if kind == _PROTOCOL_HEADER_KIND:
-                text = "the broker does not speak AMQP 0-9-1: it answered with another protocol header"
+                text = "the broker sent a protocol header"
                 raise ClientFault(CloseReason.WRONG_PROTOCOL, text)
             raise ClientFault(CloseReason.PROTOCOL_ERROR, f"the broker sent a frame of unknown type {kind}")
         if payload_size > self._payload_max:

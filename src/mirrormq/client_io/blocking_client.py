@@ -38,7 +38,10 @@ def connect(
 
 
 class BlockingClient:
-    """A connection with one channel, open when made. Methods raise ConnectionEnded or ChannelEnded."""
+    """A connection with one channel, open when made. Methods raise ConnectionEnded or ChannelEnded.
+
+    Heartbeats are sent while a method waits. A caller that is busy elsewhere for long agrees on none.
+    """
 
     def __init__(
         self,
@@ -135,6 +138,8 @@ class BlockingClient:
 
     def comes_within(self, timeout_s: float) -> bool:
         """Whether an event is there, or comes within this time."""
+        if self._inbox:
+            return True
         deadline_s = time.monotonic() + timeout_s
         while not self._inbox:
             if not self._fill(max(0.0, deadline_s - time.monotonic())) and time.monotonic() >= deadline_s:
@@ -183,7 +188,13 @@ class BlockingClient:
         return event
 
     def _fill(self, timeout_s: float) -> bool:
-        """Read once; False if nothing came in time."""
+        """Read once; False if nothing came in time, or a heartbeat is due before."""
+        if heartbeat_s := self.connection.heartbeat_s:
+            timeout_s = min(timeout_s, heartbeat_s / 2)
+            self._inbox.extend(self.connection.tick(time.monotonic()))
+            self.flush()
+            if self._inbox:
+                return True
         try:
             self.socket.settimeout(timeout_s)
             data = self.socket.recv(RECEIVE_BYTES)
@@ -204,11 +215,6 @@ class BlockingClient:
             if not self._inbox:
                 raise  # otherwise the broker's reason is in there
         return True
-
-    def tick(self) -> None:
-        """Send a heartbeat if one is due; call it now and then where heartbeats were agreed on."""
-        self._inbox.extend(self.connection.tick(time.monotonic()))
-        self.flush()
 
     # -- ending ---------------------------------------------------------------------------------
 

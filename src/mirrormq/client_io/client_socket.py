@@ -56,7 +56,7 @@ def tls_context(uri: AmqpUri) -> ssl.SSLContext | None:
         return client_context(uri.tls)
     except OSError as error:
         text = f"the files of the TLS options cannot be used ({error})"
-        raise ConnectionEnded(Closed(CloseReason.TLS_FAILED, text)) from None
+        raise ConnectionEnded(Closed(CloseReason.TLS_FILES, text)) from None
 
 
 def connect_error(uri: AmqpUri, error: OSError) -> ConnectionEnded:
@@ -64,7 +64,7 @@ def connect_error(uri: AmqpUri, error: OSError) -> ConnectionEnded:
     if isinstance(error, ssl.SSLError):
         text = f"no TLS with {uri.where}: {error.reason or error}"
         return ConnectionEnded(Closed(CloseReason.TLS_FAILED, text))
-    text = f"cannot connect to {uri.where} ({error.strerror or error}); is a broker running there?"
+    text = f"no broker answers at {uri.where} ({error.strerror or error}); is a broker running there?"
     return ConnectionEnded(Closed(CloseReason.CONNECT_FAILED, text))
 
 
