@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from mirrormq.perf.dial import Dialer
-from mirrormq.perf.options import PerfError, parse_uri
+from mirrormq.client_io.blocking_client import connect
+from mirrormq.client_io.client_socket import ClientError
 
 START_DEADLINE_S = 120.0
 STOP_DEADLINE_S = 30.0
@@ -79,9 +79,9 @@ class _Process:
             )
         while True:
             try:
-                Dialer(parse_uri(self.uri), STOP_DEADLINE_S).close()
+                connect(self.uri, STOP_DEADLINE_S).close()
                 break
-            except PerfError as error:
+            except ClientError as error:
                 if self._process.poll() is not None or time.monotonic() - begin > START_DEADLINE_S:
                     tail = (self.directory / "output").read_text(errors="replace")[-2000:]
                     self.stop()

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.clusters import MIRROR_ALL, Cluster, wait_until_served
-from mirrormq.perf.dial import Dialer
-from mirrormq.perf.options import parse_uri
+from mirrormq.client_io.blocking_client import connect
 from mirrormq.wire import methods
 
 QUEUE = "bench"
@@ -80,17 +79,17 @@ def _spawn(command: list[str]) -> subprocess.Popen[str]:
 
 def declare(cluster: Cluster, index: int, kind: str) -> None:
     """Make the queue, with its master where the client is."""
-    dialer = Dialer(parse_uri(cluster.uri(index)), ANSWER_DEADLINE_S)
-    dialer.declare_queue(QUEUE, durable=True, kind=kind)
-    dialer.close()
+    client = connect(cluster.uri(index), ANSWER_DEADLINE_S)
+    client.declare_queue(QUEUE, durable=True, kind=kind)
+    client.close()
     time.sleep(SETTLE_S)
 
 
 def drop(cluster: Cluster, index: int) -> None:
     """Leave nothing behind for the next round."""
-    dialer = Dialer(parse_uri(cluster.uri(index)), ANSWER_DEADLINE_S)
-    dialer.call(methods.encode_queue_delete(QUEUE), methods.QUEUE_DELETE_OK)
-    dialer.close()
+    client = connect(cluster.uri(index), ANSWER_DEADLINE_S)
+    client.call(methods.encode_queue_delete(QUEUE))
+    client.close()
 
 
 def throughput(publish: int, consume: int) -> Measure:

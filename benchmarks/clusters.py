@@ -23,8 +23,8 @@ from benchmarks.brokers import (
     free_port,
     rabbitmq_environment,
 )
-from mirrormq.perf.dial import Dialer
-from mirrormq.perf.options import PerfError, parse_uri
+from mirrormq.client_io.blocking_client import connect
+from mirrormq.client_io.client_socket import ClientError
 from mirrormq.testing import Cluster as LocalCluster
 
 NODES = 3
@@ -53,9 +53,9 @@ def wait_until_served(uri: str, deadline_s: float = START_DEADLINE_S) -> None:
     deadline = time.monotonic() + deadline_s
     while True:
         try:
-            Dialer(parse_uri(uri), STOP_DEADLINE_S).close()
+            connect(uri, STOP_DEADLINE_S).close()
             return
-        except PerfError as error:
+        except ClientError as error:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"nobody serves clients at {uri}: {error}") from None
             time.sleep(POLL_S)

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.brokers import Broker
-from mirrormq.perf.dial import Dialer
-from mirrormq.perf.options import parse_uri
+from mirrormq.client_io.blocking_client import connect
 from mirrormq.wire import methods
 
 QUEUE = "bench"
@@ -74,9 +73,9 @@ def perf(broker: Broker, *arguments: str) -> dict[str, float]:
 
 def drop_queue(broker: Broker) -> None:
     """Leave nothing behind for the next round; deleting an absent queue is no error."""
-    dialer = Dialer(parse_uri(broker.uri), ANSWER_DEADLINE_S)
-    dialer.call(methods.encode_queue_delete(QUEUE), methods.QUEUE_DELETE_OK)
-    dialer.close()
+    client = connect(broker.uri, ANSWER_DEADLINE_S)
+    client.call(methods.encode_queue_delete(QUEUE))
+    client.close()
 
 
 def publish_only(*arguments: str) -> Measure:

@@ -23,11 +23,10 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from mirrormq.client_io.blocking_client import connect
 from mirrormq.config.load import default_runtime_directory
 from mirrormq.control import client
 from mirrormq.control.protocol import Request
-from mirrormq.perf.dial import Dialer
-from mirrormq.perf.options import parse_uri
 from mirrormq.testing import Cluster
 from mirrormq.wire import methods
 
@@ -61,16 +60,16 @@ class Deliveries(threading.Thread):
 
     def __init__(self, uri: str) -> None:
         super().__init__(daemon=True)
-        self._dialer = Dialer(parse_uri(uri), 60)
-        self._dialer.declare_queue(QUEUE, durable=False)
+        self._client = connect(uri, 60)
+        self._client.declare_queue(QUEUE, durable=False)
         consume = methods.encode_basic_consume(QUEUE, "watch", no_ack=True)
-        self._dialer.call(consume, methods.BASIC_CONSUME_OK)
+        self._client.call(consume)
         self.longest_s = 0.0
         self.bytes = 0
         self.over = False
 
     def run(self) -> None:
-        read, last = self._dialer.socket.recv, time.monotonic()
+        read, last = self._client.socket.recv, time.monotonic()
         while not self.over:
             self.bytes += len(read(READ_BYTES))
             now = time.monotonic()

@@ -27,12 +27,12 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from benchmarks.brokers import STOP_DEADLINE_S, MirrorMQ
+from mirrormq.client_io.blocking_client import BlockingClient, connect
 from mirrormq.control.client import call
 from mirrormq.control.protocol import Request
-from mirrormq.perf.dial import Dialer
 from mirrormq.perf.frames import publish_frames
 from mirrormq.perf.load import Load
-from mirrormq.perf.options import Options, parse_uri
+from mirrormq.perf.options import Options
 from mirrormq.perf.report import Report
 from mirrormq.wire import methods
 
@@ -225,11 +225,11 @@ class Scale:
         )
 
     def _ready(self, node: Node, queue: str = QUEUE) -> int:
-        dialer = Dialer(parse_uri(node.uri), 60)
+        client = connect(node.uri, 60)
         try:
-            return dialer.declare_queue(queue, durable=True, passive=True)
+            return client.declare_queue(queue, durable=True, passive=True)
         finally:
-            dialer.close()
+            client.close()
 
     def unacknowledged(self) -> None:
         """A consumer without prefetch that acknowledges nothing until it has everything."""
@@ -254,20 +254,20 @@ class Scale:
         """Declare, publish to each, list, restart."""
         count = self._options.queues
         with self.node() as node:
-            dialer = Dialer(parse_uri(node.uri), 120)
+            client = connect(node.uri, 120)
             self._timed(
-                "declare {:,} durable queues", count, lambda n: dialer.declare_queue(f"q{n}", durable=True)
+                "declare {:,} durable queues", count, lambda n: client.declare_queue(f"q{n}", durable=True)
             )
-            dialer.call(methods.encode_tx_select(), methods.TX_SELECT_OK)
+            client.call(methods.encode_tx_select())
             self._timed(
                 "publish to each of {:,}, in a transaction of its own",
                 count,
-                lambda n: publish(dialer, f"q{n}"),
+                lambda n: publish(client, f"q{n}"),
             )
             self._list_queues(node, count)
             rss = node.memory_bytes()[0]
             self.rows.append(Row(f"memory with {count:,} queues", f"{rss / MIB:.0f} MiB"))
-            dialer.close()
+            client.close()
             for number, how in ((signal.SIGTERM, "clean stop"), (signal.SIGKILL, "kill -9")):
                 self._say(f"restart after {how}")
                 stop_s = node.end(number)
@@ -331,11 +331,11 @@ class Scale:
             )
 
 
-def publish(dialer: Dialer, queue: str) -> None:
+def publish(client: BlockingClient, queue: str) -> None:
     """One persistent message, committed."""
     body = b"x" * BODY_BYTES
-    dialer.socket.sendall(publish_frames(1, "", queue, body, persistent=True, frame_max=dialer.frame_max))
-    dialer.call(methods.encode_tx_commit(), methods.TX_COMMIT_OK)
+    client.socket.sendall(publish_frames(1, "", queue, body, persistent=True, frame_max=client.frame_max))
+    client.call(methods.encode_tx_commit())
 
 
 def parse() -> argparse.Namespace:

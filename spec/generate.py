@@ -59,6 +59,9 @@ from mirrormq.wire.fields import Table, decode_table, encode_long_string, encode
 from mirrormq.wire.refusals import any_text, cannot_decode, text, unknown_method
 '''
 
+ANY_OCTETS = {"basic.publish", "basic.deliver", "basic.return", "basic.get-ok"}
+"""Methods with the publisher's names in them, which RabbitMQ takes as they are and passes on to clients."""
+
 FOOTER = '''
 
 def decode_method(payload: bytes) -> Method:
@@ -146,7 +149,7 @@ def decoder_lines(method: Method) -> list[str]:
     body: list[str] = []
     at = "4"
     for run in runs_of(method.parts):
-        step, at = decode_run(run, at, "text" if method.label != "basic.publish" else "any_text")
+        step, at = decode_run(run, at, "any_text" if method.label in ANY_OCTETS else "text")
         body += step
     lines += ["    try:", *("        " + line for line in body)]
     lines += ["    except (IndexError, struct.error):", "        raise cannot_decode(payload) from None"]

@@ -17,6 +17,7 @@ import random
 from typing import Any, Literal, NamedTuple
 
 from mirrormq.broker.broker import Broker, Outside
+from mirrormq.client.client_handshake import ClientOptions, client_properties, sasl_response
 from mirrormq.clock import Clock
 from mirrormq.cluster.founding import new_cluster
 from mirrormq.cluster.member import Member
@@ -35,13 +36,12 @@ from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames, method_frame
-from mirrormq.wire.fields import Field, Table
+from mirrormq.wire.frames import BODY, FRAME_END, FRAME_MAX_BYTES, HEADER, METHOD, PROTOCOL_HEADER
 from mirrormq.wire.properties import BasicProperties, decode_properties, encode_properties
 
 START_MS = 1_700_000_000_000
-FRAME_MAX = 131_072
+FRAME_MAX = FRAME_MAX_BYTES
 CAPABILITIES = ("consumer_cancel_notify", "publisher_confirms", "basic.nack", "connection.blocked")
-METHOD, HEADER, BODY = 1, 2, 3
 HOT_BYTES = 1 << 30
 
 
@@ -152,11 +152,12 @@ class Client:
         self._unread: list[Received] = []
         self.connection = Connection(node.broker, Peer("127.0.0.1", 1))
         node.clients.append(self)
-        self.connection.receive(b"AMQP\x00\x00\x09\x01")
-        can: Table = {name: Field("t", True) for name in capabilities}
-        properties: Table = {"capabilities": Field("F", can)}
-        login = methods.encode_connection_start_ok(properties, "PLAIN", f"\0{user}\0{user}".encode(), "en_US")
-        self.send(login, channel=0)
+        self.connection.receive(PROTOCOL_HEADER)
+        options = ClientOptions(user, user, capabilities=dict.fromkeys(capabilities, True))
+        login = sasl_response("PLAIN", options)
+        self.send(
+            methods.encode_connection_start_ok(client_properties(options), "PLAIN", login, "en_US"), channel=0
+        )
         self.send(methods.encode_connection_tune_ok(2047, FRAME_MAX, 0), channel=0)
         self.send(methods.encode_connection_open("/"), channel=0)
         self.send(methods.encode_channel_open())
@@ -234,7 +235,7 @@ class Client:
             kind, channel = data[at], int.from_bytes(data[at + 1 : at + 3], "big")
             size = int.from_bytes(data[at + 3 : at + 7], "big")
             payload = data[at + 7 : at + 7 + size]
-            assert data[at + 7 + size] == 0xCE, "a frame does not end where it should"
+            assert data[at + 7 + size] == FRAME_END, "a frame does not end where it should"
             at += size + 8
             if kind == METHOD:
                 assert not missing, "a method in the middle of a content"

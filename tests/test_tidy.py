@@ -52,22 +52,24 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wire", "auth", "metadata", "exchanges", "queues", "storage", "broker", "channels", "connections",
         "control", "management", "config", "interlink", "consensus", "cluster", "remote", "replication",
     },
-    "perf": {"wire"},
+    "client": {"wire"},
+    "client_io": {"client", "wire"},
+    "perf": {"wire", "client", "client_io"},
     "testing": {"config", "cli"},
-    "chaos": {"wire", "perf", "history", "testing"},
+    "chaos": {"wire", "client", "client_io", "history", "testing"},
     "cli": {"wire", "config", "control", "runtime", "perf", "chaos", "testing", "spark"},
     "history": set(),
     "simulator": {
         "wire", "metadata", "queues", "storage", "replication", "consensus", "cluster", "remote", "broker",
-        "channels", "connections", "config", "ranges",
+        "channels", "connections", "config", "ranges", "client",
     },
-    "spark": {"wire", "perf", "history", "ranges"},
+    "spark": {"wire", "client", "client_io", "perf", "history", "ranges"},
 }  # fmt: skip
 """Package → the packages it may import when it runs. Imports for type checkers only are free."""
 
 PURE = (
     "wire", "connections", "channels", "exchanges", "queues", "replication", "remote", "consensus",
-    "interlink", "cluster", "metadata", "auth", "broker", "ranges",
+    "interlink", "cluster", "metadata", "auth", "broker", "ranges", "client",
 )  # fmt: skip
 OUTSIDE = {
     "aiohttp", "asyncio", "concurrent", "logging", "multiprocessing", "os", "pathlib",
@@ -202,7 +204,7 @@ def test_pure_packages_do_not_touch_the_outside() -> None:
 
 
 def test_only_the_runtime_has_an_event_loop() -> None:
-    may = {"runtime", "management", "bridges", "testing", "cli"}
+    may = {"runtime", "client_io", "management", "bridges", "testing", "cli"}
     wrong = [
         f"{name_of(path)}:{line} imports {name}"
         for path in source_files()

@@ -23,6 +23,7 @@ from mirrormq.metadata.store import INTERNAL_USER, Written
 from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
 from mirrormq.wire.fields import Field, Table, plain
+from mirrormq.wire.frames import PROTOCOL_HEADER
 from mirrormq.wire.properties import BasicProperties
 from tests.harness import START_MS, Client, Node
 
@@ -365,7 +366,7 @@ def test_a_refused_login_gives_its_reason_in_characters_and_ends_a_connection() 
     connection = Connection(heard.node.broker, Peer("127.0.0.1", 7))
     named: Table = {"connection_name": Field("S", b"mine")}
     start_ok = methods.encode_connection_start_ok(named, "PLAIN", b"\0nobody\0x", "en_US")
-    connection.receive(b"AMQP\x00\x00\x09\x01" + method_frame(0, start_ok))
+    connection.receive(PROTOCOL_HEADER + method_frame(0, start_ok))
     connection.lost()
     (refused, refusal), (closed, end) = heard.tables()
     assert (refused, closed) == ("user.authentication.failure", "connection.closed")
@@ -379,7 +380,7 @@ def test_credentials_that_cannot_be_read_name_nobody_and_show_nothing() -> None:
     heard = Heard("user.#")
     connection = Connection(heard.node.broker, Peer("127.0.0.1", 7))
     start_ok = methods.encode_connection_start_ok({}, "PLAIN", b"my secret", "en_US")
-    connection.receive(b"AMQP\x00\x00\x09\x01" + method_frame(0, start_ok))
+    connection.receive(PROTOCOL_HEADER + method_frame(0, start_ok))
     ((name, table),) = heard.tables()
     assert name == "user.authentication.failure"
     assert "name" not in table

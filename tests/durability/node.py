@@ -7,8 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from mirrormq.perf.dial import Dialer
-from mirrormq.perf.options import Address
+from mirrormq.client_io.blocking_client import BlockingClient, connect
 from tests.brokers.mirrormq import PROGRAMS, MirrorMQ
 from tests.brokers.ports import free_ports
 
@@ -37,13 +36,9 @@ class Node(MirrorMQ):
             self.data.symlink_to(self._data)
         super().boot()
 
-    @property
-    def address(self) -> Address:
-        return Address("127.0.0.1", self.amqp_port, "guest", "guest", "/")
-
-    def dial(self) -> Dialer:
+    def dial(self) -> BlockingClient:
         """A connection with a channel."""
-        return Dialer(self.address, DEADLINE_S)
+        return connect(f"amqp://127.0.0.1:{self.amqp_port}", DEADLINE_S)
 
     def environment(self) -> dict[str, str]:
         return super().environment() | self.variables

@@ -24,10 +24,10 @@ def node() -> Iterator[Node]:
 
 
 def declare(node: Node, *queues: str) -> None:
-    dialer = node.dial()
+    client = node.dial()
     for queue in queues:
-        dialer.declare_queue(queue, durable=True)
-    dialer.close()
+        client.declare_queue(queue, durable=True)
+    client.close()
 
 
 def flip(path: Path, at: int) -> None:

@@ -141,10 +141,10 @@ def test_nothing_is_confirmed_after_a_failed_sync(shim: Path, tmp_path: Path) ->
 def test_a_declaration_is_not_answered_after_a_failed_sync(shim: Path, tmp_path: Path) -> None:
     trigger = tmp_path / "fail"
     with Node(variables={"LD_PRELOAD": str(shim), "FAIL_SYNC_WHILE": str(trigger)}) as node:
-        dialer = node.dial()
+        client = node.dial()
         trigger.touch()
         with pytest.raises(Exception, match="closed the connection"):
-            dialer.declare_queue("q", durable=True)
+            client.declare_queue("q", durable=True)
         assert node.exit_code() == 1
         assert "the metadata log cannot be written" in node.output
 

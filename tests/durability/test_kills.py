@@ -13,8 +13,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from mirrormq.perf.frames import METHOD, ack_frame, frame
+from mirrormq.perf.frames import ack_frame
 from mirrormq.wire import methods
+from mirrormq.wire.content import method_frame
 from tests.durability.node import DEADLINE_S, Node
 from tests.durability.traffic import Consumer, Deliveries, Publisher, Wire, browse, publish_all, ready
 from tests.waiting import until
@@ -44,15 +45,13 @@ class World:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.ledgers = {queue: Ledger() for queues in TARGETS.values() for queue in queues}
-        dialer = node.dial()
-        dialer.call(
-            methods.encode_exchange_declare("both", "fanout", durable=True), methods.EXCHANGE_DECLARE_OK
-        )
+        client = node.dial()
+        client.call(methods.encode_exchange_declare("both", "fanout", durable=True))
         for queue in self.ledgers:
-            dialer.declare_queue(queue, durable=True)
+            client.declare_queue(queue, durable=True)
         for queue in TARGETS["both"]:
-            dialer.call(methods.encode_queue_bind(queue, "both", ""), methods.QUEUE_BIND_OK)
-        dialer.close()
+            client.call(methods.encode_queue_bind(queue, "both", ""))
+        client.close()
 
     def load_and_kill(self, seed: int, *, going: bool = False) -> None:
         """Load every queue, kill the node in the middle, note what was promised. Not before there is
@@ -121,8 +120,8 @@ def test_confirmed_messages_survive_kills_under_load(node: Node, seed: int) -> N
 
 def test_numbers_of_a_queue_go_on_after_a_kill(node: Node) -> None:
     """Sequences are never used again: what is acknowledged before a kill cannot kill what comes after it."""
-    dialer = node.dial()
-    dialer.declare_queue("q", durable=True)
+    client = node.dial()
+    client.declare_queue("q", durable=True)
     for number in range(3):
         publish_all(node, "q", 100)
         node.kill()
@@ -133,16 +132,16 @@ def test_numbers_of_a_queue_go_on_after_a_kill(node: Node) -> None:
 
 def test_an_acknowledgement_that_was_answered_for_survives_a_kill(node: Node) -> None:
     """Any reply on the same channel shows that the acknowledgement was read, and its turn has ended."""
-    dialer = node.dial()
-    dialer.declare_queue("q", durable=True)
+    client = node.dial()
+    client.declare_queue("q", durable=True)
     publish_all(node, "q", 50)
-    dialer.prefetch(20)
-    wire, reader, tags = Wire(dialer), Deliveries(), []
-    wire.send(frame(METHOD, 1, methods.encode_basic_consume("q", "c", nowait=True)))
+    client.call(methods.encode_basic_qos(prefetch_count=20))
+    wire, reader, tags = Wire(client), Deliveries(), []
+    wire.send(method_frame(1, methods.encode_basic_consume("q", "c", nowait=True)))
     while len(tags) < 20:
         tags += [delivery.tag for delivery in reader.feed(wire.read(1.0))]
-    wire.send(frame(METHOD, 1, methods.encode_basic_cancel("c", True)) + ack_frame(1, tags[9], True))
-    wire.send(frame(METHOD, 1, methods.encode_basic_qos(0, 1)))
+    wire.send(method_frame(1, methods.encode_basic_cancel("c", True)) + ack_frame(1, tags[9], True))
+    wire.send(method_frame(1, methods.encode_basic_qos(0, 1)))
     while methods.BASIC_QOS_OK not in [int.from_bytes(payload[:4], "big") for _, payload in wire.read(1.0)]:
         pass
     node.kill()

@@ -20,17 +20,14 @@ def names(node: Node, verb: str, *arguments: str) -> set[object]:
 
 def test_durable_things_survive_a_kill_and_transient_ones_do_not() -> None:
     with Node() as node:
-        dialer = node.dial()
+        client = node.dial()
         for durable in (True, False):
             kind = "durable" if durable else "transient"
-            dialer.call(
-                methods.encode_exchange_declare(f"{kind}-x", "topic", durable=durable),
-                methods.EXCHANGE_DECLARE_OK,
-            )
-            dialer.declare_queue(f"{kind}-q", durable=durable)
-            dialer.call(methods.encode_queue_bind(f"{kind}-q", f"{kind}-x", "a.#"), methods.QUEUE_BIND_OK)
-        dialer.call(methods.encode_queue_bind("durable-q", "transient-x", "b"), methods.QUEUE_BIND_OK)
-        dialer.declare_queue("exclusive-q", durable=True, exclusive=True)
+            client.call(methods.encode_exchange_declare(f"{kind}-x", "topic", durable=durable))
+            client.declare_queue(f"{kind}-q", durable=durable)
+            client.call(methods.encode_queue_bind(f"{kind}-q", f"{kind}-x", "a.#"))
+        client.call(methods.encode_queue_bind("durable-q", "transient-x", "b"))
+        client.declare_queue("exclusive-q", durable=True, exclusive=True)
         node.kill()
         node.boot()
         assert names(node, "list_queues", "name") == {"durable-q"}
@@ -79,10 +76,10 @@ def test_users_policies_and_vhosts_survive_a_kill() -> None:
 
 def test_a_deleted_queue_stays_deleted() -> None:
     with Node() as node:
-        dialer = node.dial()
-        dialer.declare_queue("q", durable=True)
+        client = node.dial()
+        client.declare_queue("q", durable=True)
         publish_all(node, "q", 100)
-        dialer.call(methods.encode_queue_delete("q"), methods.QUEUE_DELETE_OK)
+        client.call(methods.encode_queue_delete("q"))
         node.kill()
         node.boot()
         assert names(node, "list_queues", "name") == set()

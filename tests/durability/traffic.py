@@ -12,9 +12,11 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mirrormq.perf.dial import Dialer
-from mirrormq.perf.frames import BODY, METHOD, ack_frame, frame, publish_frames
+from mirrormq.client_io.blocking_client import BlockingClient
+from mirrormq.perf.frames import ack_frame, publish_frames
 from mirrormq.wire import methods
+from mirrormq.wire.content import method_frame
+from mirrormq.wire.frames import BODY, METHOD
 from tests.durability.node import DEADLINE_S, Node
 
 WINDOW = 200
@@ -34,8 +36,8 @@ class Delivery(NamedTuple):
 class Wire:
     """Frames off a socket that may break at any moment; what it breaks with ends the iteration."""
 
-    def __init__(self, dialer: Dialer) -> None:
-        self.socket = dialer.socket
+    def __init__(self, client: BlockingClient) -> None:
+        self.socket = client.socket
         self._buffer = bytearray()
 
     def send(self, data: bytes) -> None:
@@ -81,9 +83,9 @@ class Publisher(threading.Thread):
         self._size = size
         self._dice = random.Random(seed)
         self._unconfirmed: dict[int, int] = {}
-        dialer = node.dial()
-        dialer.call(methods.encode_confirm_select(), methods.CONFIRM_SELECT_OK)
-        self._wire = Wire(dialer)
+        client = node.dial()
+        client.call(methods.encode_confirm_select())
+        self._wire = Wire(client)
 
     def run(self) -> None:
         try:
@@ -134,10 +136,10 @@ class Consumer(threading.Thread):
         self.received: set[int] = set()
         self.acknowledged: set[int] = set()
         self._dice = random.Random(seed)
-        dialer = node.dial()
-        dialer.prefetch(50)
-        self._wire = Wire(dialer)
-        self._wire.send(frame(METHOD, 1, methods.encode_basic_consume(queue, "c", nowait=True)))
+        client = node.dial()
+        client.call(methods.encode_basic_qos(prefetch_count=50))
+        self._wire = Wire(client)
+        self._wire.send(method_frame(1, methods.encode_basic_consume(queue, "c", nowait=True)))
 
     def run(self) -> None:
         reader = Deliveries()
@@ -191,26 +193,26 @@ class Deliveries:
 def browse(node: Node, queue: str, *, take: bool = False, less: int = 0) -> list[Delivery]:
     """Everything that is ready in a queue, in the order in which it is given; left there unless `take`.
     `less` than the queue says if some are damaged, which is noticed when they are due."""
-    dialer = node.dial()
-    count = dialer.declare_queue(queue, durable=True, passive=True) - less
-    wire, reader = Wire(dialer), Deliveries()
-    wire.send(frame(METHOD, 1, methods.encode_basic_consume(queue, "browse", no_ack=take, nowait=True)))
+    client = node.dial()
+    count = client.declare_queue(queue, durable=True, passive=True) - less
+    wire, reader = Wire(client), Deliveries()
+    wire.send(method_frame(1, methods.encode_basic_consume(queue, "browse", no_ack=take, nowait=True)))
     found: list[Delivery] = []
     deadline = time.monotonic() + DEADLINE_S
     while len(found) < count:
         assert time.monotonic() < deadline, f"{len(found)} of {count} messages came\n{node.output[-2000:]}"
         found += reader.feed(wire.read(0.1))
-    dialer.close()
+    client.close()
     return found
 
 
 def ready(node: Node, queue: str) -> int:
     """How many messages wait in a queue."""
-    dialer = node.dial()
+    client = node.dial()
     try:
-        return dialer.declare_queue(queue, durable=True, passive=True)
+        return client.declare_queue(queue, durable=True, passive=True)
     finally:
-        dialer.close()
+        client.close()
 
 
 def publish_all(node: Node, queue: str, count: int, size: int = 100) -> None:

@@ -18,8 +18,8 @@ from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
 from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
+from mirrormq.wire.frames import PROTOCOL_HEADER
 
-PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 TURNS_MAX = 10_000
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames, method_frame
+from mirrormq.wire.frames import PROTOCOL_HEADER
 from mirrormq.wire.properties import BasicProperties, encode_properties
 
-PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 READ_TIMEOUT_S = 20.0
 PLAIN_PROPERTIES = encode_properties(BasicProperties())
 

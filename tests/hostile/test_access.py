@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mirrormq.wire import methods
+from mirrormq.wire.frames import PROTOCOL_HEADER
 from tests.brokers.mirrormq import MirrorMQ
 from tests.hostile.raw import Ended, RawClient, publish_bytes, raw_client
 
@@ -59,7 +60,7 @@ def test_guessing_does_not_hold_up_who_knows(node: MirrorMQ, user: str) -> None:
         guessers = [RawClient(node.amqp_port) for _ in range(40)]
         login = methods.encode_connection_start_ok({}, "PLAIN", b"\0somebody\0guess", "en_US")
         for guesser in guessers:
-            guesser.send(b"AMQP\x00\x00\x09\x01")
+            guesser.send(PROTOCOL_HEADER)
             guesser.expect("ConnectionStart")
             guesser.method(0, login)
         for guesser in guessers:

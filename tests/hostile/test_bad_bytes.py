@@ -13,9 +13,10 @@ import pytest
 
 from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
+from mirrormq.wire.frames import PROTOCOL_HEADER
 from tests.brokers.mirrormq import MirrorMQ
 from tests.hostile.bystander import beside, resident_bytes
-from tests.hostile.raw import PROTOCOL_HEADER, Ended, RawClient, raw_client, ready_client
+from tests.hostile.raw import Ended, RawClient, raw_client, ready_client
 
 MEGABYTE = 1024 * 1024
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
-from tests.hostile.in_process import PROTOCOL_HEADER, Wire, hello, make_broker
+from mirrormq.wire.frames import PROTOCOL_HEADER
+from tests.hostile.in_process import Wire, hello, make_broker
 from tests.hostile.raw import publish_bytes
 from tests.hostile.streams import mutated
 

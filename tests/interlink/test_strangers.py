@@ -10,6 +10,7 @@ import pytest
 
 from mirrormq.interlink import limits
 from mirrormq.interlink.handshake import Handshake, Identity, Role
+from mirrormq.wire.frames import PROTOCOL_HEADER
 from tests.interlink.ends import COOKIE, End, linked, started, until
 
 
@@ -39,7 +40,7 @@ async def test_a_node_with_another_cookie_gets_nothing_and_both_log_it() -> None
     "garbage",
     [
         b"GET / HTTP/1.1\r\n\r\n",
-        b"AMQP\x00\x00\x09\x01",
+        PROTOCOL_HEADER,
         b"\x16\x03\x01\x02\x00" * 50,
         b"\x00\x20\x01" + b"\xff" * 32,
     ],

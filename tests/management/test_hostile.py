@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mirrormq.wire.frames import PROTOCOL_HEADER
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.http import Client
 
@@ -95,7 +96,7 @@ def test_odd_queries_are_answered(query: str, client: Client) -> None:
         b"GET /api/overview HTTP/9.9\r\n\r\n",
         b"GET /api/../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET /api/%zz HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"AMQP\x00\x00\x09\x01",
+        PROTOCOL_HEADER,
         b"POST /api/definitions HTTP/1.1\r\nHost: x\r\nContent-Length: nine\r\n\r\n",
         b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n\r\n",
     ],

@@ -10,21 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrormq.perf.frames import (
-    ACK,
-    ACK_FRAME,
-    BODY,
-    HEADER,
-    HEARTBEAT_FRAME,
-    METHOD,
-    NACK,
-    build_run,
-    frame,
-)
-from mirrormq.perf.link import CONNECTION_BLOCKED, CONNECTION_UNBLOCKED, Link
+from mirrormq.client.client_handshake import ClientOptions
+from mirrormq.perf.frames import ACK, ACK_FRAME, NACK, build_run
+from mirrormq.perf.link import Link
 from mirrormq.perf.options import Options, PerfError
 from mirrormq.perf.roles import Consumer, Producer
 from mirrormq.wire import methods
+from mirrormq.wire.content import method_frame
+from mirrormq.wire.frames import BODY, HEADER, HEARTBEAT_FRAME, METHOD, frame
+from tests.client import broker_bytes
 
 NOW_NS = 5_000_000_000
 STAMP_NS = 4_000_000_000
@@ -33,9 +27,10 @@ STAMP_NS = 4_000_000_000
 class Peer:
     """The broker's end of a real socket pair."""
 
-    def __init__(self) -> None:
+    def __init__(self, heartbeat_s: int | None = None) -> None:
         self.socket, ours = socket.socketpair()
-        self.link = Link(ours, frame_max=131072, heartbeat_s=0, buffer_bytes=65536)
+        connection = broker_bytes.opened(ClientOptions(heartbeat_s=heartbeat_s))
+        self.link = Link(ours, connection, broker_bytes.opened_channel(connection), buffer_bytes=65536)
 
     def __enter__(self) -> Peer:
         return self
@@ -162,11 +157,11 @@ def test_the_window_bounds_what_is_unconfirmed() -> None:
 def test_a_blocked_producer_waits_until_it_is_unblocked() -> None:
     with Peer() as peer:
         producer = producer_on(peer, window=100)
-        peer.socket.sendall(frame(METHOD, 0, CONNECTION_BLOCKED + b"\x03low"))
+        peer.socket.sendall(method_frame(0, methods.encode_connection_blocked("low")))
         producer.readable(NOW_NS)
         producer.pump(NOW_NS)
         assert producer.published_count == 0
-        peer.socket.sendall(frame(METHOD, 0, CONNECTION_UNBLOCKED))
+        peer.socket.sendall(method_frame(0, methods.encode_connection_unblocked()))
         producer.readable(NOW_NS)
         producer.pump(NOW_NS)
         assert producer.published_count == 100
@@ -182,8 +177,7 @@ def test_the_brokers_own_words_end_the_run() -> None:
 
 
 def test_a_heartbeat_leaves_in_time_and_a_silent_broker_is_given_up() -> None:
-    with Peer() as peer:
-        peer.link.heartbeat_s = 10
+    with Peer(heartbeat_s=10) as peer:
         peer.link.beat(100.0)
         peer.link.beat(104.0)
         assert peer.received() == b""

@@ -125,8 +125,8 @@ def test_nobody_listening_is_one_sentence_and_a_failure() -> None:
     ("options", "complaint"),
     [
         (Options(mode="sideways"), "--mode is one of"),
-        (Options(["http://127.0.0.1"]), "write amqp://"),
-        (Options(["amqp://127.0.0.1:99999"]), "not a number between"),
+        (Options(["http://127.0.0.1"]), "must begin with amqp://"),
+        (Options(["amqp://127.0.0.1:99999"]), "from 1 to 65535"),
         (Options(producers=0), "--producers must be at least 1"),
         (Options(ack_every=10, prefetch=5), "--ack-every cannot be larger"),
         (Options(mode="latency", size=3), "--mode latency needs"),

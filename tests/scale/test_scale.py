@@ -12,11 +12,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from mirrormq.perf.dial import Dialer
-from mirrormq.perf.frames import METHOD, ack_frame, frame, publish_frames
+from mirrormq.client_io.blocking_client import BlockingClient
+from mirrormq.perf.frames import ack_frame, publish_frames
 from mirrormq.perf.load import Load
 from mirrormq.perf.options import Options
 from mirrormq.wire import methods
+from mirrormq.wire.content import method_frame
 from tests.durability.node import Node
 from tests.durability.traffic import Deliveries, Wire, ready
 from tests.waiting import until
@@ -87,9 +88,9 @@ def test_a_consumer_that_takes_a_backlog_without_acknowledging_it_costs_less_tha
 ) -> None:
     load(node, mode="publish", messages=MESSAGES)
     before = node.resident_bytes()
-    dialer = node.dial()
-    wire, reader = Wire(dialer), Deliveries()
-    wire.send(frame(METHOD, 1, methods.encode_basic_consume("q", "c", nowait=True)))
+    client = node.dial()
+    wire, reader = Wire(client), Deliveries()
+    wire.send(method_frame(1, methods.encode_basic_consume("q", "c", nowait=True)))
     tag = 0
     while tag < MESSAGES:
         for delivery in reader.feed(wire.read(5.0)):
@@ -97,12 +98,12 @@ def test_a_consumer_that_takes_a_backlog_without_acknowledging_it_costs_less_tha
             assert len(delivery.body) == 100
     assert grown(node, before) < HEAD_BYTES + MESSAGES * UNACKED_BYTES_EACH
     wire.send(ack_frame(1, MESSAGES // 2, True))
-    dialer.socket.close()
+    client.socket.close()
     until(lambda: ready(node, "q") == MESSAGES // 2, "the rest is requeued")
     again = node.dial()
     again.prefetch(1)
     wire, reader = Wire(again), Deliveries()
-    wire.send(frame(METHOD, 1, methods.encode_basic_consume("q", "c", nowait=True)))
+    wire.send(method_frame(1, methods.encode_basic_consume("q", "c", nowait=True)))
     found = []
     while not found:
         found += reader.feed(wire.read(5.0))
@@ -111,14 +112,14 @@ def test_a_consumer_that_takes_a_backlog_without_acknowledging_it_costs_less_tha
 
 def test_many_queues(node: Node) -> None:
     before = node.resident_bytes()
-    dialer = node.dial()
+    client = node.dial()
     for number in range(QUEUES):
-        dialer.declare_queue(f"q{number}", durable=True)
-    dialer.call(methods.encode_tx_select(), methods.TX_SELECT_OK)
+        client.declare_queue(f"q{number}", durable=True)
+    client.call(methods.encode_tx_select())
     body = b"x" * 100
     for number in range(QUEUES):
-        dialer.socket.sendall(publish_frames(1, "", f"q{number}", body, persistent=True, frame_max=131072))
-    dialer.call(methods.encode_tx_commit(), methods.TX_COMMIT_OK)
+        client.socket.sendall(publish_frames(1, "", f"q{number}", body, persistent=True, frame_max=131072))
+    client.call(methods.encode_tx_commit())
     assert grown(node, before) < HEAD_BYTES + QUEUES * QUEUE_BYTES_EACH
     for number in (signal.SIGKILL, signal.SIGTERM):
         node.kill() if number == signal.SIGKILL else node.end()
@@ -131,20 +132,20 @@ def test_many_queues(node: Node) -> None:
 
 def test_many_connections_each_with_a_consumer(node: Node) -> None:
     before = node.resident_bytes()
-    dialers: list[Dialer] = []
+    clients: list[BlockingClient] = []
     with selectors.DefaultSelector() as selector:
         for number in range(CONNECTIONS):
-            dialer = node.dial()
-            dialer.declare_queue(f"c{number}", durable=False, exclusive=True)
-            dialer.socket.sendall(
-                frame(METHOD, 1, methods.encode_basic_consume(f"c{number}", "c", nowait=True))
+            client = node.dial()
+            client.declare_queue(f"c{number}", durable=False, exclusive=True)
+            client.socket.sendall(
+                method_frame(1, methods.encode_basic_consume(f"c{number}", "c", nowait=True))
             )
-            selector.register(dialer.socket, selectors.EVENT_READ, (number, Wire(dialer), Deliveries()))
-            dialers.append(dialer)
+            selector.register(client.socket, selectors.EVENT_READ, (number, Wire(client), Deliveries()))
+            clients.append(client)
         for number in range(CONNECTIONS):
             body = b"%d:" % number
             key = f"c{(number + 1) % CONNECTIONS}"
-            publisher = dialers[(number + CONNECTIONS // 2) % CONNECTIONS]
+            publisher = clients[(number + CONNECTIONS // 2) % CONNECTIONS]
             data = publish_frames(1, "", key, body, persistent=False, frame_max=131072)
             publisher.socket.sendall(data)
         got: dict[int, int] = {}
@@ -157,8 +158,8 @@ def test_many_connections_each_with_a_consumer(node: Node) -> None:
                     got[number] = delivery.number
     assert got == {(number + 1) % CONNECTIONS: number for number in range(CONNECTIONS)}
     assert grown(node, before) < HEAD_BYTES + CONNECTIONS * CONNECTION_BYTES_EACH
-    for dialer in dialers:
-        dialer.socket.close()
+    for client in clients:
+        client.socket.close()
     probe = node.dial()
     until(lambda: node.control("list_connections", "pid").count("\n") <= 2, "closed connections are gone")
     probe.close()

@@ -20,9 +20,10 @@ from mirrormq.connections.proxy_protocol import (
     ProxyHeaderInvalid,
     read_proxy_header,
 )
+from mirrormq.wire.frames import PROTOCOL_HEADER
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import accepts, free_port
-from tests.hostile.raw import PROTOCOL_HEADER, Ended, RawClient
+from tests.hostile.raw import Ended, RawClient
 from tests.needs import not_installed
 from tests.tls.certificates import Authority, Pair, client_context
 from tests.tls.conftest import configuration

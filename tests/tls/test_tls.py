@@ -14,9 +14,10 @@ from pika.credentials import ExternalCredentials
 
 from mirrormq.wire import methods
 from mirrormq.wire.fields import table_of
+from mirrormq.wire.frames import PROTOCOL_HEADER
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
-from tests.hostile.raw import PROTOCOL_HEADER, Ended, RawClient
+from tests.hostile.raw import Ended, RawClient
 from tests.tls.certificates import Authority, Pair, client_context
 from tests.tls.conftest import configuration
 

@@ -11,9 +11,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from mirrormq.chaos.session import Cancelled, Confirm, Delivery, Lost, Session
+from mirrormq.client.amqp_uri import parse_amqp_uri
+from mirrormq.client.client_events import Confirm, ConsumerCancelled, Delivery
+from mirrormq.client.client_handshake import ClientOptions
+from mirrormq.client.publisher_confirms import UnconfirmedMessages
+from mirrormq.client_io.blocking_client import BlockingClient
+from mirrormq.client_io.client_socket import ClientError
 from mirrormq.history import HistoryWriter, SteadyClock
 from mirrormq.wire import methods
+from mirrormq.wire.properties import PERSISTENT, BasicProperties, encode_properties
 
 BODY_BYTES = 100
 BATCH = 20
@@ -23,6 +29,12 @@ PAUSE_S = 0.2
 WAIT_S = 0.05
 PREFETCH = 100
 
+ANSWER_TIMEOUT_S = 5.0
+HEARTBEAT_S = 10
+"""A frozen node keeps its connections open: it is taken for dead after two intervals of silence."""
+
+_PERSISTENT = encode_properties(BasicProperties(delivery_mode=PERSISTENT))
+
 
 class Node:
     """Where a client may connect."""
@@ -30,6 +42,12 @@ class Node:
     def __init__(self, name: str, uri: str) -> None:
         self.name = name
         self.uri = uri
+
+    def connect(self) -> BlockingClient:
+        """Open a connection with a channel; raises ClientError."""
+        uri = parse_amqp_uri(self.uri).for_socket()
+        options = ClientOptions.of_uri(uri, "mirrormq chaos", heartbeat_s=HEARTBEAT_S)
+        return BlockingClient(uri, options, ANSWER_TIMEOUT_S)
 
 
 class Person:
@@ -74,18 +92,18 @@ class Person:
     def _visit(self) -> bool:
         """One connection's life; False if there was none."""
         try:
-            session = Session(self.node.uri)
-        except Lost:
+            client = self.node.connect()
+        except ClientError:
             return False
         try:
-            self._work(session)
-        except Lost as lost:
-            self._left(str(lost))
+            self._work(client)
+        except ClientError as error:
+            self._left(str(error))
         finally:
-            session.close()
+            client.drop()
         return True
 
-    def _work(self, session: Session) -> None:
+    def _work(self, client: BlockingClient) -> None:
         raise NotImplementedError
 
     def _left(self, why: str) -> None:
@@ -104,37 +122,33 @@ class Publisher(Person):
         super().__init__(number, queue, nodes, history, clock)
         self._rate, self._window = rate, window
         self._next = 0
-        self._open: dict[int, int] = {}
-        """Delivery tag → number, for messages that wait for their confirm."""
+        self._open = UnconfirmedMessages[int]()
         self.confirmed = 0
 
-    def _work(self, session: Session) -> None:
-        session.call(methods.encode_confirm_select(), methods.CONFIRM_SELECT_OK)
+    def _work(self, client: BlockingClient) -> None:
+        client.call(methods.encode_confirm_select())
         self._open.clear()
-        tag, due_s = 0, time.monotonic()
-        while not self.stopping.is_set() or (self._open and time.monotonic() < due_s + 10):
+        due_s = time.monotonic()
+        while not self.stopping.is_set() or (len(self._open) and time.monotonic() < due_s + 10):
             now = time.monotonic()
             if not self.stopping.is_set() and now >= due_s and len(self._open) + BATCH <= self._window:
-                tag = self._send(session, tag)
+                self._send(client)
                 due_s = max(due_s + BATCH / self._rate, now - 1)
-            for event in session.events(max(0.001, min(WAIT_S, due_s - time.monotonic()))):
+            for event in client.events(max(0.001, min(WAIT_S, due_s - time.monotonic()))):
                 if isinstance(event, Confirm):
                     self._settle(event)
 
-    def _send(self, session: Session, tag: int) -> int:
-        bodies = []
+    def _send(self, client: BlockingClient) -> None:
         for _ in range(BATCH):
-            tag += 1
-            self._open[tag] = self._next
+            self._open.add(self._next)
             self.history.attempted(self.queue, self.number, self._next, self.node.name)
-            bodies.append(f"{self.number} {self._next} ".encode().ljust(BODY_BYTES, b"."))
+            body = f"{self.number} {self._next} ".encode().ljust(BODY_BYTES, b".")
+            client.channel.publish("", self.queue, _PERSISTENT, body, mandatory=True)
             self._next += 1
-        session.publish(self.queue, bodies)
-        return tag
+        client.flush()
 
     def _settle(self, event: Confirm) -> None:
-        tags = [t for t in self._open if t <= event.tag] if event.multiple else [event.tag]
-        numbers = [self._open.pop(tag) for tag in tags if tag in self._open]
+        numbers = self._open.settle(event.delivery_tag, event.multiple)
         if event.accepted:
             self.confirmed += len(numbers)
             self.history.confirmed(self.queue, self.number, numbers, self.node.name)
@@ -152,21 +166,22 @@ class Consumer(Person):
     role = "consumer"
     delivered = 0
 
-    def _work(self, session: Session) -> None:
-        session.call(methods.encode_basic_qos(prefetch_count=PREFETCH), methods.BASIC_QOS_OK)
-        session.send(methods.encode_basic_consume(self.queue, "chaos"))
+    def _work(self, client: BlockingClient) -> None:
+        client.call(methods.encode_basic_qos(prefetch_count=PREFETCH))
+        client.call(methods.encode_basic_consume(self.queue, "chaos"))
         unacknowledged: list[tuple[int, int]] = []
         while not self.stopping.is_set():
             last_tag = 0
-            for event in session.events(WAIT_S):
+            for event in client.events(WAIT_S):
                 if isinstance(event, Delivery):
-                    last_tag = event.tag
+                    last_tag = event.delivery_tag
                     unacknowledged.append(self._take(event))
-                elif isinstance(event, Cancelled):
+                elif isinstance(event, ConsumerCancelled):
                     self.history.cancelled(self.queue, self.node.name, self.number)
-                    session.send(methods.encode_basic_consume(self.queue, "chaos"))
+                    client.channel.request(methods.encode_basic_consume(self.queue, "chaos"))
             if last_tag:
-                session.send(methods.encode_basic_ack(last_tag, True))
+                client.channel.ack(last_tag, multiple=True)
+                client.flush()
                 for publisher, number in unacknowledged:
                     self.history.acknowledged(self.queue, publisher, number, self.node.name, self.number)
                 unacknowledged.clear()

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from mirrormq.chaos.faults import POLICIES, Faults, Span
 from mirrormq.chaos.people import Consumer, Node, Person, Publisher
-from mirrormq.chaos.session import Lost, Session
 from mirrormq.chaos.verdict import Verdict, judge
+from mirrormq.client_io.client_socket import ClientError
 from mirrormq.history import HistoryWriter, SteadyClock
 from mirrormq.testing import Cluster
 from mirrormq.testing.separated import SeparatedCluster
-from mirrormq.wire import methods
 
 TICK_S = 0.5
 DRAIN_TIMEOUT_S = 120.0
@@ -109,9 +108,9 @@ class Run:
 
     def _declare(self, nodes: list[Node]) -> None:
         for number, queue in enumerate(self._queues):
-            session = Session(nodes[number % len(nodes)].uri)
-            session.call(methods.encode_queue_declare(queue, durable=True), methods.QUEUE_DECLARE_OK)
-            session.close()
+            client = nodes[number % len(nodes)].connect()
+            client.declare_queue(queue, durable=True)
+            client.drop()
 
     def _hire(self, nodes: list[Node]) -> None:
         options = self.options
@@ -171,12 +170,10 @@ class Run:
         for queue in self._queues:
             for node in nodes:
                 try:
-                    session = Session(node.uri)
-                    asked = methods.encode_queue_declare(queue, passive=True)
-                    answer = session.call(asked, methods.QUEUE_DECLARE_OK)
-                    session.close()
-                except Lost:
+                    client = node.connect()
+                    found[queue] = client.declare_queue(queue, durable=True, passive=True)
+                    client.drop()
+                except ClientError:
                     continue
-                found[queue] = methods.decode_queue_declare_ok(answer).message_count
                 break
         return found

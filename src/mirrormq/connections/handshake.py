@@ -24,12 +24,12 @@ from mirrormq.errors import (
 )
 from mirrormq.metadata import records
 from mirrormq.wire import methods
+from mirrormq.wire.frames import PROTOCOL_HEADER
 from mirrormq.wire.refusals import unreadable_frame
 
 if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection
 
-PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 PROTOCOL_HEADER_SIZE = 8
 VERSIONS = {
     PROTOCOL_HEADER: (0, 9),

@@ -21,17 +21,15 @@ import random
 import struct
 
 from mirrormq.perf.options import STAMP_BYTES
-
-METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
-FRAME_END = 0xCE
-FRAME_OVERHEAD_BYTES = 8
+from mirrormq.wire import methods
+from mirrormq.wire.content import build_frames, method_frame
+from mirrormq.wire.frames import BODY, FRAME_END, FRAME_OVERHEAD, HEAD, HEAD_SIZE, HEADER, METHOD
+from mirrormq.wire.properties import PERSISTENT, BasicProperties, encode_properties
 
 DELIVER = b"\x00\x3c\x00\x3c"
 ACK = b"\x00\x3c\x00\x50"
 NACK = b"\x00\x3c\x00\x78"
-RETURN = b"\x00\x3c\x00\x32"
 
-HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 ACK_FRAME = struct.Struct(">BHI4sQBB")
 """basic.ack whole: type, channel, size 13, class and method, delivery tag, multiple, frame end."""
 ACK_SIZE_BYTES = ACK_FRAME.size
@@ -44,12 +42,6 @@ RUN_MESSAGES_MAX = 1000
 _STAMP = struct.Struct(">BQ")
 _TAG = struct.Struct(">Q")
 _SIZE = struct.Struct(">I")
-_HEAD = struct.Struct(">BHI")
-
-
-def frame(kind: int, channel: int, payload: bytes) -> bytes:
-    """One whole frame."""
-    return _HEAD.pack(kind, channel, len(payload)) + payload + b"\xce"
 
 
 def ack_frame(channel: int, tag: int, multiple: bool) -> bytes:
@@ -57,23 +49,13 @@ def ack_frame(channel: int, tag: int, multiple: bool) -> bytes:
     return ACK_FRAME.pack(METHOD, channel, 13, ACK, tag, multiple, FRAME_END)
 
 
-def short_string(text: str) -> bytes:
-    """A short string as AMQP writes it."""
-    data = text.encode("utf-8", "surrogateescape")
-    return bytes((len(data),)) + data
-
-
 def publish_frames(
     channel: int, exchange: str, routing_key: str, body: bytes, *, persistent: bool, frame_max: int
 ) -> bytes:
     """One message as a publisher sends it: method, header, and as many body frames as it takes."""
-    method = b"\x00\x3c\x00\x28\x00\x00" + short_string(exchange) + short_string(routing_key) + b"\x00"
-    properties = b"\x10\x00\x02" if persistent else b"\x00\x00"
-    header = b"\x00\x3c\x00\x00" + _TAG.pack(len(body)) + properties
-    parts = [frame(METHOD, channel, method), frame(HEADER, channel, header)]
-    step = (frame_max or len(body) + FRAME_OVERHEAD_BYTES) - FRAME_OVERHEAD_BYTES
-    parts += [frame(BODY, channel, body[at : at + step]) for at in range(0, len(body), step)]
-    return b"".join(parts)
+    properties = encode_properties(BasicProperties(delivery_mode=PERSISTENT if persistent else None))
+    method = method_frame(channel, methods.encode_basic_publish(exchange, routing_key))
+    return method + build_frames(channel, properties, body, frame_max)
 
 
 class PublishRun:
@@ -90,9 +72,9 @@ class PublishRun:
         self._stamped = stamped
         # The body's first octet: right behind the header frame and the first body frame's head.
         first = messages[0]
-        method_size = int.from_bytes(first[3:7], "big") + FRAME_OVERHEAD_BYTES
-        header_size = int.from_bytes(first[method_size + 3 : method_size + 7], "big") + FRAME_OVERHEAD_BYTES
-        self.stamp_at = method_size + header_size + _HEAD.size
+        method_size = int.from_bytes(first[3:7], "big") + FRAME_OVERHEAD
+        header_size = int.from_bytes(first[method_size + 3 : method_size + 7], "big") + FRAME_OVERHEAD
+        self.stamp_at = method_size + header_size + HEAD_SIZE
         self._last_slot = 0
 
     def slice(self, count: int, now_ns: int) -> memoryview:
@@ -143,16 +125,16 @@ def walk(data: bytearray, start: int, end: int) -> tuple[int, int, int, list[int
     """
     count, tag, stamps = 0, 0, []
     while start + 11 <= end and data[start] == METHOD and data[start + 7 : start + 11] == DELIVER:
-        at = start + FRAME_OVERHEAD_BYTES + _SIZE.unpack_from(data, start + 3)[0]
+        at = start + FRAME_OVERHEAD + _SIZE.unpack_from(data, start + 3)[0]
         if at + 19 > end:
             break
         remaining = _TAG.unpack_from(data, at + 11)[0]
-        at += FRAME_OVERHEAD_BYTES + _SIZE.unpack_from(data, at + 3)[0]
-        body_at, stamped = at + _HEAD.size, remaining >= STAMP_BYTES
-        while remaining > 0 and at + _HEAD.size <= end:
+        at += FRAME_OVERHEAD + _SIZE.unpack_from(data, at + 3)[0]
+        body_at, stamped = at + HEAD_SIZE, remaining >= STAMP_BYTES
+        while remaining > 0 and at + HEAD_SIZE <= end:
             size = _SIZE.unpack_from(data, at + 3)[0]
             remaining -= size
-            at += FRAME_OVERHEAD_BYTES + size
+            at += FRAME_OVERHEAD + size
         if remaining or at > end:
             break
         tag = _TAG.unpack_from(data, start + 12 + data[start + 11])[0]
@@ -185,10 +167,10 @@ class Layout:
         marks: list[tuple[int, int]] = []
         at, bodies, remaining, body_at = start, 0, -1, -1
         while remaining:
-            if at + _HEAD.size > end:
+            if at + HEAD_SIZE > end:
                 return None
-            kind, _channel, size = _HEAD.unpack_from(data, at)
-            after = at + size + FRAME_OVERHEAD_BYTES
+            kind, _channel, size = HEAD.unpack_from(data, at)
+            after = at + size + FRAME_OVERHEAD
             if after > end:
                 return None
             offset = at - start
@@ -200,11 +182,11 @@ class Layout:
                 marks += [(offset + i, data[at + i]) for i in (16, 17, 18)]
             elif kind == BODY:
                 if not bodies and size >= STAMP_BYTES:
-                    body_at = offset + _HEAD.size
+                    body_at = offset + HEAD_SIZE
                 bodies += 1
                 remaining -= size
             at = after
-        tag_at = _HEAD.size + 4 + 1 + data[start + 11]
+        tag_at = HEAD_SIZE + 4 + 1 + data[start + 11]
         return cls(data[start:at], at - start, tag_at, body_at, marks)
 
     def count(self, data: bytearray, start: int, end: int) -> int:

@@ -1,25 +1,29 @@
-"""One connection of the generator after its handshake: bytes out, whole frames in, nothing waits.
+"""One connection of the generator after its handshake: bytes out, deliveries counted in the buffer.
 
-What the server may say at any time is answered here, whatever the connection is for: heartbeats,
-`connection.blocked`, `channel.flow`, and the closes, which end the run with the server's own words.
+Roles count confirms and deliveries themselves, in the receive buffer. Every other frame goes to the client
+core, which answers heartbeats, closes and channel.flow; a close ends the run with the broker's own words.
 """
 
 from __future__ import annotations
 
 import socket
-import struct
+import ssl
 from collections import deque
 
-from mirrormq.perf.frames import (
-    FRAME_END,
-    FRAME_OVERHEAD_BYTES,
-    HEARTBEAT,
-    HEARTBEAT_FRAME,
-    METHOD,
-    RETURN,
-    frame,
+from mirrormq.client.client_channel import ClientChannel
+from mirrormq.client.client_connection import ClientConnection
+from mirrormq.client.client_events import (
+    Blocked,
+    ChannelClosed,
+    Closed,
+    ConsumerCancelled,
+    Event,
+    FlowChanged,
+    Returned,
+    Unblocked,
 )
 from mirrormq.perf.options import PerfError
+from mirrormq.wire.frames import FRAME_MIN_BYTES, FRAME_OVERHEAD, HEAD, HEAD_SIZE
 
 RECEIVE_BYTES = 256 * 1024
 """One read's worth: about a thousand small deliveries, and still inside a core's cache."""
@@ -28,39 +32,21 @@ RECEIVE_ONE_BYTES = 16 * 1024
 """The same for a connection with one message in flight, of which there may be thousands."""
 
 OUTBOX_BYTES_MAX = 8 * 1024 * 1024
-"""More than this unsent means the server stopped reading; nobody may queue beyond it."""
+"""Unsent output beyond which the broker is taken to read no more."""
 
-FRAME_BODY_BYTES_MIN = 4096 - FRAME_OVERHEAD_BYTES
-"""AMQP's smallest frame_max, without the frame's own octets."""
 METHOD_BYTES_MAX = 4096
 """basic.deliver with three short strings of 255 octets, and a header frame without headers."""
 
-GOODBYE_S = 2.0
-"""How long a closing connection waits for each of the broker's last bytes."""
+CLOSE_TIMEOUT_S = 2.0
+"""Longest wait for each of the broker's last bytes."""
 
-CONNECTION_CLOSE = b"\x00\x0a\x00\x32"
-CONNECTION_CLOSE_OK = b"\x00\x0a\x00\x33"
-CONNECTION_BLOCKED = b"\x00\x0a\x00\x3c"
-CONNECTION_UNBLOCKED = b"\x00\x0a\x00\x3d"
-CHANNEL_CLOSE = b"\x00\x14\x00\x28"
-CHANNEL_CLOSE_OK = b"\x00\x14\x00\x29"
-CLOSE_ARGUMENTS = b"\x00\xc8\x02ok\x00\x00\x00\x00"
-"""200, "ok", caused by no method."""
-CHANNEL_FLOW = b"\x00\x14\x00\x14"
-CHANNEL_FLOW_OK = b"\x00\x14\x00\x15"
-BASIC_CANCEL = b"\x00\x3c\x00\x1e"
-
-_HEAD = struct.Struct(">BHI")
-
-
-def reply_text(payload: bytes) -> str:
-    """The reply text of a connection.close or channel.close payload."""
-    return bytes(payload[7 : 7 + payload[6]]).decode("utf-8", "replace")
+_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 def room_for(body_bytes: int, *, one: bool) -> int:
-    """A buffer that holds a read's worth, and two deliveries with their frames however large they are."""
-    delivery_bytes = body_bytes + body_bytes // FRAME_BODY_BYTES_MIN * FRAME_OVERHEAD_BYTES + METHOD_BYTES_MAX
+    """Size of a buffer for one read and two deliveries with their frames."""
+    frames = body_bytes // (FRAME_MIN_BYTES - FRAME_OVERHEAD)
+    delivery_bytes = body_bytes + frames * FRAME_OVERHEAD + METHOD_BYTES_MAX
     return max(RECEIVE_ONE_BYTES if one else RECEIVE_BYTES, 2 * delivery_bytes)
 
 
@@ -68,44 +54,52 @@ class Link:
     """A non-blocking connection with one channel."""
 
     __slots__ = (
+        "_heard",
         "_outbox",
         "_outbox_bytes",
-        "_sent_at_s",
         "blocked",
         "buffer",
+        "channel",
+        "connection",
         "end",
-        "frame_max",
-        "heartbeat_s",
-        "received_at_s",
         "returned_count",
+        "secure",
         "socket",
         "start",
     )
 
-    def __init__(self, sock: socket.socket, frame_max: int, heartbeat_s: int, buffer_bytes: int) -> None:
+    def __init__(
+        self, sock: socket.socket, connection: ClientConnection, channel: ClientChannel, buffer_bytes: int
+    ) -> None:
         sock.setblocking(False)
         self.socket = sock
-        self.frame_max = frame_max
-        self.heartbeat_s = heartbeat_s
-        self.buffer = bytearray(buffer_bytes)
-        self.start = self.end = 0
-        self.blocked = False
+        self.connection, self.channel = connection, channel
+        self.secure = isinstance(sock, ssl.SSLSocket)
+        rest = connection.take_rest()
+        self.buffer = bytearray(rest).ljust(buffer_bytes, b"\0")
+        self.start, self.end = 0, len(rest)
+        self.blocked = connection.blocked is not None or not channel.flow_active
         self.returned_count = 0
-        self.received_at_s = self._sent_at_s = 0.0
+        self._heard = True
         self._outbox: deque[memoryview] = deque()
         self._outbox_bytes = 0
 
     @property
     def clogged(self) -> bool:
-        """Whether bytes wait because the server does not take them."""
+        """Whether bytes wait because the broker does not take them."""
         return self._outbox_bytes > 0
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether TLS has decrypted bytes that no selector tells of."""
+        return isinstance(self.socket, ssl.SSLSocket) and self.socket.pending() > 0
 
     def send(self, data: bytes | memoryview) -> None:
         """Send now what the socket takes; the rest follows by `flush`, before anything else."""
         if not self._outbox_bytes:
             try:
                 sent = self.socket.send(data)
-            except BlockingIOError:
+            except _WOULD_BLOCK:
                 sent = 0
             except OSError as error:
                 raise PerfError(f"the broker closed the connection while it was sent to ({error})") from None
@@ -123,7 +117,7 @@ class Link:
             head = self._outbox[0]
             try:
                 sent = self.socket.send(head)
-            except BlockingIOError:
+            except _WOULD_BLOCK:
                 return
             except OSError as error:
                 raise PerfError(f"the broker closed the connection while it was sent to ({error})") from None
@@ -133,7 +127,7 @@ class Link:
                 return
             self._outbox.popleft()
 
-    def receive(self, now_s: float) -> None:
+    def receive(self) -> None:
         """Read once into the buffer, behind what a role has not used yet."""
         if self.start:
             rest = self.end - self.start
@@ -142,76 +136,62 @@ class Link:
         try:
             with memoryview(self.buffer) as view:
                 count = self.socket.recv_into(view[self.end :])
-        except BlockingIOError:
+        except _WOULD_BLOCK:
             return
         except OSError as error:
             raise PerfError(f"the connection to the broker broke ({error})") from None
         if not count:
             raise PerfError("the broker closed the connection without saying why; look at its log")
         self.end += count
-        self.received_at_s = now_s
+        self._heard = True
 
-    def next_frame(self) -> tuple[int, bytes] | None:
-        """Take one whole frame off the buffer: its type and payload."""
-        if self.end - self.start < _HEAD.size:
+    def take_frame(self) -> list[Event] | None:
+        """Pass the frame at the front of the buffer to the client core; None if not all of it is there."""
+        if self.end - self.start < HEAD_SIZE:
             return None
-        kind, _channel, size = _HEAD.unpack_from(self.buffer, self.start)
-        after = self.start + _HEAD.size + size + 1
+        _kind, _channel, size = HEAD.unpack_from(self.buffer, self.start)
+        after = self.start + size + FRAME_OVERHEAD
         if after > self.end:
-            if size + FRAME_OVERHEAD_BYTES > len(self.buffer):
+            if size + FRAME_OVERHEAD > len(self.buffer):
                 raise PerfError(f"the broker sent a frame of {size} bytes, larger than was agreed")
             return None
-        if self.buffer[after - 1] != FRAME_END:
-            raise PerfError("the broker sent a frame without a frame end; is this an AMQP 0-9-1 broker?")
-        payload = bytes(self.buffer[self.start + _HEAD.size : after - 1])
+        events = self.connection.receive(bytes(self.buffer[self.start : after]))
         self.start = after
-        return kind, payload
+        for event in events:
+            self._react(event)
+        if output := self.connection.take_output():
+            self.send(output)
+        return events
 
-    def common(self, kind: int, payload: bytes) -> bool:
-        """Answer what may come on any connection; False when it was something else."""
-        if kind == HEARTBEAT:
-            return True
-        if kind != METHOD:
-            return False
-        method = payload[:4]
-        if method in (CONNECTION_CLOSE, CHANNEL_CLOSE):
-            raise PerfError(f"the broker refused to go on: {reply_text(payload)}")
-        if method == BASIC_CANCEL:
-            raise PerfError("the broker cancelled a consumer; was the queue deleted?")
-        if method == CONNECTION_BLOCKED:
-            self.blocked = True
-        elif method == CONNECTION_UNBLOCKED:
-            self.blocked = False
-        elif method == CHANNEL_FLOW:
-            self.blocked = not payload[4]
-            self.send(frame(METHOD, 1, CHANNEL_FLOW_OK + payload[4:5]))
-        elif method == RETURN:
-            self.returned_count += 1
-        else:
-            return False
-        return True
+    def _react(self, event: Event) -> None:
+        match event:
+            case Closed() | ChannelClosed():
+                raise PerfError(f"the broker refused to go on: {event.text}")
+            case ConsumerCancelled():
+                raise PerfError("the broker cancelled a consumer; was the queue deleted?")
+            case Blocked() | Unblocked() | FlowChanged():
+                self.blocked = self.connection.blocked is not None or not self.channel.flow_active
+            case Returned():
+                self.returned_count += 1
 
     def beat(self, now_s: float) -> None:
-        """Send a heartbeat when one is due; give up on a server silent for two intervals."""
-        if not self.heartbeat_s:
-            return
-        if not self.received_at_s:
-            self.received_at_s = self._sent_at_s = now_s
-        if now_s - self._sent_at_s >= self.heartbeat_s / 2:
-            self._sent_at_s = now_s
-            if not self.clogged:
-                self.send(HEARTBEAT_FRAME)
-        if now_s - self.received_at_s > 2 * self.heartbeat_s + 1:
-            raise PerfError(
-                f"the broker sent nothing for {2 * self.heartbeat_s} seconds, not even a heartbeat"
-            )
+        """Send a heartbeat when one is due; give up on a silent broker."""
+        if self._heard:
+            self._heard = False
+            self.connection.note_received()
+        for event in self.connection.tick(now_s):
+            self._react(event)
+        output = self.connection.take_output()
+        if output and not self.clogged:
+            self.send(output)
 
     def say_goodbye(self) -> None:
         """Ask for the channel's close; with many connections the broker works on all of them at once."""
         try:
-            self.socket.settimeout(GOODBYE_S)
+            self.socket.settimeout(CLOSE_TIMEOUT_S)
             if not self._outbox_bytes:
-                self.socket.sendall(frame(METHOD, 1, CHANNEL_CLOSE + CLOSE_ARGUMENTS))
+                self.channel.close()
+                self.socket.sendall(self.connection.take_output())
         except OSError:
             return
 
@@ -223,18 +203,19 @@ class Link:
         """
         try:
             if not self._outbox_bytes:
-                self._await(CHANNEL_CLOSE_OK)
-                self.socket.sendall(frame(METHOD, 0, CONNECTION_CLOSE + CLOSE_ARGUMENTS))
-                self._await(CONNECTION_CLOSE_OK)
-        except (OSError, PerfError):
+                self._await(ChannelClosed)
+                self.connection.close()
+                self.socket.sendall(self.connection.take_output())
+                self._await(Closed)
+        except OSError:
             pass
         self.socket.close()
 
-    def _await(self, method: bytes) -> None:
-        """Read on, blocking, until this method comes; whatever else comes is of no interest any more."""
-        while True:
-            found = self.next_frame()
-            if found is None:
-                self.receive(self.received_at_s)
-            elif found[0] == METHOD and found[1][:4] == method:
+    def _await(self, kind: type[ChannelClosed | Closed]) -> None:
+        """Read on, blocking, until this event or the end comes."""
+        data = bytes(self.buffer[self.start : self.end])
+        self.start = self.end = 0
+        while not any(isinstance(event, kind | Closed) for event in self.connection.receive(data)):
+            data = self.socket.recv(RECEIVE_BYTES)
+            if not data:
                 return

@@ -12,13 +12,18 @@ import time
 from collections.abc import Callable
 from itertools import cycle
 
-from mirrormq.perf.dial import Dialer
-from mirrormq.perf.frames import METHOD, build_run, frame
+from mirrormq.client.amqp_uri import AmqpUri
+from mirrormq.client.client_handshake import ClientOptions
+from mirrormq.client_io.blocking_client import BlockingClient
+from mirrormq.client_io.client_socket import ClientError
+from mirrormq.perf.frames import build_run
 from mirrormq.perf.histogram import Histogram
-from mirrormq.perf.options import Address, Options, PerfError, parse_uri
+from mirrormq.perf.link import Link, room_for
+from mirrormq.perf.options import Options, PerfError, parse_uri
 from mirrormq.perf.report import Report
 from mirrormq.perf.roles import Consumer, Echo, Producer
 from mirrormq.wire import methods
+from mirrormq.wire.content import method_frame
 
 TICK_S = 0.05
 """The longest time the loop sleeps, so deadlines and heartbeats are looked at often enough."""
@@ -37,9 +42,9 @@ class Load:
         options.check()
         self.options = options
         self._progress = progress
-        self._addresses: cycle[Address] = cycle([parse_uri(uri) for uri in options.uris])
+        self._uris: cycle[AmqpUri] = cycle([parse_uri(uri) for uri in options.uris])
         consuming = options.consume_uris or options.uris
-        self._consuming: cycle[Address] = cycle([parse_uri(uri) for uri in consuming])
+        self._consuming: cycle[AmqpUri] = cycle([parse_uri(uri) for uri in consuming])
         self._producers: list[Producer] = []
         self._consumers: list[Consumer] = []
         self._echoes: list[Echo] = []
@@ -49,6 +54,12 @@ class Load:
 
     def run(self) -> Report:
         """Do it all; raises PerfError with one sentence when it cannot be done."""
+        try:
+            return self._run()
+        except ClientError as error:
+            raise PerfError(str(error)) from None
+
+    def _run(self) -> Report:
         control = self._dial()
         try:
             self._prepare(control)
@@ -59,44 +70,47 @@ class Load:
                 self._close_roles()
                 if self.options.mode == "both" and not self.options.keep:
                     for queue in self.options.queue_names:
-                        control.call(methods.encode_queue_delete(queue), methods.QUEUE_DELETE_OK)
+                        control.call(methods.encode_queue_delete(queue))
         finally:
             control.close()
             self._selector.close()
 
-    def _dial(self) -> Dialer:
-        return Dialer(next(self._addresses), self.options.timeout)
+    def _dial(self, uri: AmqpUri | None = None) -> BlockingClient:
+        """Connect to the next broker in turn; heartbeats are the broker's, as its operator set them."""
+        uri = uri or next(self._uris)
+        options = ClientOptions.of_uri(uri, "mirrormq perf", heartbeat_s=0)
+        return BlockingClient(uri, options, self.options.timeout)
 
-    def _prepare(self, control: Dialer) -> None:
+    def _prepare(self, control: BlockingClient) -> None:
         """The exchange, the queue and the binding the run needs."""
         options = self.options
         if options.exchange:
             declare = methods.encode_exchange_declare(
                 options.exchange, options.exchange_type, durable=options.durable
             )
-            control.call(declare, methods.EXCHANGE_DECLARE_OK)
+            control.call(declare)
         if options.mode == "latency":
             return
         self._declare(control, options.share(0, len(options.uris)))
         for index in range(1, min(len(options.uris), options.queues)):
-            dialer = Dialer(parse_uri(options.uris[index]), options.timeout)
-            self._declare(dialer, options.share(index, len(options.uris)))
-            dialer.close()
+            client = self._dial(parse_uri(options.uris[index]))
+            self._declare(client, options.share(index, len(options.uris)))
+            client.close()
 
-    def _declare(self, dialer: Dialer, queues: list[str]) -> None:
+    def _declare(self, client: BlockingClient, queues: list[str]) -> None:
         """Queues, through the node that is to be their master where there are several."""
         options = self.options
         for queue in queues:
             passive = options.mode == "consume"
-            dialer.declare_queue(queue, durable=options.durable, passive=passive, kind=options.queue_type)
+            client.declare_queue(queue, durable=options.durable, passive=passive, kind=options.queue_type)
             if options.purge:
-                dialer.call(methods.encode_queue_purge(queue), methods.QUEUE_PURGE_OK)
-            self._bind(dialer, queue)
+                client.call(methods.encode_queue_purge(queue))
+            self._bind(client, queue)
 
-    def _bind(self, dialer: Dialer, queue: str) -> None:
+    def _bind(self, client: BlockingClient, queue: str) -> None:
         if self.options.exchange and self.options.mode != "consume":
             bind = methods.encode_queue_bind(queue, self.options.exchange, queue)
-            dialer.call(bind, methods.QUEUE_BIND_OK)
+            client.call(bind)
 
     def _dial_roles(self) -> None:
         options = self.options
@@ -115,55 +129,55 @@ class Load:
     def _opening(self, *queues: str) -> bytes:
         no_ack = self.options.auto_ack
         return b"".join(
-            frame(METHOD, 1, methods.encode_basic_consume(queue, tag, no_ack=no_ack, nowait=True))
+            method_frame(1, methods.encode_basic_consume(queue, tag, no_ack=no_ack, nowait=True))
             for queue, tag in zip(queues, [f"perf-{n:04}" for n in range(len(queues))], strict=True)
         )
 
     def _consumer(self, index: int) -> Consumer:
         options = self.options
-        dialer = Dialer(next(self._consuming), options.timeout)
+        client = self._dial(next(self._consuming))
         if options.prefetch and not options.auto_ack:
-            dialer.prefetch(options.prefetch)
+            client.call(methods.encode_basic_qos(prefetch_count=options.prefetch))
         opening = self._opening(*options.share(index, options.consumers))
-        return Consumer(dialer.release(options.largest_bytes), options, opening)
+        return Consumer(_link(client, options.largest_bytes), options, opening)
 
     def _producer(self, index: int) -> Producer:
         options = self.options
-        dialer = self._dial()
+        client = self._dial()
         if options.confirm_window:
-            dialer.call(methods.encode_confirm_select(), methods.CONFIRM_SELECT_OK)
+            client.call(methods.encode_confirm_select())
         runs = [
             build_run(
                 options.exchange,
                 queue,
                 options.size,
                 persistent=options.persistent,
-                frame_max=dialer.frame_max,
+                frame_max=client.frame_max,
                 batch=options.batch,
                 vary=options.vary,
             )
             for queue in options.share(index, options.producers)
         ]
-        barrier = frame(METHOD, 1, methods.encode_queue_declare(options.queue_names[0], passive=True))
+        barrier = methods.encode_queue_declare(options.queue_names[0], passive=True)
         share, extra = divmod(options.messages, options.producers)
         limit = share + (index < extra) if options.messages else 0
-        return Producer(dialer.release(options.largest_bytes), runs, options, limit, barrier)
+        return Producer(_link(client, options.largest_bytes), runs, options, limit, barrier)
 
     def _echo(self, index: int) -> Echo:
         options = self.options
-        dialer = self._dial()
+        client = self._dial()
         queue = f"{options.queue}-{os.getpid()}-{index}"
-        dialer.declare_queue(queue, durable=options.durable, exclusive=True)
-        self._bind(dialer, queue)
+        client.declare_queue(queue, durable=options.durable, exclusive=True)
+        self._bind(client, queue)
         run = build_run(
             options.exchange,
             queue,
             options.size,
             persistent=options.persistent,
-            frame_max=dialer.frame_max,
+            frame_max=client.frame_max,
             batch=1,
         )
-        return Echo(dialer.release(options.size, one=True), run, options, self._opening(queue))
+        return Echo(_link(client, options.size, one=True), run, options, self._opening(queue))
 
     def _roles(self) -> list[Producer | Consumer]:
         return [*self._consumers, *self._producers, *self._echoes]
@@ -216,6 +230,8 @@ class Load:
             role = key.data
             if events & selectors.EVENT_READ:
                 role.readable(time.monotonic_ns())
+                while role.link.secure and role.link.has_unread:
+                    role.readable(time.monotonic_ns())
             role.pump(time.monotonic_ns())
             self._want(role)
 
@@ -316,6 +332,11 @@ class Load:
             role.link.say_goodbye()
         for role in self._roles():
             role.link.close()
+
+
+def _link(client: BlockingClient, body_bytes: int, *, one: bool = False) -> Link:
+    """Give the socket of a client to a non-blocking Link."""
+    return Link(client.socket, client.connection, client.channel, room_for(body_bytes, one=one))
 
 
 def _summary(histograms: list[Histogram]) -> dict[str, float]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from urllib.parse import parse_qsl, unquote, urlsplit
+from dataclasses import dataclass, field
 
-from mirrormq.perf.tls import VERIFY, Tls
+from mirrormq.client.amqp_uri import AmqpUri, UriError, parse_amqp_uri
 
 MODES = ("publish", "consume", "both", "latency")
 
@@ -18,7 +17,6 @@ SIZE_BYTES_MAX = 128 * 1024 * 1024
 QUEUES_MAX = 9999
 """What fits the four digits in their names."""
 
-PORTS = {"amqp": 5672, "amqps": 5671}
 DEFAULT_URI = "amqp://guest:guest@127.0.0.1:5672/%2F"
 
 
@@ -26,45 +24,12 @@ class PerfError(Exception):
     """The run cannot go on; the text is one sentence for the person who started it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a broker listens and who we are there."""
-
-    host: str
-    port: int
-    user: str
-    password: str
-    vhost: str
-    tls: Tls | None = None
-
-
-def parse_uri(uri: str) -> Address:
-    """Read amqp[s]://user:password@host:port/vhost, with the defaults every client has."""
-    parts = urlsplit(uri)
-    if parts.scheme not in PORTS:
-        raise PerfError(f"cannot use the URI {uri!r}: write amqp://user:password@host:port/vhost or amqps://")
+def parse_uri(uri: str) -> AmqpUri:
+    """Parse amqp://user:password@host:port/vhost, or amqps, with the defaults of a command line tool."""
     try:
-        port = parts.port or PORTS[parts.scheme]
-    except ValueError:
-        raise PerfError(f"the port in the URI {uri!r} is not a number between 1 and 65535") from None
-    return Address(
-        host=parts.hostname or "127.0.0.1",
-        port=port,
-        user=unquote(parts.username or "guest"),
-        password=unquote(parts.password or "guest"),
-        vhost=unquote(parts.path[1:]) if len(parts.path) > 1 else "/",
-        tls=_tls(parts.query) if parts.scheme == "amqps" else None,
-    )
-
-
-def _tls(query: str) -> Tls:
-    given = dict(parse_qsl(query))
-    known = [parameter.name for parameter in fields(Tls)]
-    if unknown := [name for name in given if name not in known]:
-        raise PerfError(f"the URI's parameter {unknown[0]!r} is unknown; there are {', '.join(known)}")
-    if given.get("verify", "verify_peer") not in VERIFY:
-        raise PerfError(f"the URI's parameter verify is one of {', '.join(VERIFY)}, not {given['verify']!r}")
-    return Tls(**given)
+        return parse_amqp_uri(uri).for_socket()
+    except UriError as error:
+        raise PerfError(f"cannot use the URI: {error}") from None
 
 
 @dataclass(slots=True)

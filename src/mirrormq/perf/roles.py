@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import deque
 from itertools import cycle
 
+from mirrormq.client.client_events import Reply
+from mirrormq.client.publisher_confirms import ConfirmCounter
 from mirrormq.perf.frames import (
     ACK,
     ACK_FRAME,
     ACK_SIZE_BYTES,
     DELIVER,
-    METHOD,
     NACK,
     Layout,
     PublishRun,
@@ -24,14 +25,13 @@ from mirrormq.perf.frames import (
 from mirrormq.perf.histogram import Histogram
 from mirrormq.perf.link import Link
 from mirrormq.perf.options import Options, PerfError
+from mirrormq.wire.frames import METHOD
 
 SENDS_PER_PUMP = 4
 """Runs sent before other connections get their turn."""
 
 REFILL_PART = 10
 """A producer refills its confirm window when this part of it is free, so that sends stay batches."""
-
-QUEUE_DECLARE_OK = b"\x00\x32\x00\x0b"
 
 
 class Producer:
@@ -62,8 +62,7 @@ class Producer:
         self._barrier = barrier
         self._barrier_sent = False
         self._started_ns = 0
-        self._floor = 0
-        self._above: set[int] = set()
+        self._confirms = ConfirmCounter()
         self._marks: deque[tuple[int, int]] = deque()
 
     @property
@@ -117,73 +116,56 @@ class Producer:
             self.settled = self.confirmed_count + self.rejected_count >= self.published_count
         elif not self._barrier_sent:
             self._barrier_sent = True
-            self.link.send(self._barrier)
+            self.link.channel.request(self._barrier)
+            self.link.send(self.link.connection.take_output())
 
     def readable(self, now_ns: int) -> None:
         """Read confirms, most of them back to back."""
         link = self.link
-        link.receive(now_ns / 1e9)
+        link.receive()
         while link.end - link.start >= ACK_SIZE_BYTES:
-            if not self._confirms(now_ns) and not self._odd():
+            if not self._take_confirms(now_ns) and not self._odd():
                 break
         while self._odd():
             pass
         if self.stopped and not link.clogged:
             self._settle()
 
-    def _confirms(self, now_ns: int) -> bool:
+    def _take_confirms(self, now_ns: int) -> bool:
         """Take the acks and nacks at the front of the buffer; False when there is none."""
         link = self.link
         stop = link.start + (link.end - link.start) // ACK_SIZE_BYTES * ACK_SIZE_BYTES
         taken = 0
+        settle = self._confirms.settle
         for kind, _channel, _size, method, tag, flags, _end in ACK_FRAME.iter_unpack(
             link.buffer[link.start : stop]
         ):
             if kind != METHOD or (method != ACK and method != NACK):
                 break
-            self._confirm(tag, bool(flags & 1), method == NACK)
+            count = settle(tag, flags & 1 == 1)
+            if method == NACK:
+                self.rejected_count += count
+            else:
+                self.confirmed_count += count
             taken += 1
         link.start += taken * ACK_SIZE_BYTES
         marks = self._marks
-        while marks and marks[0][0] <= self._floor:
+        while marks and marks[0][0] <= self._confirms.floor:
             self.confirm_latency.add(now_ns - marks.popleft()[1])
         if taken:
             self.longest_gap_ns = max(self.longest_gap_ns, now_ns - self._waits_since_ns)
             self._waits_since_ns = now_ns
         return taken > 0
 
-    def _confirm(self, tag: int, multiple: bool, rejected: bool) -> None:
-        above = self._above
-        if multiple:
-            count = tag - self._floor
-            if above:
-                covered = {each for each in above if each <= tag}
-                above -= covered
-                count -= len(covered)
-            self._floor = max(self._floor, tag)
-        elif tag == self._floor + 1:
-            self._floor, count = tag, 1
-        else:
-            above.add(tag)
-            count = 1
-        while above and self._floor + 1 in above:
-            self._floor += 1
-            above.discard(self._floor)
-        if rejected:
-            self.rejected_count += count
-        else:
-            self.confirmed_count += count
-
     def _odd(self) -> bool:
         """Take one frame that is not a confirm; False when there is no whole one."""
         link = self.link
         if link.end - link.start >= ACK_SIZE_BYTES and link.buffer[link.start + 7 : link.start + 11] == ACK:
             return False
-        found = link.next_frame()
-        if found is None:
+        events = link.take_frame()
+        if events is None:
             return False
-        kind, payload = found
-        if not link.common(kind, payload) and payload[:4] == QUEUE_DECLARE_OK:
+        if any(isinstance(event, Reply) for event in events):
             self.settled = True
         return True
 
@@ -220,7 +202,7 @@ class Consumer:
     def readable(self, now_ns: int) -> None:
         """Count what came, by stride where the layout holds."""
         link = self.link
-        link.receive(now_ns / 1e9)
+        link.receive()
         if self._vary:
             self._walk(now_ns)
             return
@@ -244,10 +226,8 @@ class Consumer:
                 self.delivered(last_tag, now_ns)
             if link.end - link.start >= 11 and link.buffer[link.start + 7 : link.start + 11] == DELIVER:
                 return
-            found = link.next_frame()
-            if found is None:
+            if link.take_frame() is None:
                 return
-            link.common(*found)
 
     def _take(self, layout: Layout, count: int, now_ns: int) -> None:
         link = self.link
@@ -276,16 +256,11 @@ class Consumer:
         """The front of the buffer has no known shape; False when more bytes are needed."""
         link = self.link
         if link.end - link.start < 11:
-            found = link.next_frame() if link.buffer[link.start] != METHOD else None
-            return found is not None and link.common(*found)
+            return link.buffer[link.start] != METHOD and link.take_frame() is not None
         if link.buffer[link.start] == METHOD and link.buffer[link.start + 7 : link.start + 11] == DELIVER:
             self._layout = Layout.learn(link.buffer, link.start, link.end)
             return self._layout is not None
-        found = link.next_frame()
-        if found is None:
-            return False
-        link.common(*found)
-        return True
+        return link.take_frame() is not None
 
 
 class Echo(Consumer):

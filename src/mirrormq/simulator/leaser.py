@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+from mirrormq.client.client_events import Delivery, Event, Reply
 from mirrormq.ranges import questions
 from mirrormq.ranges.batch import Batch, Row
 from mirrormq.ranges.questions import Taken
 from mirrormq.ranges.stretches import digest
-from mirrormq.simulator.client import Heard
 from mirrormq.simulator.history import Acknowledged, Delivered, Leased
 from mirrormq.simulator.workload import Client, declarations
 from mirrormq.wire import methods
+from mirrormq.wire.fields import Table
 from mirrormq.wire.properties import decode_properties
 
 TAKE_MESSAGES = 6
@@ -107,15 +108,15 @@ class Leaser(Client):
                 question = questions.release(self.queue, self.name)
         self.session.ask(question, body)
 
-    def hear(self, heard: Heard) -> None:
-        if isinstance(heard.method, methods.BasicConsumeOk):
+    def hear(self, event: Event) -> None:
+        if isinstance(event, Reply) and isinstance(event.method, methods.BasicConsumeOk):
             self._ready = True
-        elif isinstance(heard.method, methods.BasicDeliver):
+        elif isinstance(event, Delivery):
             self._asked = False
-            assert heard.properties is not None
-            headers = heard.properties.headers or {}
-            if heard.properties.type_ == questions.OK:
-                self._answered(heard)
+            properties = decode_properties(event.properties, 0)
+            headers = properties.headers or {}
+            if properties.type_ == questions.OK:
+                self._answered(headers, event.body)
             elif headers["code"].value == NOT_FOUND and self._step in (Step.SETTLE, Step.RELEASE):
                 self._done()  # it was heard the last time, and the answer was not
             elif self._step is Step.SETTLE:
@@ -123,18 +124,16 @@ class Leaser(Client):
             elif self._step is Step.READ:
                 self._step = Step.TAKE
 
-    def _answered(self, heard: Heard) -> None:
-        assert heard.properties is not None
-        headers = heard.properties.headers or {}
+    def _answered(self, headers: Table, body: bytes) -> None:
         match self._step:
             case Step.TAKE:
-                self._taken, self._stretches = questions.read_taken(headers), heard.body
+                self._taken, self._stretches = questions.read_taken(headers), body
                 if self._taken.count:
                     self._step = Step.READ
                 else:
                     self._tried = False
             case Step.READ:
-                self._read(Batch(heard.body))
+                self._read(Batch(body))
             case Step.SETTLE | Step.RELEASE:
                 self._done()
 

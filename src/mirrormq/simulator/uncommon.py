@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 
-from mirrormq.simulator.client import PERSISTENT, Heard
+from mirrormq.client.client_events import Event, GetReply, Reply
 from mirrormq.simulator.history import Confirmed, Sent
 from mirrormq.simulator.workload import Client, Consumer, declarations, durable, single
 from mirrormq.wire import methods
+from mirrormq.wire.properties import PERSISTENT
 
 TRANSACTION_MAX = 4
 """Messages of one transaction."""
@@ -29,14 +30,15 @@ class Committer(Client):
             self.session.send(*declarations(queue))
         self.session.send(methods.encode_tx_select())
 
-    def hear(self, heard: Heard) -> None:
-        if isinstance(heard.method, methods.TxSelectOk):
-            self._ready = True
-        elif isinstance(heard.method, methods.TxCommitOk):
-            now = self.hosts.timeline.now_ms
-            for body in self._under_way:
-                self.hosts.history.confirmed[body] = Confirmed(body, self.node, now)
-            self._under_way = []
+    def hear(self, event: Event) -> None:
+        match event:
+            case Reply(_, methods.TxSelectOk()):
+                self._ready = True
+            case Reply(_, methods.TxCommitOk()):
+                now = self.hosts.timeline.now_ms
+                for body in self._under_way:
+                    self.hosts.history.confirmed[body] = Confirmed(body, self.node, now)
+                self._under_way = []
 
     def act(self) -> None:
         assert self.session is not None
@@ -80,11 +82,12 @@ class Getter(Consumer):
         assert self.session is not None
         self.session.send(*declarations(self.queue))
 
-    def hear(self, heard: Heard) -> None:
-        if isinstance(heard.method, methods.QueueDeclareOk):
-            self._ready = True
-        elif isinstance(heard.method, methods.BasicGetOk):
-            self.take(heard)
+    def hear(self, event: Event) -> None:
+        match event:
+            case Reply(_, methods.QueueDeclareOk()):
+                self._ready = True
+            case GetReply():
+                self.take(event)
         self._asked = False
 
     def act(self) -> None:

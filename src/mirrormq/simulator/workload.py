@@ -13,11 +13,22 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from mirrormq.broker.broker import Broker
-from mirrormq.simulator.client import PERSISTENT, TRANSIENT, Heard, Session
+from mirrormq.client.client_events import (
+    ChannelClosed,
+    Closed,
+    Confirm,
+    ConsumerCancelled,
+    Delivery,
+    Event,
+    GetReply,
+    Reply,
+)
+from mirrormq.simulator.client import Session
 from mirrormq.simulator.history import Acknowledged, Confirmed, Delivered, History, Sent
 from mirrormq.simulator.timeline import Timeline
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Field, Table
+from mirrormq.wire.properties import PERSISTENT, TRANSIENT, decode_properties
 
 WINDOW = 8
 """Messages that a publisher has under way."""
@@ -162,12 +173,12 @@ class Client:
         self.begin()
         self.hosts.nudge(node)
 
-    def _hear(self, heard: Heard) -> None:
+    def _hear(self, event: Event) -> None:
         self._heard_ms = self.hosts.timeline.now_ms
-        if isinstance(heard.method, methods.ConnectionClose | methods.ChannelClose):
-            self.closed(heard.method.reply_code, heard.method.reply_text)
+        if isinstance(event, Closed | ChannelClosed):
+            self.closed(event.code, event.text)
             return
-        self.hear(heard)
+        self.hear(event)
 
     def closed(self, code: int, text: str) -> None:
         """The node has closed the connection or the channel: begin again."""
@@ -200,7 +211,7 @@ class Client:
     def begin(self) -> None:
         """A connection is there."""
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, event: Event) -> None:
         """An answer or a delivery."""
 
     def act(self) -> None:
@@ -225,23 +236,27 @@ class Publisher(Client):
         assert self.session is not None
         self.session.send(*declarations(self.queue))
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, event: Event) -> None:
         assert self.session is not None
-        history, method = self.hosts.history, heard.method
-        if isinstance(method, methods.QueueDeclareOk):
-            self.session.send(methods.encode_confirm_select())
-        elif isinstance(method, methods.ConfirmSelectOk):
-            self._ready = True
-        elif isinstance(method, methods.BasicAck | methods.BasicNack):
-            tags = [method.delivery_tag]
-            if method.multiple:
-                tags = [tag for tag in self._under_way if tag <= method.delivery_tag]
-            for tag in tags:
-                body = self._under_way.pop(tag)
-                if isinstance(method, methods.BasicAck):
-                    history.confirmed[body] = Confirmed(body, self.node, self.hosts.timeline.now_ms)
-                else:
-                    history.refused.add(body)
+        match event:
+            case Reply(_, methods.QueueDeclareOk()):
+                self.session.send(methods.encode_confirm_select())
+            case Reply(_, methods.ConfirmSelectOk()):
+                self._ready = True
+            case Confirm():
+                self._settle(event)
+
+    def _settle(self, confirm: Confirm) -> None:
+        history, tags = self.hosts.history, [confirm.delivery_tag]
+        if confirm.multiple:
+            tags = [tag for tag in self._under_way if tag <= confirm.delivery_tag]
+        for tag in tags:
+            # Strict, unlike a real client: the broker must never confirm a message twice.
+            body = self._under_way.pop(tag)
+            if confirm.accepted:
+                history.confirmed[body] = Confirmed(body, self.node, self.hosts.timeline.now_ms)
+            else:
+                history.refused.add(body)
 
     def act(self) -> None:
         assert self.session is not None
@@ -289,32 +304,32 @@ class Consumer(Client):
             methods.encode_basic_consume(self.queue),
         )
 
-    def hear(self, heard: Heard) -> None:
-        method = heard.method
-        if isinstance(method, methods.BasicConsumeOk):
-            self._ready = True
-        elif isinstance(method, methods.BasicCancel):
-            self.closed(0, "cancelled")
-        elif isinstance(method, methods.BasicDeliver):
-            self.take(heard)
+    def hear(self, event: Event) -> None:
+        match event:
+            case Reply(_, methods.BasicConsumeOk()):
+                self._ready = True
+            case ConsumerCancelled():
+                self.closed(0, "cancelled")
+            case Delivery():
+                self.take(event)
 
-    def take(self, heard: Heard) -> None:
+    def take(self, event: Delivery | GetReply) -> None:
         """A message has come."""
-        body = heard.body.decode()
-        headers = (heard.properties and heard.properties.headers) or {}
+        body = event.body.decode()
+        headers = decode_properties(event.properties, 0).headers or {}
         self.hosts.history.delivered.append(
             Delivered(
                 body,
                 self.name,
                 self._connections,
-                heard.method.redelivered,
+                event.redelivered,
                 "x-orphaned-from" in headers,
                 "x-death" in headers,
                 self.node,
                 self.hosts.timeline.now_ms,
             )
         )
-        self._held.append((heard.method.delivery_tag, body))
+        self._held.append((event.delivery_tag, body))
 
     def act(self) -> None:
         for _ in range(self.choice.randint(0, len(self._held))):

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import struct
+from typing import Final
+
+PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+"""First octets of a connection of AMQP 0-9-1."""
+
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 
 HEAD_SIZE = 7
@@ -11,3 +17,18 @@ FRAME_END = 0xCE
 
 FRAME_OVERHEAD = 8
 """Head and end octet."""
+
+HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+
+FRAME_MIN_BYTES = 4096
+"""Smallest frame size limit that AMQP allows two peers to agree on."""
+
+FRAME_MAX_BYTES = 131072
+"""RabbitMQ's default frame size limit."""
+
+HEAD: Final = struct.Struct(">BHI")
+
+
+def frame(kind: int, channel: int, payload: bytes) -> bytes:
+    """Encode one whole frame."""
+    return HEAD.pack(kind, channel, len(payload)) + payload + b"\xce"

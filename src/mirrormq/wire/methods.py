@@ -1293,13 +1293,13 @@ def decode_basic_return(payload: bytes) -> BasicReturn:
         (reply_code,) = _H.unpack_from(payload, 4)
         at = 7
         end = at + payload[6]
-        reply_text = text(payload[at:end])
+        reply_text = any_text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        exchange = text(payload[at:end])
+        exchange = any_text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        routing_key = text(payload[at:end])
+        routing_key = any_text(payload[at:end])
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
     if len(payload) != end:
@@ -1331,14 +1331,14 @@ def decode_basic_deliver(payload: bytes) -> BasicDeliver:
     try:
         at = 5
         end = at + payload[4]
-        consumer_tag = text(payload[at:end])
+        consumer_tag = any_text(payload[at:end])
         delivery_tag, bits = _QB.unpack_from(payload, end)
         at = end + 10
         end = at + payload[end + 9]
-        exchange = text(payload[at:end])
+        exchange = any_text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        routing_key = text(payload[at:end])
+        routing_key = any_text(payload[at:end])
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None
     if len(payload) != end:
@@ -1401,10 +1401,10 @@ def decode_basic_get_ok(payload: bytes) -> BasicGetOk:
         delivery_tag, bits = _QB.unpack_from(payload, 4)
         at = 14
         end = at + payload[13]
-        exchange = text(payload[at:end])
+        exchange = any_text(payload[at:end])
         at = end + 1
         end = at + payload[end]
-        routing_key = text(payload[at:end])
+        routing_key = any_text(payload[at:end])
         (message_count,) = _I.unpack_from(payload, end)
     except (IndexError, struct.error):
         raise cannot_decode(payload) from None

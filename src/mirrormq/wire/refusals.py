@@ -86,7 +86,7 @@ def unreadable_frame(kind: int, payload: bytes, reason: str = "unknown_frame") -
 
 
 def text(octets: bytes) -> str:
-    """A short string of a method. RabbitMQ wants UTF-8 in all of them but those of basic.publish."""
+    """A short string of a method. RabbitMQ wants UTF-8 in all of them but those that publishers choose."""
     try:
         return octets.decode("utf-8")
     except UnicodeDecodeError:

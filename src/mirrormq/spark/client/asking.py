@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from mirrormq.client.client_events import Delivery, Returned
 from mirrormq.ranges.questions import OK, REPLY_QUEUE, ROUTING_KEY
 from mirrormq.spark.client.connection import CHANNEL, Connection
 from mirrormq.spark.client.errors import Lost, Refused
@@ -143,7 +144,7 @@ class Asker:
         connection = self._nodes.connect(deadline_s)
         try:
             consume = methods.encode_basic_consume(REPLY_QUEUE, no_ack=True)
-            connection.call(consume, methods.BASIC_CONSUME_OK)
+            connection.call(consume)
         except BaseException:
             connection.drop()
             raise
@@ -153,16 +154,16 @@ class Asker:
         connection = self._connection
         assert connection is not None
         while question.number not in self._arrived:
-            received = connection.receive()
-            if received.method == methods.BASIC_RETURN:
+            event = connection.receive()
+            if isinstance(event, Returned):
                 where = connection.address.where
                 raise Refused(NO_ROUTE, f"{where} knows no range reads: is it a MirrorMQ of this version?")
-            if received.method != methods.BASIC_DELIVER:
+            if not isinstance(event, Delivery):
                 continue
-            properties = decode_properties(received.properties, 0)
+            properties = decode_properties(event.properties, 0)
             number = int(properties.correlation_id or 0)
             if number in self._open_numbers:
-                answer = Answer(plain(properties.headers or {}), received.body)
+                answer = Answer(plain(properties.headers or {}), event.body)
                 self._arrived[number] = (properties.type_, answer)
         return self._arrived.pop(question.number)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mirrormq.client.client_events import ConsumerCancelled, Delivery
 from mirrormq.spark.client.connection import CHANNEL, Connection
 from mirrormq.spark.client.errors import Refused
 from mirrormq.spark.client.nodes import Nodes
@@ -37,7 +38,7 @@ class Consumer:
         try:
             # One limit for all consumers of the channel.
             qos = methods.encode_basic_qos(0, self._prefetch, True)
-            connection.call(qos, methods.BASIC_QOS_OK)
+            connection.call(qos)
             self._queues = {}
             for number, queue in enumerate(queues):
                 tag = f"spark-{number}"
@@ -55,18 +56,17 @@ class Consumer:
         while len(taken) < messages_max and size < bytes_max:
             if not self._connection.comes_within(wait_s if taken else first_wait_s):
                 break
-            received = self._connection.receive()
-            if received.method == methods.BASIC_CANCEL:
-                tag = methods.decode_basic_cancel(received.payload).consumer_tag
+            event = self._connection.receive()
+            if isinstance(event, ConsumerCancelled):
+                tag = event.consumer_tag
                 raise Refused(404, f"queue '{self._queues.get(tag, tag)}' was deleted")
-            if received.method != methods.BASIC_DELIVER:
+            if not isinstance(event, Delivery):
                 continue
-            deliver = methods.decode_basic_deliver(received.payload)
-            size += len(received.body)
+            size += len(event.body)
             taken.append(
                 Delivered(
-                    deliver.delivery_tag, self._queues[deliver.consumer_tag], deliver.exchange,
-                    deliver.routing_key, deliver.redelivered, received.properties, received.body,
+                    event.delivery_tag, self._queues[event.consumer_tag], event.exchange,
+                    event.routing_key, event.redelivered, event.properties, event.body,
                 )
             )  # fmt: skip
         return taken

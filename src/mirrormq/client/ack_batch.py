@@ -1,0 +1,66 @@
+"""Acknowledgements of one consuming channel, gathered and sent as few frames.
+
+RabbitMQ answers an ack of a delivery that is settled already with 406, also if `multiple` is set and older
+deliveries are not settled. So each frame names a delivery that no frame has named before.
+"""
+
+from __future__ import annotations
+
+from mirrormq.wire import methods
+from mirrormq.wire.content import method_frame
+
+
+class AckBatch:
+    """Deliveries that are not settled; acks wait for the next `take_frames`."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, None] = {}
+        """Delivery tags that the broker takes for unacknowledged, oldest first."""
+        self._acked: set[int] = set()
+        """Those among them whose ack is not sent."""
+        self._nacks: list[tuple[int, bool]] = []
+
+    @property
+    def open_count(self) -> int:
+        """Deliveries that the broker takes for unacknowledged."""
+        return len(self._open)
+
+    def delivered(self, delivery_tag: int) -> None:
+        """Note a delivery that has to be acknowledged."""
+        self._open[delivery_tag] = None
+
+    def ack(self, delivery_tag: int) -> None:
+        """Acknowledge with the next frames."""
+        if delivery_tag in self._open:
+            self._acked.add(delivery_tag)
+
+    def nack(self, delivery_tag: int, *, requeue: bool) -> None:
+        """Refuse with the next frames."""
+        if delivery_tag in self._open and delivery_tag not in self._acked:
+            del self._open[delivery_tag]
+            self._nacks.append((delivery_tag, requeue))
+
+    def take_frames(self, channel: int) -> bytes:
+        """Return the frames that settle what was acked and nacked since the last call."""
+        # Refusals first: a frame with `multiple` behind them would acknowledge them.
+        frames = [
+            method_frame(channel, methods.encode_basic_nack(tag, False, requeue))
+            for tag, requeue in self._nacks
+        ]
+        self._nacks.clear()
+        acked, highest = self._acked, 0
+        for tag in self._open:
+            if tag not in acked:
+                break
+            highest = tag
+        if highest:
+            frames.append(method_frame(channel, methods.encode_basic_ack(highest, True)))
+        frames += [
+            method_frame(channel, methods.encode_basic_ack(tag, False))
+            for tag in sorted(acked)
+            if tag > highest
+        ]
+        for tag in acked:
+            del self._open[tag]
+        acked.clear()
+        return b"".join(frames)
