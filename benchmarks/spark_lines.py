@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pika  # type: ignore[import-untyped]
 
 from mirrormq.spark.client.address import parse_uris
+from mirrormq.spark.client.connection import FRAME_MAX_BYTES
 from mirrormq.spark.client.nodes import Nodes
 from mirrormq.spark.client.publishing import Publisher
 from mirrormq.spark.options import sink_options
 from mirrormq.spark.sink.rows import Rows
 from mirrormq.spark.source.schema import COLUMNS, PROPERTIES
-from mirrormq.wire.frames import FRAME_MAX_BYTES
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
-
 
 def register(spark: SparkSession) -> None:
     """Make `format("mirrormq")` known to a session, for reading queues and publishing to exchanges."""

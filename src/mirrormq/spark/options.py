@@ -6,10 +6,9 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from mirrormq.client.amqp_uri import ClientTls
-from mirrormq.spark.client.address import Address, parse_uris
+from mirrormq.spark.client.address import Address, Tls, parse_uris
 
 
 class OptionError(ValueError):
@@ -114,9 +113,9 @@ def read_addresses(reader: Reader) -> tuple[Address, ...]:
         raise OptionError(
             'option uri is missing: set it, for example to "amqp://guest:guest@127.0.0.1:5672/%2F"'
         )
-    tls = ClientTls(
+    tls = Tls(
         reader.text("tlsCaFile"), reader.text("tlsCertificateFile"), reader.text("tlsKeyFile"),
-        verify=reader.flag("tlsVerify", True), server_name=reader.text("tlsServerName"),
+        reader.flag("tlsVerify", True), reader.text("tlsServerName"),
     )  # fmt: skip
     try:
         addresses = parse_uris(uri, reader.text("vhost"), tls)
@@ -124,7 +123,8 @@ def read_addresses(reader: Reader) -> tuple[Address, ...]:
         raise OptionError(f"option uri cannot be used: {error}") from None
     user, password = reader.text("user"), reader.text("password")
     return tuple(
-        replace(each, user=user or each.user, password=password or each.password) for each in addresses
+        Address(each.host, each.port, each.vhost, user or each.user, password or each.password, each.tls)
+        for each in addresses
     )
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from mirrormq.client.client_events import Delivery, Returned
 from mirrormq.ranges.questions import OK, REPLY_QUEUE, ROUTING_KEY
 from mirrormq.spark.client.connection import CHANNEL, Connection
 from mirrormq.spark.client.errors import Lost, Refused
@@ -144,7 +143,7 @@ class Asker:
         connection = self._nodes.connect(deadline_s)
         try:
             consume = methods.encode_basic_consume(REPLY_QUEUE, no_ack=True)
-            connection.call(consume)
+            connection.call(consume, methods.BASIC_CONSUME_OK)
         except BaseException:
             connection.drop()
             raise
@@ -154,16 +153,16 @@ class Asker:
         connection = self._connection
         assert connection is not None
         while question.number not in self._arrived:
-            event = connection.receive()
-            if isinstance(event, Returned):
+            received = connection.receive()
+            if received.method == methods.BASIC_RETURN:
                 where = connection.address.where
                 raise Refused(NO_ROUTE, f"{where} knows no range reads: is it a MirrorMQ of this version?")
-            if not isinstance(event, Delivery):
+            if received.method != methods.BASIC_DELIVER:
                 continue
-            properties = decode_properties(event.properties, 0)
+            properties = decode_properties(received.properties, 0)
             number = int(properties.correlation_id or 0)
             if number in self._open_numbers:
-                answer = Answer(plain(properties.headers or {}), event.body)
+                answer = Answer(plain(properties.headers or {}), received.body)
                 self._arrived[number] = (properties.type_, answer)
         return self._arrived.pop(question.number)
 

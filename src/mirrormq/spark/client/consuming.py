@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mirrormq.client.client_events import ConsumerCancelled, Delivery
 from mirrormq.spark.client.connection import CHANNEL, Connection
 from mirrormq.spark.client.errors import Refused
 from mirrormq.spark.client.nodes import Nodes
@@ -38,7 +37,7 @@ class Consumer:
         try:
             # One limit for all consumers of the channel.
             qos = methods.encode_basic_qos(0, self._prefetch, True)
-            connection.call(qos)
+            connection.call(qos, methods.BASIC_QOS_OK)
             self._queues = {}
             for number, queue in enumerate(queues):
                 tag = f"spark-{number}"
@@ -56,17 +55,18 @@ class Consumer:
         while len(taken) < messages_max and size < bytes_max:
             if not self._connection.comes_within(wait_s if taken else first_wait_s):
                 break
-            event = self._connection.receive()
-            if isinstance(event, ConsumerCancelled):
-                tag = event.consumer_tag
+            received = self._connection.receive()
+            if received.method == methods.BASIC_CANCEL:
+                tag = methods.decode_basic_cancel(received.payload).consumer_tag
                 raise Refused(404, f"queue '{self._queues.get(tag, tag)}' was deleted")
-            if not isinstance(event, Delivery):
+            if received.method != methods.BASIC_DELIVER:
                 continue
-            size += len(event.body)
+            deliver = methods.decode_basic_deliver(received.payload)
+            size += len(received.body)
             taken.append(
                 Delivered(
-                    event.delivery_tag, self._queues[event.consumer_tag], event.exchange,
-                    event.routing_key, event.redelivered, event.properties, event.body,
+                    deliver.delivery_tag, self._queues[deliver.consumer_tag], deliver.exchange,
+                    deliver.routing_key, deliver.redelivered, received.properties, received.body,
                 )
             )  # fmt: skip
         return taken

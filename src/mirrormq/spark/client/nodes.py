@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from mirrormq.client_io.blocking_client import ANSWER_TIMEOUT_S
 from mirrormq.spark.client.address import Address
-from mirrormq.spark.client.connection import Connection
+from mirrormq.spark.client.connection import ANSWER_TIMEOUT_S, Connection
 from mirrormq.spark.client.errors import Lost
 
 PATIENCE_S = 60.0

@@ -11,9 +11,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-from mirrormq.client.client_events import Confirm, Event, Returned
-from mirrormq.client.publisher_confirms import UnconfirmedMessages
-from mirrormq.spark.client.connection import Connection
+from mirrormq.spark.client.connection import Connection, Received
 from mirrormq.spark.client.errors import BrokerError, Lost, Refused
 from mirrormq.spark.client.nodes import Nodes
 from mirrormq.wire import methods
@@ -47,9 +45,10 @@ class Publisher:
         self._run: list[bytes] = []
         """Collected and not yet sent."""
         self._run_bytes = 0
-        self._waiting = UnconfirmedMessages[bytes]()
-        """Sent and not confirmed."""
+        self._waiting: dict[int, bytes] = {}
+        """Sent and not confirmed, by delivery tag, in order."""
         self._waiting_bytes = 0
+        self._tag = 0
         self._returned: str | None = None
         """Where the first message went that no queue was bound for."""
 
@@ -92,7 +91,8 @@ class Publisher:
     def _send_run(self) -> None:
         run = self._run
         self._run, self._run_bytes = [], 0
-        self._waiting.extend(run)
+        self._waiting.update(enumerate(run, self._tag + 1))
+        self._tag += len(run)
         self._waiting_bytes += sum(map(len, run))
         try:
             if self._connection is None:
@@ -104,7 +104,7 @@ class Publisher:
     def _open(self, deadline_s: float | None) -> Connection:
         connection = self._nodes.connect(deadline_s)
         try:
-            connection.call(methods.encode_confirm_select())
+            connection.call(methods.encode_confirm_select(), methods.CONFIRM_SELECT_OK)
         except BaseException:
             connection.drop()
             raise
@@ -117,9 +117,12 @@ class Publisher:
                 self._connection.drop()
                 self._connection = None
                 self._nodes.next_one()
+            messages = list(self._waiting.values())
             try:
                 self._connection = self._open(deadline_s)
-                self._connection.send(b"".join(self._waiting.restart()))
+                self._waiting = dict(enumerate(messages, 1))
+                self._tag = len(messages)
+                self._connection.send(b"".join(messages))
                 return
             except Lost:
                 if time.monotonic() >= deadline_s:
@@ -130,7 +133,7 @@ class Publisher:
     def _settle(self, messages_max: int, bytes_max: int) -> None:
         """Take the confirms that are there; wait for more while more than this is unconfirmed."""
         deadline_s = time.monotonic() + self._nodes.patience_s
-        while len(self._waiting):
+        while self._waiting:
             try:
                 connection = self._connection
                 assert connection is not None
@@ -148,15 +151,29 @@ class Publisher:
         if self._returned is not None:
             raise NotRouted(self._returned)
 
-    def _take(self, event: Event) -> None:
-        if isinstance(event, Confirm):
-            if not event.accepted:
-                raise Refused(0, "a queue did not take a message (basic.nack)")
-            settled = self._waiting.settle(event.delivery_tag, event.multiple)
-            self._waiting_bytes -= sum(map(len, settled))
-            self.confirmed += len(settled)
-        elif isinstance(event, Returned) and self._returned is None:
+    def _take(self, received: Received) -> None:
+        if received.method == methods.BASIC_ACK:
+            ack = methods.decode_basic_ack(received.payload)
+            self._confirm(ack.delivery_tag, ack.multiple)
+        elif received.method == methods.BASIC_NACK:
+            raise Refused(0, "a queue did not take a message (basic.nack)")
+        elif received.method == methods.BASIC_RETURN and self._returned is None:
+            returned = methods.decode_basic_return(received.payload)
             self._returned = (
-                f"a mandatory message reached no queue: nothing at exchange {event.exchange!r} is bound"
-                f" for routing key {event.routing_key!r} ({event.text})"
+                f"a mandatory message reached no queue: nothing at exchange {returned.exchange!r} is bound"
+                f" for routing key {returned.routing_key!r} ({returned.reply_text})"
             )
+
+    def _confirm(self, tag: int, multiple: bool) -> None:
+        waiting = self._waiting
+        if not multiple:
+            tags = [tag] if tag in waiting else []
+        else:
+            tags = []
+            for each in waiting:
+                if each > tag:
+                    break
+                tags.append(each)
+        for each in tags:
+            self._waiting_bytes -= len(waiting.pop(each))
+        self.confirmed += len(tags)

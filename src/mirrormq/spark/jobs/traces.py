@@ -49,9 +49,9 @@ def prepare(addresses: Sequence[Address], queue: str, exchanges: Sequence[str]) 
     try:
         with Nodes(addresses).connect() as connection:
             declare = methods.encode_queue_declare(queue, durable=True, arguments=arguments)
-            connection.call(declare)
+            connection.call(declare, methods.QUEUE_DECLARE_OK)
             for exchange in exchanges:
-                connection.call(methods.encode_queue_bind(queue, exchange, "#"))
+                connection.call(methods.encode_queue_bind(queue, exchange, "#"), methods.QUEUE_BIND_OK)
     except BrokerError as error:
         raise PipelineError(f"the queue {queue} cannot be prepared: {error}") from None
 
@@ -60,7 +60,7 @@ def delete(addresses: Sequence[Address], queue: str) -> None:
     """Take the queue away again; if no node answers it stays."""
     try:
         with Nodes(addresses, 0.0).connect() as connection:
-            connection.call(methods.encode_queue_delete(queue))
+            connection.call(methods.encode_queue_delete(queue), methods.QUEUE_DELETE_OK)
     except BrokerError:
         pass
 

@@ -16,12 +16,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from mirrormq.spark.client.connection import FRAME_MAX_BYTES
 from mirrormq.spark.client.nodes import Nodes
 from mirrormq.spark.client.publishing import Publisher
 from mirrormq.spark.options import MIRRORMQ, OptionError, SinkOptions
 from mirrormq.spark.sink.pace import Pace, Pacer
 from mirrormq.spark.sink.rows import Rows, check_columns, check_properties
-from mirrormq.wire.frames import FRAME_MAX_BYTES
 
 if TYPE_CHECKING:
     import pyarrow as pa
