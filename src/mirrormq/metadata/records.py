@@ -34,6 +34,7 @@ ParameterKey = tuple[str, str, str]
 LeaseKey = tuple[int, str]
 """(queue id, name)"""
 JobKey = tuple[str, str]
+ProducerKey = tuple[str, str]
 """(vhost, name)"""
 
 
@@ -309,6 +310,26 @@ class Job(msgspec.Struct, frozen=True, tag="job", array_like=True):
         return (self.vhost, self.name)
 
 
+class Producer(msgspec.Struct, frozen=True, tag="producer", array_like=True):
+    """Publisher whose batches may be repeated: the contents of its last batch, one digest per epoch."""
+
+    vhost: str
+    name: str
+    user: str
+    """Only this user may publish batches under the name."""
+    generation: str
+    """Random, from the first batch. A producer that was forgotten gets another one, so that no queue mistakes
+    its messages for earlier ones."""
+    batch: int
+    digests: tuple[str, ...]
+    """Contents published for `batch`, oldest first. The place of a digest is its epoch."""
+    used_ms: int
+
+    @property
+    def key(self) -> ProducerKey:
+        return (self.vhost, self.name)
+
+
 Record = (
     Vhost
     | User
@@ -324,4 +345,5 @@ Record = (
     | Node
     | Lease
     | Job
+    | Producer
 )

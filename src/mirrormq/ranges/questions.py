@@ -3,7 +3,7 @@
 A question is a message to the default exchange with the routing key `amq.mirrormq.ranges`, with `reply_to`
 set to `amq.rabbitmq.reply-to` and a correlation id; its headers are the question. The answer comes to the
 reply-to consumer under the same correlation id; its `type` is "ok" or "error", an error's headers are
-`code` and `text`.
+`code`, `text` and `reason` (`ranges.reasons`).
 
     ask       headers                                      answer's headers and body
     extent    queue                                        first next ready ready_bytes durable id master
@@ -16,6 +16,7 @@ reply-to consumer under the same correlation id; its `type` is "ok" or "error", 
     leases    queue                                        body: JSON, a list
     queues    –                                            node (the one asked); body: JSON, a list of names
     report    job kind state text numbers table            kept
+    batch     producer batch digest generation             producer epoch
 
 Stretches are packed (first, count) pairs (`ranges.stretches`). In a `read` they are optional: only messages
 in one of them are given.
@@ -59,7 +60,8 @@ RELEASE = "release"
 LEASES = "leases"
 QUEUES = "queues"
 REPORT = "report"
-ASKS = (EXTENT, READ, TAKE, SETTLE, RENEW, RELEASE, LEASES, QUEUES, REPORT)
+BATCH = "batch"
+ASKS = (EXTENT, READ, TAKE, SETTLE, RENEW, RELEASE, LEASES, QUEUES, REPORT, BATCH)
 
 RUNNING = "running"
 DONE = "done"
@@ -194,6 +196,14 @@ def queues() -> Table:
     return table_of({"ask": QUEUES})
 
 
+def batch(producer: str, number: int, digest: str, generation: str) -> Table:
+    """Announce a batch before it is published. `digest` is of all its messages in their order. `generation`
+    is random, and used if the cluster does not know the producer."""
+    return table_of(
+        {"ask": BATCH, "producer": producer, "batch": number, "digest": digest, "generation": generation}
+    )
+
+
 def report(
     job: str, kind: str, state: str, text: str = "", numbers: Mapping[str, Scalar] | None = None,
     rows: Iterable[Mapping[str, object]] = (),
@@ -264,6 +274,11 @@ def read_taken(headers: Mapping[str, Any]) -> Taken:
 def counted_answer(count: int) -> Table:
     """So many messages were settled or given back."""
     return _long({"count": count})
+
+
+def batch_answer(producer: str, epoch: int) -> Table:
+    """The value for the header `x-producer`, and how many other contents the batch had before."""
+    return table_of({"producer": producer}) | _long({"epoch": epoch})
 
 
 def leases_answer(entries: list[LeaseEntry]) -> bytes:

@@ -34,6 +34,7 @@ SINK = (
     "speed",
     "speedOrigin",
     "speedStart",
+    "failOnChangedRows",
 )
 OF_SPARK = ("checkpointLocation", "queryName", "path")
 """What Spark hands on beside the options meant for us."""
@@ -231,6 +232,9 @@ def _check_rabbitmq(found: SourceOptions, streaming: bool) -> None:
 LEASE_NAME_BYTES_MAX = 255
 """As for every other name in AMQP."""
 
+WRITE_ID_BYTES_MAX = 180
+"""Names of producers begin with it and have at most 255 bytes: partition, generation and epoch follow."""
+
 
 @dataclass(frozen=True)
 class SinkOptions:
@@ -250,11 +254,16 @@ class SinkOptions:
     """How many times faster than their time stamps say messages are published."""
     speed_origin_s: float
     speed_start_s: float
+    fail_on_changed_rows: bool
+    """Refuse a repeated batch whose rows differ from those published before; else publish them too."""
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Of `df.write` or `df.writeStream`."""
     reader = Reader(options, CONNECTION + SINK)
+    write_id = reader.text("writeId")
+    if write_id is not None and not 0 < len(write_id.encode()) <= WRITE_ID_BYTES_MAX:
+        raise OptionError(f"option writeId has 1 to {WRITE_ID_BYTES_MAX} bytes")
     return SinkOptions(
         addresses=read_addresses(reader),
         broker=reader.one_of("broker", (MIRRORMQ, RABBITMQ), MIRRORMQ),
@@ -262,9 +271,10 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         routing_key=reader.text("routingKey"),
         mandatory=reader.flag("mandatory", True),
         persistent=reader.flag("persistent", True),
-        write_id=reader.text("writeId"),
+        write_id=write_id,
         rate=reader.positive("rate"),
         speed=reader.positive("speed"),
         speed_origin_s=reader.positive("speedOrigin") or 0.0,
         speed_start_s=reader.positive("speedStart") or 0.0,
+        fail_on_changed_rows=reader.flag("failOnChangedRows", False),
     )

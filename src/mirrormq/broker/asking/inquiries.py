@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import reply_to
+from mirrormq.broker.asking.batches import Batches
 from mirrormq.broker.asking.jobs import Jobs
 from mirrormq.broker.asking.leases import Leases
 from mirrormq.broker.asking.range_reads import RangeReads
@@ -20,7 +21,7 @@ from mirrormq.broker.asking.range_sources import Source, master_source, mirror_s
 from mirrormq.errors import AmqpError, NotFound, PreconditionFailed
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.queue import Queue
-from mirrormq.ranges import limits, questions
+from mirrormq.ranges import limits, questions, reasons
 from mirrormq.ranges.inquiry import NUMBER_MAX, Answered, Inquiry, Refused, Reply, Values, reply
 from mirrormq.remote.remote_client import RemoteClient
 from mirrormq.wire.content import body_of, build_frames, properties_of
@@ -50,7 +51,9 @@ class Conversation:
 
     def refused(self, error: AmqpError) -> None:
         """The answer is an error; the channel lives."""
-        self._send(questions.ERROR, table_of({"code": error.code, "text": error.text}), b"")
+        reason = error.reason or reasons.BY_CODE.get(error.code, reasons.INTERNAL_ERROR)
+        headers = table_of({"code": error.code, "text": error.text, "reason": reason})
+        self._send(questions.ERROR, headers, b"")
 
     def _send(self, kind: str, headers: Table, body: bytes) -> None:
         channel = self._channel
@@ -70,6 +73,7 @@ class Inquiries:
         self.reads = RangeReads(broker)
         self.leases = Leases(broker)
         self.jobs = Jobs(broker)
+        self.batches = Batches(broker)
         self._reading: dict[Connection, int] = {}
         """How many reads of each client are not answered yet."""
 
@@ -102,6 +106,9 @@ class Inquiries:
             return
         if ask == questions.REPORT:
             self.jobs.reported(channel, values, talk.answered)
+            return
+        if ask == questions.BATCH:
+            self.batches.begin(channel, values, talk.answered, talk.refused)
             return
         if ask == questions.QUEUES:
             talk.answered(self._queues(channel))

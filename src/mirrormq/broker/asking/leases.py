@@ -27,7 +27,7 @@ from mirrormq.metadata import commands, records
 from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.lease_commands import held_by, stretches_held
 from mirrormq.queues.queue import Queue
-from mirrormq.ranges import limits, questions
+from mirrormq.ranges import limits, questions, reasons
 from mirrormq.ranges.inquiry import NUMBER_MAX, Answered, Inquiry, Refused, Reply, Values, reply
 from mirrormq.ranges.stretches import Stretch, below, count_of, digest, pack, unpack, without
 
@@ -84,7 +84,7 @@ class Leases:
         lease = self._broker.metadata.state.leases.get((record.queue_id, name))
         if lease is None or lease.ended:
             where = f"queue '{record.name}' in vhost '{record.vhost}'"
-            raise NotFound(f"no lease '{name}' of {where}")
+            raise NotFound(f"no lease '{name}' of {where}", reason=reasons.NO_LEASE)
         return lease
 
     def listed(self, channel: Channel) -> Reply:
@@ -195,7 +195,10 @@ class Leases:
                 queue.heir.inquire(taking.inquiry, answered, refused, self)
         else:
             taking.refuse(
-                NotFound(f"queue '{queue.name}' in vhost '{queue.vhost}' has another master; ask again")
+                NotFound(
+                    f"queue '{queue.name}' in vhost '{queue.vhost}' has another master; ask again",
+                    reason=reasons.TRY_AGAIN,
+                )
             )
 
     def _look_after(self, taking: Taking) -> None:
@@ -221,7 +224,8 @@ class Leases:
         if takes and values.has("digest") and digest(takes) != values.number("digest"):
             raise PreconditionFailed(
                 f"lease '{lease.name}' has other messages up to take {number}: another side of a partition's;"
-                " release it, and they return to the queue"
+                " release it, and they return to the queue",
+                reason=reasons.OTHER_MESSAGES,
             )
         count = sum([count_of(below(unpack(held), to)) for held in takes])
         done = reply(questions.counted_answer(count))
@@ -354,7 +358,10 @@ def _again(lease: records.Lease, number: int) -> Reply:
     for take in lease.takes:
         if take.number == number:
             return _taken(take)
-    raise PreconditionFailed(f"take {number} of lease '{lease.name}' is over; the last was {lease.number}")
+    raise PreconditionFailed(
+        f"take {number} of lease '{lease.name}' is over; the last was {lease.number}",
+        reason=reasons.TAKE_SETTLED,
+    )
 
 
 def _taken(take: records.LeaseTake) -> Reply:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from mirrormq.ranges.questions import OK, REPLY_QUEUE, ROUTING_KEY
+from mirrormq.ranges.reasons import TRY_AGAIN
 from mirrormq.spark.client.connection import CHANNEL, Connection
 from mirrormq.spark.client.errors import Lost, Refused
 from mirrormq.spark.client.nodes import PAUSE_S, Nodes
@@ -27,9 +28,6 @@ NO_ROUTE, INTERNAL_ERROR = 312, 541
 
 NOT_NOW = frozenset({506, 541})
 """Codes of answers that may be others a moment later: too much to do, something broke."""
-
-NOT_NOW_WORDS = ("ask again", "down or inaccessible")
-"""The same for a queue that is going from one master to another: its code says that there is none."""
 
 
 class Answer(NamedTuple):
@@ -169,9 +167,13 @@ class Asker:
 
 def _may_change(refused: Refused) -> bool:
     """Whether the same question may get another answer in a moment."""
-    return refused.code in NOT_NOW or any(words in refused.text for words in NOT_NOW_WORDS)
+    return refused.code in NOT_NOW or refused.reason == TRY_AGAIN
 
 
 def _refusal(headers: dict[str, Any]) -> Refused:
     code = headers.get("code")
-    return Refused(code if isinstance(code, int) else INTERNAL_ERROR, str(headers.get("text", "")))
+    return Refused(
+        code if isinstance(code, int) else INTERNAL_ERROR,
+        str(headers.get("text", "")),
+        str(headers.get("reason", "")),
+    )

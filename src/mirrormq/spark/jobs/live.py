@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.ranges import questions
+from mirrormq.ranges.reasons import NO_QUEUE
 from mirrormq.spark.client.address import Address, parse_uris
 from mirrormq.spark.client.asking import Asker
 from mirrormq.spark.client.errors import Refused
@@ -52,8 +53,6 @@ UNIT_S = {"milliseconds": 0.001, "seconds": 1.0, "minutes": 60.0, "hours": 3600.
 
 SETTINGS = {"spark.sql.shuffle.partitions": "4"}
 """A batch is some seconds of traces: many partitions would only cost time."""
-
-NOT_FOUND = 404
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,7 @@ def _extent(asker: Asker, queue: str) -> list[Any] | bool | None:
     try:
         extent = questions.read_extent(asker.ask(questions.extent(queue)).headers)
     except Refused as error:
-        return None if error.code == NOT_FOUND and "no queue" in error.text else False
+        return None if error.reason == NO_QUEUE else False
     return [extent.first, extent.next, extent.id, extent.master]
 
 

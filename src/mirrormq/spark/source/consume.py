@@ -32,7 +32,9 @@ has under a number is settled only if it is that, and else goes back to the queu
 
 An offset is `{"lease": name, "queues": {queue: {"take": number, "next": sequence, "digest": number, "id":
 queue's id}}}`; `next` is for people who look at a query's progress. That of the first batch also has
-`"first": {queue: [messages, bytes]}`, what is to be taken; 0 bytes: any.
+`"first": {queue: [messages, bytes]}`, what is to be taken; 0 bytes: any. `"partitions"` is the option
+`minPartitions` of the query that made the offset: a batch that is repeated is cut as it was, whatever the
+option says now, or a sink that numbers the rows of partitions would not recognise them.
 """
 
 from __future__ import annotations
@@ -43,14 +45,13 @@ from collections.abc import Sequence
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from mirrormq.ranges import questions
+from mirrormq.ranges import questions, reasons
 from mirrormq.ranges.limits import TAKE_MESSAGES_MAX
 from mirrormq.ranges.questions import Extent, LeaseEntry
 from mirrormq.ranges.stretches import digest, pack, unpack
 from mirrormq.spark.client.errors import Refused
 from mirrormq.spark.options import SourceOptions
 from mirrormq.spark.source.plan import Part
-from mirrormq.spark.source.queues import NOT_FOUND, PRECONDITION_FAILED
 from mirrormq.spark.source.stream import Offset, QueueStream, Share
 
 TAKES_PER_BATCH_MAX = 16
@@ -101,7 +102,8 @@ class ConsumeReader(QueueStream):
                 found[name] = taken
         if found == start["queues"]:
             return start
-        return {"lease": start["lease"], "queues": dict(sorted(found.items()))}
+        queues = dict(sorted(found.items()))
+        return {"lease": start["lease"], "queues": queues, "partitions": self.options.partitions_min}
 
     def _first(self, limit: ReadLimit) -> Offset:
         """A name, and what to take under it once it is written down."""
@@ -111,6 +113,7 @@ class ConsumeReader(QueueStream):
             "lease": self._named,
             "queues": {name: {"take": 1, "next": extent.next, "id": extent.id} for name, extent, _ in wanted},
             "first": {name: [share.messages, share.bytes or 0] for name, _, share in wanted},
+            "partitions": self.options.partitions_min,
         }
 
     def _taken_before(self, lease: str, queue: str) -> int:
@@ -194,10 +197,10 @@ class ConsumeReader(QueueStream):
         try:
             self.queues.asker.ask(questions.settle(queue, lease, number=number, digest=digest))
         except Refused as error:
-            if error.code == PRECONDITION_FAILED and "has other messages" in error.text:
+            if error.reason == reasons.OTHER_MESSAGES:
                 self._give_back(lease, queue)
                 return
-            if error.code != NOT_FOUND or "no lease" not in error.text:
+            if error.reason != reasons.NO_LEASE:
                 raise
             if queue not in done.get("first", ()):  # a first take that found nothing makes no lease
                 self.lost(
@@ -230,7 +233,7 @@ class ConsumeReader(QueueStream):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         if "first" in end:
-            return self.cut(self._take_first(end))
+            return self.cut(self._take_first(end), end.get("partitions"))
         parts = []
         for name, at in end["queues"].items():
             before = start["queues"].get(name, {"take": 0, "id": at["id"]})
@@ -251,7 +254,7 @@ class ConsumeReader(QueueStream):
                     f" messages of queue '{name}' that this batch is about"
                 )
             parts += found
-        return self.cut(parts)
+        return self.cut(parts, end.get("partitions"))
 
     def _take_first(self, end: Offset) -> list[Part]:
         """What the first offset promised, as far as it is there."""

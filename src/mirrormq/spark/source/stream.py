@@ -75,9 +75,9 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.options.fail_on_data_loss:
             raise DataLoss(f"{what}: set failOnDataLoss to false to go on with what there is")
 
-    def cut(self, parts: Sequence[Part]) -> list[InputPartition]:
-        """A batch as tasks."""
-        return partitions(parts, self.options.partitions_min, self.queues.order)
+    def cut(self, parts: Sequence[Part], at_least: int | None = None) -> list[InputPartition]:
+        """A batch as tasks; `at_least` is the number that the batch's offset says."""
+        return partitions(parts, at_least or self.options.partitions_min, self.queues.order)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
