@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirrormq.spark.client.address import Address, Tls, parse_uris
+from mirrormq.spark.client.nodes import Timeouts
 
 
 class OptionError(ValueError):
@@ -18,6 +19,7 @@ class OptionError(ValueError):
 CONNECTION = (
     "uri", "vhost", "user", "password", "broker",
     "tlsCaFile", "tlsCertificateFile", "tlsKeyFile", "tlsVerify", "tlsServerName",
+    "handshakeTimeoutMs", "requestTimeoutMs",
 )  # fmt: skip
 SOURCE = (
     "queue", "queues", "queuePattern", "mode", "startingOffsets", "endingOffsets", "maxMessagesPerTrigger",
@@ -129,11 +131,22 @@ def read_addresses(reader: Reader) -> tuple[Address, ...]:
     )
 
 
+def read_timeouts(reader: Reader) -> Timeouts:
+    """Limits of waiting for a node."""
+    handshake_ms, request_ms = reader.number("handshakeTimeoutMs"), reader.number("requestTimeoutMs")
+    usual = Timeouts()
+    return Timeouts(
+        usual.handshake_s if handshake_ms is None else handshake_ms / 1000,
+        usual.request_s if request_ms is None else request_ms / 1000,
+    )
+
+
 @dataclass(frozen=True)
 class SourceOptions:
     """What to read, from where."""
 
     addresses: tuple[Address, ...]
+    timeouts: Timeouts
     broker: str
     queues: tuple[str, ...]
     """By name; empty if a pattern was given."""
@@ -160,6 +173,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     broker = reader.one_of("broker", (MIRRORMQ, RABBITMQ), MIRRORMQ)
     found = SourceOptions(
         addresses=read_addresses(reader),
+        timeouts=read_timeouts(reader),
         broker=broker,
         queues=queues,
         pattern=pattern,
@@ -241,6 +255,7 @@ class SinkOptions:
     """Where to publish to, and how."""
 
     addresses: tuple[Address, ...]
+    timeouts: Timeouts
     broker: str
     exchange: str | None
     """None: a column says it."""
@@ -266,6 +281,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         raise OptionError(f"option writeId has 1 to {WRITE_ID_BYTES_MAX} bytes")
     return SinkOptions(
         addresses=read_addresses(reader),
+        timeouts=read_timeouts(reader),
         broker=reader.one_of("broker", (MIRRORMQ, RABBITMQ), MIRRORMQ),
         exchange=reader.text("exchange"),
         routing_key=reader.text("routingKey"),

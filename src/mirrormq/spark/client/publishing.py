@@ -13,7 +13,7 @@ from typing import Self
 
 from mirrormq.spark.client.connection import Connection, Received
 from mirrormq.spark.client.errors import BrokerError, Lost, Refused
-from mirrormq.spark.client.nodes import Nodes
+from mirrormq.spark.client.nodes import Nodes, suspect
 from mirrormq.wire import methods
 
 RUN_BYTES = 256 * 1024
@@ -114,9 +114,9 @@ class Publisher:
         """Over a new connection: everything that is not confirmed, in the same order."""
         while True:
             if self._connection is not None:
+                suspect(self._connection.address)
                 self._connection.drop()
                 self._connection = None
-                self._nodes.next_one()
             messages = list(self._waiting.values())
             try:
                 self._connection = self._open(deadline_s)
@@ -141,6 +141,9 @@ class Publisher:
                 if not full and not connection.comes_within(0.0):
                     break
                 before = self.confirmed
+                if not connection.comes_within(self._nodes.timeouts.hedge_s):
+                    self._check_alive(connection, deadline_s)
+                    continue
                 self._take(connection.receive())
                 if self.confirmed > before:
                     deadline_s = time.monotonic() + self._nodes.patience_s
@@ -150,6 +153,12 @@ class Publisher:
                 self._again(deadline_s)
         if self._returned is not None:
             raise NotRouted(self._returned)
+
+    def _check_alive(self, connection: Connection, deadline_s: float) -> None:
+        """No confirm comes. A queue without a reachable master, or a broker that blocks publishers, is silent
+        for good reason; a frozen node is found by its silence in a handshake."""
+        if time.monotonic() >= deadline_s or not self._nodes.answers(connection.address):
+            raise Lost(f"{connection.address.where} did not answer in time")
 
     def _take(self, received: Received) -> None:
         if received.method == methods.BASIC_ACK:

@@ -124,7 +124,7 @@ def _announce(options: SinkOptions, unit: Unit, digest: str) -> tuple[str | None
     """
     generation = uuid.uuid4().hex[:GENERATION_DIGITS]
     try:
-        with Asker(Nodes(options.addresses)) as asker:
+        with Asker(Nodes(options.addresses, timeouts=options.timeouts)) as asker:
             found = asker.ask(questions.batch(unit.producer, unit.batch, digest, generation)).headers
     except Refused as error:
         if error.code == NO_ROUTE:
@@ -143,7 +143,7 @@ def _publish(
 ) -> int:
     rows = Rows(options, producer, first_number, FRAME_MAX_BYTES)
     pace = Pace(options.rate, options.speed, options.speed_origin_s, options.speed_start_s)
-    with Publisher(Nodes(options.addresses)) as publisher:
+    with Publisher(Nodes(options.addresses, timeouts=options.timeouts)) as publisher:
         pacer = Pacer(pace, publisher) if pace.rate or pace.speed else None
         for batch in batches:
             if pacer is None:

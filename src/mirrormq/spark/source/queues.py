@@ -18,7 +18,7 @@ class Queues:
     """Asks over one connection, which is made when it is first needed."""
 
     def __init__(self, options: SourceOptions) -> None:
-        self.asker = Asker(Nodes(options.addresses))
+        self.asker = Asker(Nodes(options.addresses, timeouts=options.timeouts))
         self._options = options
         self._names: list[str | None] | None = None
 

@@ -31,7 +31,7 @@ def read_partition(options: SourceOptions, partition: RangePartition) -> Iterato
     addresses = preferring(options.addresses, partition.index)
     if partition.order:
         addresses = tuple(options.addresses[place] for place in partition.order)
-    nodes = Nodes(addresses)
+    nodes = Nodes(addresses, timeouts=options.timeouts)
     count = 0
     with Asker(nodes) as asker:
         for batch in read(asker, part.queue, part.stretches, part.bytes / max(1, part.messages)):
