@@ -277,7 +277,9 @@ class Lease(msgspec.Struct, frozen=True, tag="lease", array_like=True):
     idle_ms: int = 0
     """How long it may lie unused."""
     ended: bool = False
-    """Given up, and kept only for the sake of what is settled."""
+    """Given up, and kept only for the sake of what is settled, or of `lost_from`."""
+    lost_from: int = 0
+    """Of a lease that ended: the first take that was not settled, to be told to its client; 0 if all were."""
 
     @property
     def key(self) -> LeaseKey:

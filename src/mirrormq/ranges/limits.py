@@ -47,6 +47,13 @@ LEASES_PER_QUEUE_MAX = 64
 LEASE_NAME_BYTES_MAX = 255
 """As for every other name."""
 
+LEASE_OWNER_MS = 10_000
+"""A lease belongs to the `owner` that used it last until the owner has been silent for so long. Clients renew
+every three seconds."""
+
+ENDED_LEASES_PER_QUEUE_MAX = 32
+"""Leases that ended with messages unsettled and are remembered, to be told to their clients."""
+
 TAKE_MESSAGES_MAX = 4_000_000
 """What one take gives at most: at 40 bytes a number and a microsecond each that is still small, and a client
 that wants more asks again."""

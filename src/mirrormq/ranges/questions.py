@@ -18,6 +18,10 @@ reply-to consumer under the same correlation id; its `type` is "ok" or "error", 
     report    job kind state text numbers table            kept
     batch     producer batch digest generation             producer epoch
 
+Any question about a queue may have its `id`: a queue declared again under the name does not answer it.
+`take`, `settle` and `renew` may have an `owner`: another owner is refused while this one uses the lease.
+`release` may have `empty`: only a lease that holds nothing ends.
+
 Stretches are packed (first, count) pairs (`ranges.stretches`). In a `read` they are optional: only messages
 in one of them are given.
 
@@ -155,6 +159,21 @@ def read(queue: str, from_: int, to: int, limit_bytes: int) -> Table:
     return table_of({"ask": READ, "queue": queue, "from": from_, "to": to, "limit_bytes": limit_bytes})
 
 
+def meant(question: Table, queue_id: int = 0, owner: str = "") -> Table:
+    """The question, to be answered only by the queue with this id and for this owner of the lease."""
+    added: dict[str, object] = {}
+    if queue_id:
+        added["id"] = queue_id
+    if owner:
+        added["owner"] = owner
+    return question | table_of(added)
+
+
+def renew(queue: str, lease: str) -> Table:
+    """The lease is in use."""
+    return table_of({"ask": RENEW, "queue": queue, "lease": lease})
+
+
 def take(
     queue: str, lease: str, number: int, messages: int, bytes_: int = 0, idle_ms: int | None = None
 ) -> Table:
@@ -181,9 +200,12 @@ def settle(
     return table_of(question)
 
 
-def release(queue: str, lease: str) -> Table:
-    """Give everything back."""
-    return table_of({"ask": RELEASE, "queue": queue, "lease": lease})
+def release(queue: str, lease: str, *, empty: bool = False) -> Table:
+    """Give everything back. With `empty` the lease ends only if it holds nothing."""
+    question: dict[str, object] = {"ask": RELEASE, "queue": queue, "lease": lease}
+    if empty:
+        question["empty"] = True
+    return table_of(question)
 
 
 def leases(queue: str | None = None) -> Table:

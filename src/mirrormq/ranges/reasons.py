@@ -6,10 +6,16 @@ Clients decide by these codes. The header `text` is for people and may change.
 from __future__ import annotations
 
 NO_QUEUE = "no_queue"
-"""No queue of that name exists in the vhost."""
+"""No queue of that name exists in the vhost, or none with the `id` of the request."""
 
 NO_LEASE = "no_lease"
 """The queue has no lease of that name: it never took a message, was released, or expired."""
+
+LEASE_ENDED = "lease_ended"
+"""The lease was released or expired while it held messages of these takes: they are in the queue again."""
+
+LEASE_IN_USE = "lease_in_use"
+"""Another client uses the lease."""
 
 TRY_AGAIN = "try_again"
 """The queue has no reachable master at the moment. The same request succeeds after promotion."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from mirrormq.spark.client.address import Address, Tls, parse_uris
 from mirrormq.spark.client.nodes import Timeouts
@@ -17,14 +19,14 @@ class OptionError(ValueError):
 
 
 CONNECTION = (
-    "uri", "vhost", "user", "password", "broker",
+    "uri", "vhost", "user", "password", "passwordFile", "passwordEnv", "broker",
     "tlsCaFile", "tlsCertificateFile", "tlsKeyFile", "tlsVerify", "tlsServerName",
     "handshakeTimeoutMs", "requestTimeoutMs",
 )  # fmt: skip
 SOURCE = (
     "queue", "queues", "queuePattern", "mode", "startingOffsets", "endingOffsets", "maxMessagesPerTrigger",
     "maxBytesPerTrigger", "minPartitions", "preferReplica", "failOnDataLoss", "leaseName", "leaseIdleMs",
-    "includeProperties",
+    "includeProperties", "missingQueues",
 )  # fmt: skip
 SINK = (
     "exchange",
@@ -45,6 +47,7 @@ MIRRORMQ, RABBITMQ = "mirrormq", "rabbitmq"
 CONSUME, BROWSE = "consume", "browse"
 MASTER, MIRROR, ANY = "master", "mirror", "any"
 EARLIEST, LATEST = "earliest", "latest"
+ERROR, WAIT = "error", "wait"
 
 Offsets = str | Mapping[str, int]
 """`earliest`, `latest`, or a sequence for each queue."""
@@ -124,7 +127,7 @@ def read_addresses(reader: Reader) -> tuple[Address, ...]:
         addresses = parse_uris(uri, reader.text("vhost"), tls)
     except ValueError as error:
         raise OptionError(f"option uri cannot be used: {error}") from None
-    user, password = reader.text("user"), reader.text("password")
+    user, password = reader.text("user"), _password(reader)
     return tuple(
         Address(each.host, each.port, each.vhost, user or each.user, password or each.password, each.tls)
         for each in addresses
@@ -139,6 +142,28 @@ def read_timeouts(reader: Reader) -> Timeouts:
         usual.handshake_s if handshake_ms is None else handshake_ms / 1000,
         usual.request_s if request_ms is None else request_ms / 1000,
     )
+
+
+def _password(reader: Reader) -> str | None:
+    """The password from an option, a file or the environment of the driver; None: the URI's."""
+    given = [name for name in ("password", "passwordFile", "passwordEnv") if reader.text(name)]
+    if len(given) > 1:
+        raise OptionError(f"set only one of the options {' and '.join(given)}")
+    path, variable = reader.text("passwordFile"), reader.text("passwordEnv")
+    if path:
+        try:
+            found = Path(path).read_text().removesuffix("\n").removesuffix("\r")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise OptionError(f"option passwordFile names {path}, which cannot be read: {why}") from None
+        if not found:
+            raise OptionError(f"option passwordFile names {path}, which is empty")
+        return found
+    if variable:
+        if not os.environ.get(variable):
+            raise OptionError(f"option passwordEnv names {variable}, which is not set where the driver runs")
+        return os.environ[variable]
+    return reader.text("password")
 
 
 @dataclass(frozen=True)
@@ -164,6 +189,8 @@ class SourceOptions:
     lease_name: str | None
     lease_idle_ms: int | None
     include_properties: bool
+    wait_for_queues: bool
+    """Whether a named queue that does not exist is waited for."""
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -188,6 +215,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         lease_name=reader.text("leaseName"),
         lease_idle_ms=reader.number("leaseIdleMs"),
         include_properties=reader.flag("includeProperties", True),
+        wait_for_queues=reader.one_of("missingQueues", (ERROR, WAIT), ERROR) == WAIT,
     )
     _check(found, reader, streaming)
     return found

@@ -149,7 +149,7 @@ class Inquiries:
             talk.refused(error)
 
         try:
-            source = self._mirror(channel.vhost, queue, values.number("to"))
+            source = self._mirror(channel.vhost, queue, values)
             if source is None:
                 queue.inquire(inquiry, answered, refused, connection)
             else:
@@ -164,14 +164,16 @@ class Inquiries:
         else:
             self._reading.pop(connection, None)
 
-    def _mirror(self, vhost: Vhost, queue: QueueFace, to: int) -> Source | None:
+    def _mirror(self, vhost: Vhost, queue: QueueFace, values: Values) -> Source | None:
         """The complete copy of a queue that this node has, if it is a mirror and knows of all that is
         asked for."""
         record = vhost.find_queue(queue.name)
         replica = None if record is None else self._broker.rings.replicas.get(record.queue_id)
         if record is None or replica is None or replica.copy is None or isinstance(queue, Queue):
             return None
-        copy, held = replica.copy, replica
+        if values.number("id", record.queue_id) != record.queue_id:
+            return None
+        copy, held, to = replica.copy, replica, values.number("to")
 
         def complete() -> bool:
             return held.copy is copy and held.synchronised
@@ -203,6 +205,8 @@ class Inquiries:
         if record is None or queue.deleted:
             raise NotFound(f"no queue '{queue.name}' in vhost '{queue.vhost}'")
         values = inquiry.values()
+        if values.number("id", record.queue_id) != record.queue_id:
+            raise NotFound(f"queue '{queue.name}' in vhost '{queue.vhost}' was deleted and declared again")
         ask = values.text("ask")
         store = self._broker.journal.queue(record.queue_id)
         if ask == questions.READ:

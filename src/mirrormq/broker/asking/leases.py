@@ -21,6 +21,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.broker.asking.lease_listing import lease_entry, lease_row
+from mirrormq.broker.asking.lease_owners import LeaseOwners, holds_nothing
 from mirrormq.broker.asking.taking import Taking
 from mirrormq.errors import NotFound, PreconditionFailed
 from mirrormq.metadata import commands, records
@@ -49,6 +50,7 @@ class Leases:
         """Those that still collect messages."""
         self._used_ms: dict[records.LeaseKey, int] = {}
         """When each lease was last used; those of this node's queues."""
+        self._owners = LeaseOwners(broker.clock)
         self.awake = False
         self.deleted = False
 
@@ -68,13 +70,20 @@ class Leases:
         if not 0 < len(name.encode("utf-8", "surrogateescape")) <= limits.LEASE_NAME_BYTES_MAX:
             most = limits.LEASE_NAME_BYTES_MAX
             raise PreconditionFailed(f"a lease's name has 1 to {most} bytes")
+        key = (record.queue_id, name)
+        self._owners.check(key, values, self._used_ms.get(key), busy=key in self._taking)
         if ask == questions.TAKE:
             self._take(record, queue, name, inquiry, answered, refused)
+            return
+        if ask == questions.SETTLE and holds_nothing(self._broker.metadata.state, record, name, values):
+            answered(reply(questions.counted_answer(0)))
             return
         lease = self._find(record, name)
         self._use(lease)
         if ask == questions.SETTLE:
             self._settle(lease, values, inquiry.user, answered)
+        elif ask == questions.RELEASE and values.has("empty") and lease.takes:
+            answered(reply(questions.counted_answer(0)))
         elif ask == questions.RELEASE:
             self.release(lease, queue, inquiry.user, answered)
         else:
@@ -135,7 +144,8 @@ class Leases:
 
     def _check_limits(self, record: records.Queue, name: str, lease: records.Lease | None) -> None:
         state = self._broker.metadata.state
-        if lease is None and len(state.leases_of(record.queue_id)) >= limits.LEASES_PER_QUEUE_MAX:
+        alive = [other for other in state.leases_of(record.queue_id) if not other.ended]
+        if (lease is None or lease.ended) and len(alive) >= limits.LEASES_PER_QUEUE_MAX:
             raise PreconditionFailed(f"a queue may have {limits.LEASES_PER_QUEUE_MAX} leases")
         if lease is not None and (
             len(lease.takes) >= limits.TAKES_PER_LEASE_MAX
@@ -185,6 +195,8 @@ class Leases:
     def _over(self, taking: Taking) -> None:
         if self._taking.get(taking.key) is taking:
             del self._taking[taking.key]
+        if taking.key not in self._broker.metadata.state.leases:
+            self._owners.forget(taking.key)
 
     def _ask_again(self, taking: Taking) -> None:
         """It came to nothing here: whoever stands for the queue now may know."""
@@ -296,8 +308,9 @@ class Leases:
         after = change.record
         assert isinstance(after, records.Lease)
         queue = self._queue(after)
-        if isinstance(change, Deleted):
+        if isinstance(change, Deleted) or after.ended:
             self._used_ms.pop(after.key, None)
+            self._owners.forget(after.key)
         if queue is None:
             return
         before = after if isinstance(change, Deleted) else change.before

@@ -32,6 +32,7 @@ from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs.archive import CHECKPOINT, interval
 from mirrormq.spark.jobs.book import OPEN, Book, Finding
 from mirrormq.spark.jobs.gate import Gate
+from mirrormq.spark.jobs.login import check_login
 from mirrormq.spark.jobs.reporter import DONE, FAILED, Reporter
 from mirrormq.spark.jobs.streams import follow
 from mirrormq.spark.jobs.traces import TICK, TRACE, Ticker, delete, prepare
@@ -189,7 +190,7 @@ def _extent(asker: Asker, queue: str) -> list[Any] | bool | None:
 
 def run(options: Options, tell: Callable[[str], None] = print) -> Book:
     """Follow the cluster until stopped, or for the time that was given; each finding is told at once."""
-    check(options)
+    check_login(check(options))
     settings = {**SETTINGS, **options.settings}
     if options.master.startswith("local"):
         key = "spark.driver.extraJavaOptions"
