@@ -39,6 +39,8 @@ SINK = (
     "speedOrigin",
     "speedStart",
     "failOnChangedRows",
+    "deadLetterExchange",
+    "deadLetterRoutingKey",
 )
 OF_SPARK = ("checkpointLocation", "queryName", "path")
 """What Spark hands on beside the options meant for us."""
@@ -297,8 +299,29 @@ class SinkOptions:
     """How many times faster than their time stamps say messages are published."""
     speed_origin_s: float
     speed_start_s: float
+    dead_letter_place: tuple[str, str] | None
+    """Exchange and routing key for rows that reach no queue or cannot be published; None: the write fails."""
     fail_on_changed_rows: bool
     """Refuse a repeated batch whose rows differ from those published before; else publish them too."""
+
+
+def _dead_letter_place(reader: Reader) -> tuple[str, str] | None:
+    exchange, key = reader.text("deadLetterExchange"), reader.text("deadLetterRoutingKey")
+    if exchange is None and key is None:
+        return None
+    if not exchange and not key:
+        raise OptionError(
+            "option deadLetterExchange is the default exchange: set deadLetterRoutingKey to a queue"
+        )
+    if max(len((text or "").encode()) for text in (exchange, key)) > PLACE_BYTES_MAX:
+        raise OptionError(f"deadLetterExchange and deadLetterRoutingKey have at most {PLACE_BYTES_MAX} bytes")
+    if not reader.flag("mandatory", True):
+        raise OptionError("dead letters need mandatory: without it no message is known to reach no queue")
+    return exchange or "", key or ""
+
+
+PLACE_BYTES_MAX = 255
+"""Names and routing keys in AMQP."""
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -320,5 +343,6 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         speed=reader.positive("speed"),
         speed_origin_s=reader.positive("speedOrigin") or 0.0,
         speed_start_s=reader.positive("speedStart") or 0.0,
+        dead_letter_place=_dead_letter_place(reader),
         fail_on_changed_rows=reader.flag("failOnChangedRows", False),
     )

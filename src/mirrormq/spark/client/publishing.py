@@ -8,6 +8,7 @@ them by their producer and number and only confirms them; any other broker gets 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -27,6 +28,11 @@ WINDOW_BYTES = 32 * 1024 * 1024
 """The same in bytes; at least one message may always be under way."""
 
 
+OnReturn = Callable[[tuple[str, str], Received], bytes | None]
+"""Takes the exchange and routing key of a message that reached no queue, and the message. Returns what to
+publish in its place, or None if the write is to fail."""
+
+
 class NotRouted(BrokerError):
     """A mandatory message reached no queue."""
 
@@ -35,9 +41,14 @@ class Publisher:
     """Publishes over one connection at a time; `flush` or leaving the `with` block waits for all confirms."""
 
     def __init__(
-        self, nodes: Nodes, window_messages: int = WINDOW_MESSAGES, window_bytes: int = WINDOW_BYTES
+        self,
+        nodes: Nodes,
+        window_messages: int = WINDOW_MESSAGES,
+        window_bytes: int = WINDOW_BYTES,
+        on_return: OnReturn | None = None,
     ) -> None:
         self.confirmed = 0
+        self._on_return = on_return
         self._nodes = nodes
         self._window_messages = window_messages
         self._window_bytes = window_bytes
@@ -81,10 +92,13 @@ class Publisher:
             self._settle(self._window_messages, self._window_bytes)
 
     def flush(self) -> None:
-        """Send what is left and wait until everything is confirmed."""
-        if self._run:
-            self._send_run()
-        self._settle(0, 0)
+        """Send what is left and wait until everything is confirmed; returned messages may add to it."""
+        while True:
+            if self._run:
+                self._send_run()
+            self._settle(0, 0)
+            if not self._run:
+                return
 
     # --- sending ---------------------------------------------------------------------------------
 
@@ -168,6 +182,13 @@ class Publisher:
             raise Refused(0, "a queue did not take a message (basic.nack)")
         elif received.method == methods.BASIC_RETURN and self._returned is None:
             returned = methods.decode_basic_return(received.payload)
+            place = (returned.exchange, returned.routing_key)
+            instead = None if self._on_return is None else self._on_return(place, received)
+            if instead is not None:
+                # Kept with the next run: the confirm of the returned message is still to come.
+                self._run.append(instead)
+                self._run_bytes += len(instead)
+                return
             self._returned = (
                 f"a mandatory message reached no queue: nothing at exchange {returned.exchange!r} is bound"
                 f" for routing key {returned.routing_key!r} ({returned.reply_text})"

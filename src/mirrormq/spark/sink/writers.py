@@ -21,15 +21,18 @@ from mirrormq.ranges import questions
 from mirrormq.ranges.limits import PRODUCERS_PER_VHOST_MAX
 from mirrormq.ranges.reasons import OLDER_BATCH
 from mirrormq.spark.client.asking import NO_ROUTE, Asker
-from mirrormq.spark.client.connection import FRAME_MAX_BYTES
+from mirrormq.spark.client.connection import FRAME_MAX_BYTES, Received
 from mirrormq.spark.client.errors import Refused
 from mirrormq.spark.client.nodes import Nodes
 from mirrormq.spark.client.publishing import Publisher
+from mirrormq.spark.decode import REASON_HEADER
 from mirrormq.spark.options import MIRRORMQ, OptionError, SinkOptions
 from mirrormq.spark.sink.digest import RowsDigest
 from mirrormq.spark.sink.pace import Pace, Pacer
-from mirrormq.spark.sink.rows import Rows, check_columns, check_properties
+from mirrormq.spark.sink.rows import PRODUCER_HEADER, Rows, check_columns, check_properties, dead_letter
 from mirrormq.spark.sink.spool import Spool
+from mirrormq.wire.fields import Field
+from mirrormq.wire.properties import decode_properties
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -143,7 +146,23 @@ def _publish(
 ) -> int:
     rows = Rows(options, producer, first_number, FRAME_MAX_BYTES)
     pace = Pace(options.rate, options.speed, options.speed_origin_s, options.speed_start_s)
-    with Publisher(Nodes(options.addresses, timeouts=options.timeouts)) as publisher:
+
+    def unroutable(place: tuple[str, str], returned: Received) -> bytes | None:
+        to = options.dead_letter_place
+        if to is None:
+            return None
+        properties = decode_properties(returned.properties, 0)
+        if place == to and REASON_HEADER in (properties.headers or {}):
+            return None  # the dead-letter exchange itself leads nowhere
+        if producer is not None:
+            # A message returns when rows after it are published already, and a queue takes a lower number for
+            # a repeated one. So returned messages have a producer of their own; they return in order.
+            headers = {**(properties.headers or {}), PRODUCER_HEADER: Field("S", f"{producer}/u".encode())}
+            properties = properties._replace(headers=headers)
+        return dead_letter(to, "unroutable", place, properties, returned.body, FRAME_MAX_BYTES)
+
+    nodes = Nodes(options.addresses, timeouts=options.timeouts)
+    with Publisher(nodes, on_return=unroutable) as publisher:
         pacer = Pacer(pace, publisher) if pace.rate or pace.speed else None
         for batch in batches:
             if pacer is None:
