@@ -28,9 +28,13 @@ class AmqpError(Exception):
     silent: ClassVar[bool] = False
     """RabbitMQ has no answer to this: its reader crashes and the client sees the connection end."""
 
-    def __init__(self, explanation: str = "", *, class_id: int | None = None, method_id: int = 0) -> None:
+    def __init__(
+        self, explanation: str = "", *, class_id: int | None = None, method_id: int = 0, reason: str = ""
+    ) -> None:
         super().__init__(explanation)
         self.explanation = explanation
+        self.reason = reason
+        """Machine-readable code (`ranges.reasons`) for replies that carry one. AMQP has no field for it."""
         self.class_id = class_id
         """None until whoever dispatched the offending method fills it in; 0 for no method at all."""
         self.method_id = method_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from mirrormq.metadata import commands as c
@@ -9,6 +10,7 @@ from mirrormq.metadata import records, restoring
 from mirrormq.metadata.lease_commands import held_by
 from mirrormq.metadata.state import State
 from mirrormq.metadata.view import View
+from mirrormq.ranges import limits
 from mirrormq.ranges.stretches import Stretch, pack, unpack
 
 
@@ -70,9 +72,26 @@ def test_an_ended_lease_is_kept_for_what_is_settled_and_begins_anew(state: State
     assert state.leases[1, "job"].ended and not held(state)
     assert take(state, 1, (3, 2)), "numbers begin anew"
     assert unpack(state.leases[1, "job"].settled) == [(1, 2)]
+    state.apply(c.SettleLease(1, "job", 1, 9))
     state.apply(c.EndLease(1, "job"))
-    state.apply(c.ForgetSettled(1, "job", pack([(1, 2)])))
+    state.apply(c.ForgetSettled(1, "job", pack([(1, 2), (3, 2)])))
     assert not state.leases
+
+
+def test_an_ended_lease_is_kept_to_say_what_went_back(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(state, 1, (1, 4))
+    take(state, 2, (5, 4))
+    state.apply(c.SettleLease(1, "job", 1, 9))
+    state.apply(c.EndLease(1, "job"))
+    state.apply(c.ForgetSettled(1, "job", pack([(1, 4)])))
+    assert state.leases[1, "job"].lost_from == 2
+    assert not state.apply(c.EndLease(1, "job")), "it has ended before"
+    monkeypatch.setattr(limits, "ENDED_LEASES_PER_QUEUE_MAX", 1)
+    key = (1, "job")
+    other = msgspec.structs.replace(state.leases[key], name="other", ended=False, lost_from=0)
+    state.store(msgspec.structs.replace(other, takes=(records.LeaseTake(1, pack([(5, 1)]), 1, 1),)))
+    state.apply(c.EndLease(1, "other"))
+    assert [lease.name for lease in state.leases.values()] == ["other"], "the oldest one made room"
 
 
 def test_a_lease_that_was_used_meanwhile_does_not_expire(state: State) -> None:

@@ -84,7 +84,7 @@ def test_wrong_questions_are_answered_and_the_channel_lives(asker: Asker, queue:
         (406, "read", {"queue": queue, "from": 5, "to": 1}),
         (406, "read", {"queue": queue, "from": -5, "to": 1}),
         (406, "read", {"queue": queue, "from": "a", "to": 1}),
-        (404, "settle", {"queue": queue, "lease": "none", "number": 1}),
+        (404, "renew", {"queue": queue, "lease": "none"}),
     ):
         with pytest.raises(Refused) as refused:
             asker.ask(ask, **values)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mirrormq.spark import register
-from mirrormq.spark.decode import json_body, text_body
+from mirrormq.spark.decode import dead_letters, json_body, split_bad, text_body
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
 
@@ -96,8 +96,50 @@ def test_bodies_are_decoded(spark: SparkSession, uri: str, channel: Channel, que
         channel.basic_publish("", queue, body)
     frame = spark.read.format("mirrormq").options(uri=uri, queue=queue).load().orderBy("sequence")
     values = [row.value for row in json_body(frame, "id long, amount double").collect()]
-    assert [(value.id, value.amount) for value in values] == [(1, 2.5), (2, None), (None, None)]
+    assert values == [(1, 2.5), (2, None), None]
     assert text_body(frame).collect()[2].text == "no JSON"
+
+
+def test_a_body_that_is_no_such_json_is_null(spark: SparkSession) -> None:
+    good = [b'{"id": 1, "nested": {"a": "x"}}', b"{}", b'{"more": 1}']
+    bad = [
+        b"no JSON",
+        b'{"id": "x"}',
+        b'{"nested": 5}',
+        b'[{"id": 3}]',
+        b"5",
+        b"null",
+        b"",
+        b'{"id": 1',
+        b"{}\xff",
+    ]
+    frame = spark.createDataFrame([(body,) for body in [*good, *bad]], "body binary")
+    decoded = json_body(frame, "id long, nested struct<a string>")
+    values = [row.value for row in decoded.collect()]
+    assert values == [(1, ("x",)), (None, None), (None, None)] + [None] * len(bad)
+    fine, rest = split_bad(decoded)
+    assert [bytes(row.body) for row in fine.collect()] == good
+    assert [bytes(row.body) for row in rest.collect()] == bad
+    assert rest.columns == ["body"]
+    with pytest.raises(ValueError, match="there is no column value or text"):
+        split_bad(frame)
+
+
+def test_bad_rows_become_dead_letters(spark: SparkSession, uri: str, channel: Channel, queue: str) -> None:
+    other = channel.queue_declare("", exclusive=True).method.queue
+    for body in (b'{"id": 1}', b"no JSON"):
+        channel.basic_publish("", queue, body, pika.BasicProperties(headers={"n": "7"}, message_id="m"))
+    frame = spark.read.format("mirrormq").options(uri=uri, queue=queue).load()
+    bad = split_bad(json_body(frame, "id long"))[1]
+    dead_letters(bad).write.format("mirrormq").mode("append").options(uri=uri, routingKey=other).save()
+    _, properties, body = channel.basic_get(other, auto_ack=True)
+    assert (body, properties.message_id) == (b"no JSON", "m")
+    said = {name: value for name, value in properties.headers.items() if not name.startswith("x-p")}
+    assert said == {
+        "n": "7", "x-dead-letter-reason": "bad_body", "x-original-queue": queue, "x-original-exchange": "",
+        "x-original-routing-key": queue,
+    }  # fmt: skip
+    assert channel.basic_get(other)[0] is None
 
 
 @pytest.mark.parametrize(

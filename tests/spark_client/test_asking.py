@@ -72,7 +72,7 @@ def test_the_reader_is_told_what_is_wrong(cluster: Cluster, rabbitmq: RabbitMQ) 
 
 
 def test_takes_follow_each_other_on_a_mirrored_queue_where_nothing_else_happens(cluster: Cluster) -> None:
-    with Asker(Nodes(parse_uris(cluster.uri(1)), answer_timeout_s=10, patience_s=0)) as asker:
+    with Asker(Nodes(parse_uris(cluster.uri(1)), patience_s=0)) as asker:
         counts = [asker.ask(questions.take(QUEUE, "idle", take, 100)).headers["count"] for take in (1, 2, 3)]
         assert counts == [100, 100, 100]
         assert asker.ask(questions.release(QUEUE, "idle")).headers["count"] == 300

@@ -32,7 +32,7 @@ from mirrormq.management.routing import Route
 from mirrormq.management.seam import ManagedNode
 from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.changes import Change
-from mirrormq.metadata.records import Job, Lease, User
+from mirrormq.metadata.records import Job, Lease, Producer, User
 
 INTERVAL_S = 1.0
 """Between two events: as fast as a reader follows numbers."""
@@ -94,7 +94,7 @@ class Live:
     def _count(self, change: Change) -> None:
         if isinstance(change.record, Lease | Job):
             self._pipeline += 1
-        else:
+        elif not isinstance(change.record, Producer):  # no page shows these
             self._changes += 1
 
     # -- viewers --------------------------------------------------------------------------------

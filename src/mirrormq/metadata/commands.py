@@ -263,6 +263,12 @@ class DeleteJob(_Command, frozen=True):
     name: str
 
 
+class BeginBatch(_Command, frozen=True):
+    """A producer begins a batch, or repeats one. The record holds the one digest of its contents."""
+
+    record: records.Producer
+
+
 Command = (
     PutVhost
     | DeleteVhost
@@ -300,6 +306,7 @@ Command = (
     | EndLease
     | PutJob
     | DeleteJob
+    | BeginBatch
 )
 
 _decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)

@@ -7,7 +7,8 @@ A lease's record is what makes it last: it is on every node, and in one order wi
 2.  A take has a number that grows, so asking for it once more finds it here.
 3.  What is settled stays in the record until the queue is rid of it for good. A master that dies in between
     leaves it to the next one to do; else it would come back to life.
-4.  A lease that is given up goes, unless 3 needs it. Then it is kept, without its takes.
+4.  A lease that is given up goes, unless 3 needs it. Then it is kept, without its takes. One that held
+    messages is kept too, so that a client that settles them learns that they went back to the queue.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def forget_settled(state: State, command: c.ForgetSettled) -> None:
     if lease is None:
         return
     left = without(unpack(lease.settled), unpack(command.stretches))
-    if lease.ended and not left:
+    if lease.ended and not left and not lease.lost_from:
         state.remove(lease)
     else:
         state.store(msgspec.structs.replace(lease, settled=pack(left)))
@@ -86,10 +87,22 @@ def end_lease(state: State, command: c.EndLease) -> None:
     lease = state.leases.get((command.queue_id, command.lease))
     if lease is None or command.number not in (-1, lease.number):
         return
-    if lease.settled:
-        state.store(msgspec.structs.replace(lease, takes=(), ended=True))
+    if lease.ended:
+        return
+    lost_from = min((take.number for take in lease.takes), default=0)
+    if lease.settled or lost_from:
+        state.store(msgspec.structs.replace(lease, takes=(), ended=True, lost_from=lost_from))
     else:
         state.remove(lease)
+    if lost_from:
+        _forget_ended(state, lease.queue_id)
+
+
+def _forget_ended(state: State, queue_id: int) -> None:
+    """Forget the oldest leases of a queue that are kept only to tell their clients, if there are too many."""
+    ended = [each for each in state.leases_of(queue_id) if each.ended and not each.settled]
+    for each in ended[: -limits.ENDED_LEASES_PER_QUEUE_MAX]:
+        state.remove(each)
 
 
 def held_by(lease: Lease) -> list[Stretch]:

@@ -34,6 +34,7 @@ ParameterKey = tuple[str, str, str]
 LeaseKey = tuple[int, str]
 """(queue id, name)"""
 JobKey = tuple[str, str]
+ProducerKey = tuple[str, str]
 """(vhost, name)"""
 
 
@@ -311,7 +312,9 @@ class Lease(msgspec.Struct, frozen=True, tag="lease", array_like=True):
     idle_ms: int = 0
     """How long it may lie unused."""
     ended: bool = False
-    """Given up, and kept only for the sake of what is settled."""
+    """Given up, and kept only for the sake of what is settled, or of `lost_from`."""
+    lost_from: int = 0
+    """Of a lease that ended: the first take that was not settled, to be told to its client; 0 if all were."""
 
     @property
     def key(self) -> LeaseKey:
@@ -344,6 +347,26 @@ class Job(msgspec.Struct, frozen=True, tag="job", array_like=True):
         return (self.vhost, self.name)
 
 
+class Producer(msgspec.Struct, frozen=True, tag="producer", array_like=True):
+    """Publisher whose batches may be repeated: the contents of its last batch, one digest per epoch."""
+
+    vhost: str
+    name: str
+    user: str
+    """Only this user may publish batches under the name."""
+    generation: str
+    """Random, from the first batch. A producer that was forgotten gets another one, so that no queue mistakes
+    its messages for earlier ones."""
+    batch: int
+    digests: tuple[str, ...]
+    """Contents published for `batch`, oldest first. The place of a digest is its epoch."""
+    used_ms: int
+
+    @property
+    def key(self) -> ProducerKey:
+        return (self.vhost, self.name)
+
+
 Record = (
     Vhost
     | User
@@ -359,4 +382,5 @@ Record = (
     | Node
     | Lease
     | Job
+    | Producer
 )

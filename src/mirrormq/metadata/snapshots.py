@@ -16,6 +16,7 @@ from mirrormq.metadata.records import (
     Parameter,
     Permission,
     Policy,
+    Producer,
     Queue,
     TopicPermission,
     User,
@@ -44,6 +45,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     nodes: list[Node] = []
     leases: list[Lease] = []
     jobs: list[Job] = []
+    producers: list[Producer] = []
 
 
 _decoder = msgspec.msgpack.Decoder(Snapshot)

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from mirrormq.metadata import commands as c
-from mirrormq.metadata import job_commands, lease_commands, ring_commands, snapshots
+from mirrormq.metadata import job_commands, lease_commands, producer_commands, ring_commands, snapshots
 from mirrormq.metadata.changes import Change, Deleted, Put
 from mirrormq.metadata.defaults import predeclared_exchanges
 from mirrormq.metadata.records import (
@@ -41,6 +41,8 @@ from mirrormq.metadata.records import (
     PermissionKey,
     Policy,
     PolicyKey,
+    Producer,
+    ProducerKey,
     Queue,
     QueueKey,
     TopicPermission,
@@ -84,6 +86,8 @@ class State:
         self.leases: dict[LeaseKey, Lease] = {}
         """By (queue id, name)."""
         self.jobs: dict[JobKey, Job] = {}
+        """By (vhost, name)."""
+        self.producers: dict[ProducerKey, Producer] = {}
         """By (vhost, name)."""
         self.queue_keys: dict[int, QueueKey] = {}
         """Queue id → (vhost, name)."""
@@ -388,4 +392,5 @@ _APPLY: dict[type, Callable[[State, Any], None]] = {
     c.EndLease: lease_commands.end_lease,
     c.PutJob: job_commands.put_job,
     c.DeleteJob: job_commands.delete_job,
+    c.BeginBatch: producer_commands.begin_batch,
 }

@@ -21,9 +21,12 @@ TABLE_OF: dict[type, str] = {
     records.Node: "nodes",
     records.Lease: "leases",
     records.Job: "jobs",
+    records.Producer: "producers",
 }
 TABLES = tuple(TABLE_OF.values())
-IN_VHOST = ("permissions", "topic_permissions", "policies", "operator_policies", "parameters", "jobs")
+IN_VHOST = (
+    "permissions", "topic_permissions", "policies", "operator_policies", "parameters", "jobs", "producers",
+)  # fmt: skip
 
 
 def drop_from_index(index: dict[Any, Any], key: Any, member: Any) -> None:

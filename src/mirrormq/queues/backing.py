@@ -207,6 +207,9 @@ class QueueStore(Protocol):
     def present(self, highest: Mapping[str, int], mark: int) -> None:
         """Producers have come so far with the messages below `mark`: write that down with them."""
 
+    def forget_producers(self, names: Iterable[str]) -> None:
+        """Forget the highest publish ids of these producers."""
+
     def present_only(self, highest: Mapping[str, int], mark: int) -> None:
         """So it is, whatever was written down before."""
 

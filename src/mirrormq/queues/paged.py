@@ -126,10 +126,7 @@ class PagedQueue(LendingPages):
 
     def forget_producers(self, producers: list[str]) -> None:
         """Of these nothing need be remembered any more."""
-        known = self._store.presented()
-        left = {name: number for name, number in known.items() if name not in producers}
-        if len(left) < len(known):
-            self._store.present_only(left, self.next_sequence)
+        self._store.forget_producers(producers)
 
     def glance(self, first: int, end: int, limit: int) -> list[Message]:
         """Ready messages that are in memory only."""

@@ -47,6 +47,13 @@ LEASES_PER_QUEUE_MAX = 64
 LEASE_NAME_BYTES_MAX = 255
 """As for every other name."""
 
+LEASE_OWNER_MS = 10_000
+"""A lease belongs to the `owner` that used it last until the owner has been silent for so long. Clients renew
+every three seconds."""
+
+ENDED_LEASES_PER_QUEUE_MAX = 32
+"""Leases that ended with messages unsettled and are remembered, to be told to their clients."""
+
 TAKE_MESSAGES_MAX = 4_000_000
 """What one take gives at most: at 40 bytes a number and a microsecond each that is still small, and a client
 that wants more asks again."""
@@ -81,3 +88,17 @@ is kept is agreed on by the cluster. Senders keep to one a second."""
 JOB_SILENT_MS = 120_000
 """A job that runs and has said nothing for so long is shown as silent: a long batch is not, a dead driver
 is."""
+
+PRODUCERS_PER_VHOST_MAX = 16 * 1024
+"""Producers whose last batch is recorded; about 150 bytes each. A queue remembers as many names
+(`limits.PRESENTED_MAX`), so a batch of more partitions is not recognised as repeated."""
+
+PRODUCER_EPOCHS_MAX = 64
+"""Different contents of one batch that are recorded. A query that fails so often with changed rows gets a new
+generation."""
+
+BATCH_NAME_BYTES_MAX = 200
+"""Name of a producer without its generation and epoch, which fill it up to 255 bytes."""
+
+GENERATION_BYTES_MAX = 32
+DIGEST_BYTES_MAX = 64

@@ -3,7 +3,7 @@
 A question is a message to the default exchange with the routing key `amq.mirrormq.ranges`, with `reply_to`
 set to `amq.rabbitmq.reply-to` and a correlation id; its headers are the question. The answer comes to the
 reply-to consumer under the same correlation id; its `type` is "ok" or "error", an error's headers are
-`code` and `text`.
+`code`, `text` and `reason` (`ranges.reasons`).
 
     ask       headers                                      answer's headers and body
     extent    queue                                        first next ready ready_bytes durable id master
@@ -16,6 +16,11 @@ reply-to consumer under the same correlation id; its `type` is "ok" or "error", 
     leases    queue                                        body: JSON, a list
     queues    –                                            node (the one asked); body: JSON, a list of names
     report    job kind state text numbers table            kept
+    batch     producer batch digest generation             producer epoch
+
+Any question about a queue may have its `id`: a queue declared again under the name does not answer it.
+`take`, `settle` and `renew` may have an `owner`: another owner is refused while this one uses the lease.
+`release` may have `empty`: only a lease that holds nothing ends.
 
 Stretches are packed (first, count) pairs (`ranges.stretches`). In a `read` they are optional: only messages
 in one of them are given.
@@ -106,7 +111,8 @@ RELEASE = "release"
 LEASES = "leases"
 QUEUES = "queues"
 REPORT = "report"
-ASKS = (EXTENT, READ, TAKE, SETTLE, RENEW, RELEASE, LEASES, QUEUES, REPORT)
+BATCH = "batch"
+ASKS = (EXTENT, READ, TAKE, SETTLE, RENEW, RELEASE, LEASES, QUEUES, REPORT, BATCH)
 
 RUNNING = "running"
 DONE = "done"
@@ -200,6 +206,21 @@ def read(queue: str, from_: int, to: int, limit_bytes: int) -> Table:
     return table_of({"ask": READ, "queue": queue, "from": from_, "to": to, "limit_bytes": limit_bytes})
 
 
+def meant(question: Table, queue_id: int = 0, owner: str = "") -> Table:
+    """The question, to be answered only by the queue with this id and for this owner of the lease."""
+    added: dict[str, object] = {}
+    if queue_id:
+        added["id"] = queue_id
+    if owner:
+        added["owner"] = owner
+    return question | table_of(added)
+
+
+def renew(queue: str, lease: str) -> Table:
+    """The lease is in use."""
+    return table_of({"ask": RENEW, "queue": queue, "lease": lease})
+
+
 def take(
     queue: str, lease: str, number: int, messages: int, bytes_: int = 0, idle_ms: int | None = None
 ) -> Table:
@@ -226,9 +247,12 @@ def settle(
     return table_of(question)
 
 
-def release(queue: str, lease: str) -> Table:
-    """Give everything back."""
-    return table_of({"ask": RELEASE, "queue": queue, "lease": lease})
+def release(queue: str, lease: str, *, empty: bool = False) -> Table:
+    """Give everything back. With `empty` the lease ends only if it holds nothing."""
+    question: dict[str, object] = {"ask": RELEASE, "queue": queue, "lease": lease}
+    if empty:
+        question["empty"] = True
+    return table_of(question)
 
 
 def leases(queue: str | None = None) -> Table:
@@ -239,6 +263,14 @@ def leases(queue: str | None = None) -> Table:
 def queues() -> Table:
     """Which queues of the vhost may be read, and by what name is the node known that is asked?"""
     return table_of({"ask": QUEUES})
+
+
+def batch(producer: str, number: int, digest: str, generation: str) -> Table:
+    """Announce a batch before it is published. `digest` is of all its messages in their order. `generation`
+    is random, and used if the cluster does not know the producer."""
+    return table_of(
+        {"ask": BATCH, "producer": producer, "batch": number, "digest": digest, "generation": generation}
+    )
 
 
 def report(
@@ -311,6 +343,11 @@ def read_taken(headers: Mapping[str, Any]) -> Taken:
 def counted_answer(count: int) -> Table:
     """So many messages were settled or given back."""
     return _long({"count": count})
+
+
+def batch_answer(producer: str, epoch: int) -> Table:
+    """The value for the header `x-producer`, and how many other contents the batch had before."""
+    return table_of({"producer": producer}) | _long({"epoch": epoch})
 
 
 def leases_answer(entries: list[LeaseEntry]) -> bytes:

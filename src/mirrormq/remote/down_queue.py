@@ -11,6 +11,7 @@ from mirrormq.queues.message import Message
 from mirrormq.queues.producers import Origin
 from mirrormq.queues.settings import QueueSettings
 from mirrormq.ranges.inquiry import Answered, Inquiry
+from mirrormq.ranges.reasons import TRY_AGAIN
 from mirrormq.remote.handover import Handover
 
 
@@ -42,7 +43,8 @@ class DownQueue:
     def _reason(self) -> NotFound:
         return NotFound(
             f"home node '{self.home}' of durable queue '{self.name}' in vhost '{self.vhost}' "
-            "is down or inaccessible"
+            "is down or inaccessible",
+            reason=TRY_AGAIN,
         )
 
     def _refuse(self, refused: Refused) -> None:

@@ -212,6 +212,8 @@ class Refusal(msgspec.Struct, frozen=True, array_like=True, tag="n"):
     question: int
     code: int
     explanation: str
+    reason: str = ""
+    """Machine-readable (`ranges.reasons`); empty if the error has none."""
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True, tag="y"):

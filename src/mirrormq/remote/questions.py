@@ -76,7 +76,7 @@ class Questions:
         if asked is None:
             return
         if isinstance(item, Refusal):
-            asked.refused(error_of(item.code, item.explanation))
+            asked.refused(error_of(item.code, item.explanation, item.reason))
         elif isinstance(item, Inquired):
             asked.answered(Reply(item.headers, item.body))
         else:

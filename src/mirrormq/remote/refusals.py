@@ -17,7 +17,7 @@ _BY_CODE: dict[int, type[ChannelError]] = {
 }
 
 
-def error_of(code: int, explanation: str) -> AmqpError:
+def error_of(code: int, explanation: str, reason: str = "") -> AmqpError:
     """The error that a master answered with."""
     kind = _BY_CODE.get(code)
-    return InternalError(explanation) if kind is None else kind(explanation)
+    return (InternalError if kind is None else kind)(explanation, reason=reason)

@@ -225,7 +225,7 @@ class RemoteClient:
         return True
 
     def _refuse(self, question: int, error: AmqpError) -> None:
-        refusal = Refusal(self.queue_id, self.epoch, question, error.code, error.explanation)
+        refusal = Refusal(self.queue_id, self.epoch, question, error.code, error.explanation, error.reason)
         self.stream.put_late(refusal)
 
     # -- the end --------------------------------------------------------------------------------

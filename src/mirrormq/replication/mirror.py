@@ -75,7 +75,8 @@ class MirrorCopy:
                 for producer in operation.producers:
                     self.producers.pop(producer, None)
                     self._brought.pop(producer, None)
-                self._write_presented()
+                if self._durable:
+                    self._store.forget_producers(operation.producers)
 
     def _append(self, append: Append) -> None:
         size = len(append.contents)

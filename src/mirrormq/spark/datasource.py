@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -13,7 +14,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mirrormq.spark.options import BROWSE, RABBITMQ, sink_options, source_options
+from mirrormq.spark.options import BROWSE, RABBITMQ, OptionError, sink_options, source_options
+from mirrormq.spark.workers import prepare_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,13 +34,22 @@ class MirrorMQ(DataSource):
         given = self.options.get("includeProperties", "true")
         return columns(given.lower() != "false")
 
+    def _given(self) -> Mapping[str, str]:
+        """The options. Spark keeps none of a table in its catalogue, and hands over at most a path."""
+        if not {key.lower() for key in self.options} - {"path"}:
+            raise OptionError(
+                "no options were given: a table made with CREATE TABLE … USING mirrormq loses its options in"
+                ' Spark; use CREATE TEMPORARY VIEW … USING mirrormq OPTIONS (…) or format("mirrormq")'
+            )
+        return self.options
+
     def reader(self, schema: StructType) -> DataSourceReader:
         from mirrormq.spark.source.browse import BatchReader
 
-        return BatchReader(source_options(self.options, streaming=False))
+        return BatchReader(source_options(self._given(), streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        options = source_options(self.options, streaming=True)
+        options = source_options(self._given(), streaming=True)
         if options.broker == RABBITMQ:
             from mirrormq.spark.source.rabbitmq import RabbitReader
 
@@ -54,12 +65,12 @@ class MirrorMQ(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from mirrormq.spark.sink.writers import Writer
 
-        return Writer(sink_options(self.options), schema, overwrite)
+        return Writer(sink_options(self._given()), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         from mirrormq.spark.sink.writers import StreamWriter
 
-        return StreamWriter(sink_options(self.options), schema, overwrite)
+        return StreamWriter(sink_options(self._given()), schema, overwrite)
 
 
 HIDDEN_OPTIONS = "spark.sql.redaction.options.regex"
@@ -68,6 +79,7 @@ URI = "(?i)uri"
 
 def register(spark: SparkSession) -> None:
     """Make `format("mirrormq")` known to a session, and keep the option `uri` out of its plans."""
+    prepare_workers(spark)
     hidden = spark.conf.get(HIDDEN_OPTIONS) or ""
     if URI not in hidden.split("|"):
         spark.conf.set(HIDDEN_OPTIONS, f"{hidden}|{URI}" if hidden else URI)

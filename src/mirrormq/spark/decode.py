@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 Errors = Literal["null", "replace", "fail"]
+UNREADABLE = "_mirrormq_unreadable"
+"""A field that no schema has: Spark puts the text there that it cannot read."""
+
+REASON_HEADER = "x-dead-letter-reason"
+QUEUE_HEADER = "x-original-queue"
+EXCHANGE_HEADER = "x-original-exchange"
+KEY_HEADER = "x-original-routing-key"
+
 ERRORS: tuple[Errors, ...] = ("null", "replace", "fail")
 
 
@@ -75,12 +83,58 @@ def read_text(body: bytes | None, charset: str, errors: Errors) -> str | None:
 
 
 def json_body(messages: DataFrame, schema: StructType | str, column: str = "value") -> DataFrame:
-    """The same rows with the body, read as JSON of this schema, in a new column.
+    """Return the rows with the body, read as JSON of this schema, in a new column.
 
     A body that is not JSON gives null, and so does one of another shape. Fields that the schema does not name
     are left out, fields that a body does not have are null: publishers may add fields as they like.
     """
     from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType, StructField, StructType
 
-    text = f.col("body").cast("string")
-    return messages.withColumn(column, f.from_json(f.try_validate_utf8(text), schema))
+    wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(wanted, StructType):
+        raise ValueError(
+            f"schema is {schema!r}: write the fields of an object, as in 'id long, amount double'"
+        )
+    # Without this field Spark gives a struct of nulls for what it cannot read, as for an empty object.
+    whole = StructType([*wanted.fields, StructField(UNREADABLE, StringType())])
+    text = f.try_validate_utf8(f.col("body").cast("string"))
+    parsed = f.from_json(text, whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE})
+    fields = f.struct(*[parsed.getField(name).alias(name) for name in wanted.names])
+    is_good = parsed.isNotNull() & parsed.getField(UNREADABLE).isNull()
+    return messages.withColumn(column, f.when(is_good, fields))
+
+
+def split_bad(decoded: DataFrame, column: str | None = None) -> tuple[DataFrame, DataFrame]:
+    """Split rows of `json_body` or `text_body` into those whose body could be read and those whose could not.
+
+    `column` is the one that was added; by default `value` or `text`, whichever there is.
+    """
+    from pyspark.sql import functions as f
+
+    name = column or next((each for each in ("value", "text") if each in decoded.columns), None)
+    if name is None or name not in decoded.columns:
+        raise ValueError(f"there is no column {column or 'value or text'}: decode the bodies first")
+    return decoded.where(f.col(name).isNotNull()), decoded.where(f.col(name).isNull()).drop(name)
+
+
+def dead_letters(bad: DataFrame, reason: str = "bad_body") -> DataFrame:
+    """Return rows of the source as messages to publish to a dead-letter exchange.
+
+    Headers say why and where they were: `x-dead-letter-reason`, `x-original-queue`, `x-original-exchange`,
+    `x-original-routing-key`. Write the rows with the options `exchange` and `routingKey`.
+    """
+    from pyspark.sql import functions as f
+
+    named = {"queue": QUEUE_HEADER, "exchange": EXCHANGE_HEADER, "routing_key": KEY_HEADER}
+    pairs = [f.lit(REASON_HEADER), f.lit(reason)]
+    for name, header in named.items():
+        if name in bad.columns:
+            pairs += [f.lit(header), f.col(name)]
+    added = f.create_map(*pairs)
+    if "headers" in bad.columns:
+        old = f.coalesce(f.col("headers"), f.create_map().cast("map<string,string>"))
+        kept = f.map_filter(old, lambda key, _: ~key.isin(REASON_HEADER, *named.values()))
+        added = f.map_concat(kept, added)
+    dropped = [name for name in ("exchange", "routing_key") if name in bad.columns]
+    return bad.withColumn("headers", added).drop(*dropped)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from mirrormq.spark.client.address import Address, Tls, parse_uris
+from mirrormq.spark.client.nodes import Timeouts
 
 
 class OptionError(ValueError):
@@ -16,13 +19,14 @@ class OptionError(ValueError):
 
 
 CONNECTION = (
-    "uri", "vhost", "user", "password", "broker",
+    "uri", "vhost", "user", "password", "passwordFile", "passwordEnv", "broker",
     "tlsCaFile", "tlsCertificateFile", "tlsKeyFile", "tlsVerify", "tlsServerName",
+    "handshakeTimeoutMs", "requestTimeoutMs",
 )  # fmt: skip
 SOURCE = (
     "queue", "queues", "queuePattern", "mode", "startingOffsets", "endingOffsets", "maxMessagesPerTrigger",
     "maxBytesPerTrigger", "minPartitions", "preferReplica", "failOnDataLoss", "leaseName", "leaseIdleMs",
-    "includeProperties",
+    "includeProperties", "missingQueues",
 )  # fmt: skip
 SINK = (
     "exchange",
@@ -34,6 +38,9 @@ SINK = (
     "speed",
     "speedOrigin",
     "speedStart",
+    "failOnChangedRows",
+    "deadLetterExchange",
+    "deadLetterRoutingKey",
 )
 OF_SPARK = ("checkpointLocation", "queryName", "path")
 """What Spark hands on beside the options meant for us."""
@@ -42,6 +49,7 @@ MIRRORMQ, RABBITMQ = "mirrormq", "rabbitmq"
 CONSUME, BROWSE = "consume", "browse"
 MASTER, MIRROR, ANY = "master", "mirror", "any"
 EARLIEST, LATEST = "earliest", "latest"
+ERROR, WAIT = "error", "wait"
 
 Offsets = str | Mapping[str, int]
 """`earliest`, `latest`, or a sequence for each queue."""
@@ -121,11 +129,43 @@ def read_addresses(reader: Reader) -> tuple[Address, ...]:
         addresses = parse_uris(uri, reader.text("vhost"), tls)
     except ValueError as error:
         raise OptionError(f"option uri cannot be used: {error}") from None
-    user, password = reader.text("user"), reader.text("password")
+    user, password = reader.text("user"), _password(reader)
     return tuple(
         Address(each.host, each.port, each.vhost, user or each.user, password or each.password, each.tls)
         for each in addresses
     )
+
+
+def read_timeouts(reader: Reader) -> Timeouts:
+    """Limits of waiting for a node."""
+    handshake_ms, request_ms = reader.number("handshakeTimeoutMs"), reader.number("requestTimeoutMs")
+    usual = Timeouts()
+    return Timeouts(
+        usual.handshake_s if handshake_ms is None else handshake_ms / 1000,
+        usual.request_s if request_ms is None else request_ms / 1000,
+    )
+
+
+def _password(reader: Reader) -> str | None:
+    """The password from an option, a file or the environment of the driver; None: the URI's."""
+    given = [name for name in ("password", "passwordFile", "passwordEnv") if reader.text(name)]
+    if len(given) > 1:
+        raise OptionError(f"set only one of the options {' and '.join(given)}")
+    path, variable = reader.text("passwordFile"), reader.text("passwordEnv")
+    if path:
+        try:
+            found = Path(path).read_text().removesuffix("\n").removesuffix("\r")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise OptionError(f"option passwordFile names {path}, which cannot be read: {why}") from None
+        if not found:
+            raise OptionError(f"option passwordFile names {path}, which is empty")
+        return found
+    if variable:
+        if not os.environ.get(variable):
+            raise OptionError(f"option passwordEnv names {variable}, which is not set where the driver runs")
+        return os.environ[variable]
+    return reader.text("password")
 
 
 @dataclass(frozen=True)
@@ -133,6 +173,7 @@ class SourceOptions:
     """What to read, from where."""
 
     addresses: tuple[Address, ...]
+    timeouts: Timeouts
     broker: str
     queues: tuple[str, ...]
     """By name; empty if a pattern was given."""
@@ -150,6 +191,8 @@ class SourceOptions:
     lease_name: str | None
     lease_idle_ms: int | None
     include_properties: bool
+    wait_for_queues: bool
+    """Whether a named queue that does not exist is waited for."""
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -159,6 +202,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     broker = reader.one_of("broker", (MIRRORMQ, RABBITMQ), MIRRORMQ)
     found = SourceOptions(
         addresses=read_addresses(reader),
+        timeouts=read_timeouts(reader),
         broker=broker,
         queues=queues,
         pattern=pattern,
@@ -173,6 +217,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         lease_name=reader.text("leaseName"),
         lease_idle_ms=reader.number("leaseIdleMs"),
         include_properties=reader.flag("includeProperties", True),
+        wait_for_queues=reader.one_of("missingQueues", (ERROR, WAIT), ERROR) == WAIT,
     )
     _check(found, reader, streaming)
     return found
@@ -231,12 +276,16 @@ def _check_rabbitmq(found: SourceOptions, streaming: bool) -> None:
 LEASE_NAME_BYTES_MAX = 255
 """As for every other name in AMQP."""
 
+WRITE_ID_BYTES_MAX = 180
+"""Names of producers begin with it and have at most 255 bytes: partition, generation and epoch follow."""
+
 
 @dataclass(frozen=True)
 class SinkOptions:
     """Where to publish to, and how."""
 
     addresses: tuple[Address, ...]
+    timeouts: Timeouts
     broker: str
     exchange: str | None
     """None: a column says it."""
@@ -250,21 +299,50 @@ class SinkOptions:
     """How many times faster than their time stamps say messages are published."""
     speed_origin_s: float
     speed_start_s: float
+    dead_letter_place: tuple[str, str] | None
+    """Exchange and routing key for rows that reach no queue or cannot be published; None: the write fails."""
+    fail_on_changed_rows: bool
+    """Refuse a repeated batch whose rows differ from those published before; else publish them too."""
+
+
+def _dead_letter_place(reader: Reader) -> tuple[str, str] | None:
+    exchange, key = reader.text("deadLetterExchange"), reader.text("deadLetterRoutingKey")
+    if exchange is None and key is None:
+        return None
+    if not exchange and not key:
+        raise OptionError(
+            "option deadLetterExchange is the default exchange: set deadLetterRoutingKey to a queue"
+        )
+    if max(len((text or "").encode()) for text in (exchange, key)) > PLACE_BYTES_MAX:
+        raise OptionError(f"deadLetterExchange and deadLetterRoutingKey have at most {PLACE_BYTES_MAX} bytes")
+    if not reader.flag("mandatory", True):
+        raise OptionError("dead letters need mandatory: without it no message is known to reach no queue")
+    return exchange or "", key or ""
+
+
+PLACE_BYTES_MAX = 255
+"""Names and routing keys in AMQP."""
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Of `df.write` or `df.writeStream`."""
     reader = Reader(options, CONNECTION + SINK)
+    write_id = reader.text("writeId")
+    if write_id is not None and not 0 < len(write_id.encode()) <= WRITE_ID_BYTES_MAX:
+        raise OptionError(f"option writeId has 1 to {WRITE_ID_BYTES_MAX} bytes")
     return SinkOptions(
         addresses=read_addresses(reader),
+        timeouts=read_timeouts(reader),
         broker=reader.one_of("broker", (MIRRORMQ, RABBITMQ), MIRRORMQ),
         exchange=reader.text("exchange"),
         routing_key=reader.text("routingKey"),
         mandatory=reader.flag("mandatory", True),
         persistent=reader.flag("persistent", True),
-        write_id=reader.text("writeId"),
+        write_id=write_id,
         rate=reader.positive("rate"),
         speed=reader.positive("speed"),
         speed_origin_s=reader.positive("speedOrigin") or 0.0,
         speed_start_s=reader.positive("speedStart") or 0.0,
+        dead_letter_place=_dead_letter_place(reader),
+        fail_on_changed_rows=reader.flag("failOnChangedRows", False),
     )

@@ -13,7 +13,7 @@ read, and the messages themselves tell; the first record of a queue is written a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -94,6 +94,13 @@ class Presented:
             self._due.pop((queue_id, name), None)
         if highest:
             self.raise_to(queue_id, highest, mark)
+
+    def forget_producers(self, queue_id: int, names: Iterable[str]) -> None:
+        """Forget these producers of a queue."""
+        known = self._known.get(queue_id, {})
+        for name in names:
+            if name in known:
+                self._drop(queue_id, name)
 
     def forget(self, queue_id: int) -> None:
         """A queue is gone."""

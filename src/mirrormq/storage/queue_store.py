@@ -8,7 +8,7 @@ range, not a thousand records.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mirrormq.queues.message import Message
@@ -225,6 +225,10 @@ class JournalQueue:
     def present(self, highest: Mapping[str, int], mark: int) -> None:
         """Producers have come so far with the messages below `mark`: write that down with them."""
         self._journal.presented.raise_to(self.queue_id, highest, mark)
+
+    def forget_producers(self, names: Iterable[str]) -> None:
+        """Forget the highest publish ids of these producers."""
+        self._journal.presented.forget_producers(self.queue_id, names)
 
     def present_only(self, highest: Mapping[str, int], mark: int) -> None:
         """So it is, whatever was written down before."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import reply_to
+from mirrormq.broker.asking.batches import Batches
 from mirrormq.broker.asking.jobs import Jobs
 from mirrormq.broker.asking.leases import Leases
 from mirrormq.broker.asking.range_reads import RangeReads
@@ -20,7 +21,7 @@ from mirrormq.broker.asking.range_sources import Source, master_source, mirror_s
 from mirrormq.errors import AmqpError, NotFound, PreconditionFailed
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.queue import Queue
-from mirrormq.ranges import limits, questions
+from mirrormq.ranges import limits, questions, reasons
 from mirrormq.ranges.inquiry import NUMBER_MAX, Answered, Inquiry, Refused, Reply, Values, reply
 from mirrormq.remote.remote_client import RemoteClient
 from mirrormq.wire.content import body_of, build_frames, properties_of
@@ -50,7 +51,9 @@ class Conversation:
 
     def refused(self, error: AmqpError) -> None:
         """The answer is an error; the channel lives."""
-        self._send(questions.ERROR, table_of({"code": error.code, "text": error.text}), b"")
+        reason = error.reason or reasons.BY_CODE.get(error.code, reasons.INTERNAL_ERROR)
+        headers = table_of({"code": error.code, "text": error.text, "reason": reason})
+        self._send(questions.ERROR, headers, b"")
 
     def _send(self, kind: str, headers: Table, body: bytes) -> None:
         channel = self._channel
@@ -70,6 +73,7 @@ class Inquiries:
         self.reads = RangeReads(broker)
         self.leases = Leases(broker)
         self.jobs = Jobs(broker)
+        self.batches = Batches(broker)
         self._reading: dict[Connection, int] = {}
         """How many reads of each client are not answered yet."""
 
@@ -102,6 +106,9 @@ class Inquiries:
             return
         if ask == questions.REPORT:
             self.jobs.reported(channel, values, talk.answered)
+            return
+        if ask == questions.BATCH:
+            self.batches.begin(channel, values, talk.answered, talk.refused)
             return
         if ask == questions.QUEUES:
             talk.answered(self._queues(channel))
@@ -142,7 +149,7 @@ class Inquiries:
             talk.refused(error)
 
         try:
-            source = self._mirror(channel.vhost, queue, values.number("to"))
+            source = self._mirror(channel.vhost, queue, values)
             if source is None:
                 queue.inquire(inquiry, answered, refused, connection)
             else:
@@ -157,14 +164,16 @@ class Inquiries:
         else:
             self._reading.pop(connection, None)
 
-    def _mirror(self, vhost: Vhost, queue: QueueFace, to: int) -> Source | None:
+    def _mirror(self, vhost: Vhost, queue: QueueFace, values: Values) -> Source | None:
         """The complete copy of a queue that this node has, if it is a mirror and knows of all that is
         asked for."""
         record = vhost.find_queue(queue.name)
         replica = None if record is None else self._broker.rings.replicas.get(record.queue_id)
         if record is None or replica is None or replica.copy is None or isinstance(queue, Queue):
             return None
-        copy, held = replica.copy, replica
+        if values.number("id", record.queue_id) != record.queue_id:
+            return None
+        copy, held, to = replica.copy, replica, values.number("to")
 
         def complete() -> bool:
             return held.copy is copy and held.synchronised
@@ -196,6 +205,8 @@ class Inquiries:
         if record is None or queue.deleted:
             raise NotFound(f"no queue '{queue.name}' in vhost '{queue.vhost}'")
         values = inquiry.values()
+        if values.number("id", record.queue_id) != record.queue_id:
+            raise NotFound(f"queue '{queue.name}' in vhost '{queue.vhost}' was deleted and declared again")
         ask = values.text("ask")
         store = self._broker.journal.queue(record.queue_id)
         if ask == questions.READ:

@@ -21,13 +21,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.broker.asking.lease_listing import lease_entry, lease_row
+from mirrormq.broker.asking.lease_owners import LeaseOwners, holds_nothing
 from mirrormq.broker.asking.taking import Taking
 from mirrormq.errors import NotFound, PreconditionFailed
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.lease_commands import held_by, stretches_held
 from mirrormq.queues.queue import Queue
-from mirrormq.ranges import limits, questions
+from mirrormq.ranges import limits, questions, reasons
 from mirrormq.ranges.inquiry import NUMBER_MAX, Answered, Inquiry, Refused, Reply, Values, reply
 from mirrormq.ranges.stretches import Stretch, below, count_of, digest, pack, unpack, without
 
@@ -49,6 +50,7 @@ class Leases:
         """Those that still collect messages."""
         self._used_ms: dict[records.LeaseKey, int] = {}
         """When each lease was last used; those of this node's queues."""
+        self._owners = LeaseOwners(broker.clock)
         self.awake = False
         self.deleted = False
 
@@ -68,13 +70,20 @@ class Leases:
         if not 0 < len(name.encode("utf-8", "surrogateescape")) <= limits.LEASE_NAME_BYTES_MAX:
             most = limits.LEASE_NAME_BYTES_MAX
             raise PreconditionFailed(f"a lease's name has 1 to {most} bytes")
+        key = (record.queue_id, name)
+        self._owners.check(key, values, self._used_ms.get(key), busy=key in self._taking)
         if ask == questions.TAKE:
             self._take(record, queue, name, inquiry, answered, refused)
+            return
+        if ask == questions.SETTLE and holds_nothing(self._broker.metadata.state, record, name, values):
+            answered(reply(questions.counted_answer(0)))
             return
         lease = self._find(record, name)
         self._use(lease)
         if ask == questions.SETTLE:
             self._settle(lease, values, inquiry.user, answered)
+        elif ask == questions.RELEASE and values.has("empty") and lease.takes:
+            answered(reply(questions.counted_answer(0)))
         elif ask == questions.RELEASE:
             self.release(lease, queue, inquiry.user, answered)
         else:
@@ -84,7 +93,7 @@ class Leases:
         lease = self._broker.metadata.state.leases.get((record.queue_id, name))
         if lease is None or lease.ended:
             where = f"queue '{record.name}' in vhost '{record.vhost}'"
-            raise NotFound(f"no lease '{name}' of {where}")
+            raise NotFound(f"no lease '{name}' of {where}", reason=reasons.NO_LEASE)
         return lease
 
     def listed(self, channel: Channel) -> Reply:
@@ -135,7 +144,8 @@ class Leases:
 
     def _check_limits(self, record: records.Queue, name: str, lease: records.Lease | None) -> None:
         state = self._broker.metadata.state
-        if lease is None and len(state.leases_of(record.queue_id)) >= limits.LEASES_PER_QUEUE_MAX:
+        alive = [other for other in state.leases_of(record.queue_id) if not other.ended]
+        if (lease is None or lease.ended) and len(alive) >= limits.LEASES_PER_QUEUE_MAX:
             raise PreconditionFailed(f"a queue may have {limits.LEASES_PER_QUEUE_MAX} leases")
         if lease is not None and (
             len(lease.takes) >= limits.TAKES_PER_LEASE_MAX
@@ -185,6 +195,8 @@ class Leases:
     def _over(self, taking: Taking) -> None:
         if self._taking.get(taking.key) is taking:
             del self._taking[taking.key]
+        if taking.key not in self._broker.metadata.state.leases:
+            self._owners.forget(taking.key)
 
     def _ask_again(self, taking: Taking) -> None:
         """It came to nothing here: whoever stands for the queue now may know."""
@@ -195,7 +207,10 @@ class Leases:
                 queue.heir.inquire(taking.inquiry, answered, refused, self)
         else:
             taking.refuse(
-                NotFound(f"queue '{queue.name}' in vhost '{queue.vhost}' has another master; ask again")
+                NotFound(
+                    f"queue '{queue.name}' in vhost '{queue.vhost}' has another master; ask again",
+                    reason=reasons.TRY_AGAIN,
+                )
             )
 
     def _look_after(self, taking: Taking) -> None:
@@ -221,7 +236,8 @@ class Leases:
         if takes and values.has("digest") and digest(takes) != values.number("digest"):
             raise PreconditionFailed(
                 f"lease '{lease.name}' has other messages up to take {number}: another side of a partition's;"
-                " release it, and they return to the queue"
+                " release it, and they return to the queue",
+                reason=reasons.OTHER_MESSAGES,
             )
         count = sum([count_of(below(unpack(held), to)) for held in takes])
         done = reply(questions.counted_answer(count))
@@ -292,8 +308,9 @@ class Leases:
         after = change.record
         assert isinstance(after, records.Lease)
         queue = self._queue(after)
-        if isinstance(change, Deleted):
+        if isinstance(change, Deleted) or after.ended:
             self._used_ms.pop(after.key, None)
+            self._owners.forget(after.key)
         if queue is None:
             return
         before = after if isinstance(change, Deleted) else change.before
@@ -354,7 +371,10 @@ def _again(lease: records.Lease, number: int) -> Reply:
     for take in lease.takes:
         if take.number == number:
             return _taken(take)
-    raise PreconditionFailed(f"take {number} of lease '{lease.name}' is over; the last was {lease.number}")
+    raise PreconditionFailed(
+        f"take {number} of lease '{lease.name}' is over; the last was {lease.number}",
+        reason=reasons.TAKE_SETTLED,
+    )
 
 
 def _taken(take: records.LeaseTake) -> Reply:

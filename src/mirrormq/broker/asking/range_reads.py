@@ -17,6 +17,7 @@ from mirrormq.errors import NotFound, PreconditionFailed
 from mirrormq.ranges import limits, questions
 from mirrormq.ranges.inquiry import Answered, Refused, Values, reply
 from mirrormq.ranges.questions import Part
+from mirrormq.ranges.reasons import TRY_AGAIN
 from mirrormq.ranges.stretches import Stretch
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class RangeRead:
     def go_on(self, rows: int, size_bytes: int) -> bool:
         """Read a slice; True if that was all, and it is answered."""
         if not self._source.alive():
-            self.refused(NotFound("the queue has another master now; ask again"))
+            self.refused(NotFound("the queue has another master now; ask again", reason=TRY_AGAIN))
             return True
         columns = self._columns
         rows = min(rows, limits.READ_ROWS_MAX - columns.rows)

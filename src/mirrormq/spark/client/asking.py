@@ -1,7 +1,8 @@
 """Questions to the broker: published to a well-known name, answered by direct reply-to.
 
 A question can be asked again without harm (`mirrormq.ranges` says why), so a connection that breaks while
-an answer is awaited costs a reconnection, to another node if need be, and nothing else.
+an answer is awaited costs a reconnection, to another node if need be, and nothing else. If a node is silent
+the next one is asked too, and the first answer counts.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from mirrormq.ranges.questions import OK, REPLY_QUEUE, ROUTING_KEY
+from mirrormq.ranges.reasons import TRY_AGAIN
+from mirrormq.spark.client.address import Address
 from mirrormq.spark.client.connection import CHANNEL, Connection
 from mirrormq.spark.client.errors import Lost, Refused
-from mirrormq.spark.client.nodes import PAUSE_S, Nodes
+from mirrormq.spark.client.nodes import PAUSE_S, Nodes, suspect
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames, method_frame
 from mirrormq.wire.fields import Table, plain
@@ -25,11 +28,11 @@ PUBLISH = method_frame(CHANNEL, methods.encode_basic_publish("", ROUTING_KEY, Tr
 
 NO_ROUTE, INTERNAL_ERROR = 312, 541
 
+POLL_S = 0.02
+"""How long each of two nodes is listened to in turn."""
+
 NOT_NOW = frozenset({506, 541})
 """Codes of answers that may be others a moment later: too much to do, something broke."""
-
-NOT_NOW_WORDS = ("ask again", "down or inaccessible")
-"""The same for a queue that is going from one master to another: its code says that there is none."""
 
 
 class Answer(NamedTuple):
@@ -95,13 +98,13 @@ class Asker:
         return question
 
     def finish(self, question: Question) -> Answer:
-        """Wait for the answer; ask again, elsewhere, if the connection breaks meanwhile."""
+        """Wait for the answer; ask again, elsewhere, if the connection breaks or the node is silent."""
         deadline_s = time.monotonic() + self._nodes.patience_s
         while True:
             try:
                 if question.sent_over is None or question.sent_over is not self._connection:
                     self._send(question, deadline_s)
-                kind, answer = self._wait(question)
+                kind, answer = self._wait(question, deadline_s)
             except Lost:
                 self._drop()
                 if time.monotonic() >= deadline_s:
@@ -121,26 +124,28 @@ class Asker:
 
     def _drop(self) -> None:
         if self._connection is not None:
+            suspect(self._connection.address)
             self._connection.drop()
             self._connection = None
-            self._nodes.next_one()
         self._arrived.clear()
 
     def _send(self, question: Question, deadline_s: float) -> None:
         question.sent_over = None
         if self._connection is None:
             self._connection = self._open(deadline_s)
+        self._publish(question, self._connection)
+        question.sent_over = self._connection
+
+    def _publish(self, question: Question, connection: Connection) -> None:
         properties = encode_properties(
             BasicProperties(
                 headers=question.headers, correlation_id=str(question.number), reply_to=REPLY_QUEUE
             )
         )
-        content = build_frames(CHANNEL, properties, question.body, self._connection.frame_max)
-        self._connection.send(PUBLISH + content)
-        question.sent_over = self._connection
+        connection.send(PUBLISH + build_frames(CHANNEL, properties, question.body, connection.frame_max))
 
-    def _open(self, deadline_s: float) -> Connection:
-        connection = self._nodes.connect(deadline_s)
+    def _open(self, deadline_s: float, avoiding: Address | None = None) -> Connection:
+        connection = self._nodes.connect(deadline_s, avoiding)
         try:
             consume = methods.encode_basic_consume(REPLY_QUEUE, no_ack=True)
             connection.call(consume, methods.BASIC_CONSUME_OK)
@@ -149,29 +154,73 @@ class Asker:
             raise
         return connection
 
-    def _wait(self, question: Question) -> tuple[str | None, Answer]:
+    def _wait(self, question: Question, deadline_s: float) -> tuple[str | None, Answer]:
+        """The answer to a question that was sent. Lost if the node gives none within the request's limit.
+
+        A node that is silent may be frozen, or wait for a promotion. So it is not given up when another node
+        is asked too: whichever answers first is the one to go on with.
+        """
         connection = self._connection
         assert connection is not None
-        while question.number not in self._arrived:
-            received = connection.receive()
-            if received.method == methods.BASIC_RETURN:
-                where = connection.address.where
-                raise Refused(NO_ROUTE, f"{where} knows no range reads: is it a MirrorMQ of this version?")
-            if received.method != methods.BASIC_DELIVER:
-                continue
-            properties = decode_properties(received.properties, 0)
-            number = int(properties.correlation_id or 0)
-            if number in self._open_numbers:
-                answer = Answer(plain(properties.headers or {}), received.body)
-                self._arrived[number] = (properties.type_, answer)
-        return self._arrived.pop(question.number)
+        timeouts = self._nodes.timeouts
+        give_up_s = time.monotonic() + timeouts.request_s
+        other: Connection | None = None
+        try:
+            while question.number not in self._arrived:
+                quiet_s = timeouts.hedge_s if other is None else POLL_S
+                if connection.comes_within(quiet_s):
+                    self._receive(connection)
+                    continue
+                if time.monotonic() >= give_up_s:
+                    raise Lost(f"{connection.address.where} did not answer in time")
+                if other is None and len(self._nodes.addresses) > 1:
+                    other = self._ask_another(question, connection)
+                elif other is not None and other.comes_within(POLL_S):
+                    self._receive(other)
+                    if question.number in self._arrived:
+                        suspect(connection.address)
+                        self._connection, connection, other = other, other, connection
+            return self._arrived.pop(question.number)
+        finally:
+            if other is not None:
+                other.drop()
+
+    def _ask_another(self, question: Question, silent: Connection) -> Connection | None:
+        """Ask another node as well, if one answers at once."""
+        connection: Connection | None = None
+        try:
+            connection = self._open(time.monotonic(), silent.address)
+            self._publish(question, connection)
+            return connection
+        except Lost:
+            if connection is not None:
+                connection.drop()
+            return None
+
+    def _receive(self, connection: Connection) -> None:
+        """Take one method from a node; keep it if it is an answer that was asked for."""
+        received = connection.receive()
+        if received.method == methods.BASIC_RETURN:
+            where = connection.address.where
+            raise Refused(NO_ROUTE, f"{where} knows no range reads: is it a MirrorMQ of this version?")
+        if received.method != methods.BASIC_DELIVER:
+            return
+        properties = decode_properties(received.properties, 0)
+        number = int(properties.correlation_id or 0)
+        if number in self._open_numbers:
+            answer = Answer(plain(properties.headers or {}), received.body)
+            self._arrived[number] = (properties.type_, answer)
 
 
 def _may_change(refused: Refused) -> bool:
     """Whether the same question may get another answer in a moment."""
-    return refused.code in NOT_NOW or any(words in refused.text for words in NOT_NOW_WORDS)
+    return refused.code in NOT_NOW or refused.reason == TRY_AGAIN
 
 
 def _refusal(headers: dict[str, Any]) -> Refused:
     code = headers.get("code")
-    return Refused(code if isinstance(code, int) else INTERNAL_ERROR, str(headers.get("text", "")))
+    return Refused(
+        code if isinstance(code, int) else INTERNAL_ERROR,
+        str(headers.get("text", "")),
+        str(headers.get("reason", "")),
+    )

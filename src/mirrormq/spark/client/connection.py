@@ -29,7 +29,8 @@ FRAME_MAX_BYTES = 131072
 """RabbitMQ's default; no broker offers less and the next size up is no faster."""
 
 CONNECT_TIMEOUT_S = 5.0
-"""For a node to take a connection: a dead machine answers nothing, and there are other nodes."""
+"""For a node to take a connection, and for each step of the handshake: a dead machine or a frozen process
+answers nothing, and there are other nodes."""
 
 ANSWER_TIMEOUT_S = 60.0
 """For anything that is waited for: longer than a failover takes, shorter than a person's patience."""
@@ -66,17 +67,23 @@ class Received(NamedTuple):
 class Connection:
     """Open when made; every method may raise Lost or Refused."""
 
-    def __init__(self, address: Address, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        address: Address,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+        handshake_timeout_s: float = CONNECT_TIMEOUT_S,
+    ) -> None:
         self.address = address
         self.blocked: str | None = None
         """Why the broker takes no publishes at the moment, if it said so."""
-        self._timeout_s = timeout_s
+        self._timeout_s = handshake_timeout_s
         self._buffer = bytearray(RECEIVE_BYTES)
         self._view = memoryview(self._buffer)
         self._start = self._end = 0
         self._socket = self._dial()
         try:
             self._handshake()
+            self._timeout_s = timeout_s
         except BaseException:
             self._socket.close()
             raise
@@ -101,7 +108,7 @@ class Connection:
         except OSError as error:
             raise BrokerError(f"the files of the TLS options cannot be used ({error})") from None
         try:
-            plain = socket.create_connection((address.host, address.port), CONNECT_TIMEOUT_S)
+            plain = socket.create_connection((address.host, address.port), self._timeout_s)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if context is None or address.tls is None:

@@ -22,10 +22,12 @@ class Lost(BrokerError):
 class Refused(BrokerError):
     """The broker refused."""
 
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(code, text)
+    def __init__(self, code: int, text: str, reason: str = "") -> None:
+        super().__init__(code, text, reason)
         self.code = code
         self.text = text
+        self.reason = reason
+        """Reason code of a range request (`ranges.reasons`); empty for any other refusal."""
 
     def __str__(self) -> str:
         return f"the broker refused: {self.text}"

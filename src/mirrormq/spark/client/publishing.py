@@ -8,12 +8,13 @@ them by their producer and number and only confirms them; any other broker gets 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from mirrormq.spark.client.connection import Connection, Received
 from mirrormq.spark.client.errors import BrokerError, Lost, Refused
-from mirrormq.spark.client.nodes import Nodes
+from mirrormq.spark.client.nodes import Nodes, suspect
 from mirrormq.wire import methods
 
 RUN_BYTES = 256 * 1024
@@ -27,6 +28,11 @@ WINDOW_BYTES = 32 * 1024 * 1024
 """The same in bytes; at least one message may always be under way."""
 
 
+OnReturn = Callable[[tuple[str, str], Received], bytes | None]
+"""Takes the exchange and routing key of a message that reached no queue, and the message. Returns what to
+publish in its place, or None if the write is to fail."""
+
+
 class NotRouted(BrokerError):
     """A mandatory message reached no queue."""
 
@@ -35,9 +41,14 @@ class Publisher:
     """Publishes over one connection at a time; `flush` or leaving the `with` block waits for all confirms."""
 
     def __init__(
-        self, nodes: Nodes, window_messages: int = WINDOW_MESSAGES, window_bytes: int = WINDOW_BYTES
+        self,
+        nodes: Nodes,
+        window_messages: int = WINDOW_MESSAGES,
+        window_bytes: int = WINDOW_BYTES,
+        on_return: OnReturn | None = None,
     ) -> None:
         self.confirmed = 0
+        self._on_return = on_return
         self._nodes = nodes
         self._window_messages = window_messages
         self._window_bytes = window_bytes
@@ -81,10 +92,13 @@ class Publisher:
             self._settle(self._window_messages, self._window_bytes)
 
     def flush(self) -> None:
-        """Send what is left and wait until everything is confirmed."""
-        if self._run:
-            self._send_run()
-        self._settle(0, 0)
+        """Send what is left and wait until everything is confirmed; returned messages may add to it."""
+        while True:
+            if self._run:
+                self._send_run()
+            self._settle(0, 0)
+            if not self._run:
+                return
 
     # --- sending ---------------------------------------------------------------------------------
 
@@ -114,9 +128,9 @@ class Publisher:
         """Over a new connection: everything that is not confirmed, in the same order."""
         while True:
             if self._connection is not None:
+                suspect(self._connection.address)
                 self._connection.drop()
                 self._connection = None
-                self._nodes.next_one()
             messages = list(self._waiting.values())
             try:
                 self._connection = self._open(deadline_s)
@@ -141,6 +155,9 @@ class Publisher:
                 if not full and not connection.comes_within(0.0):
                     break
                 before = self.confirmed
+                if not connection.comes_within(self._nodes.timeouts.hedge_s):
+                    self._check_alive(connection, deadline_s)
+                    continue
                 self._take(connection.receive())
                 if self.confirmed > before:
                     deadline_s = time.monotonic() + self._nodes.patience_s
@@ -151,6 +168,12 @@ class Publisher:
         if self._returned is not None:
             raise NotRouted(self._returned)
 
+    def _check_alive(self, connection: Connection, deadline_s: float) -> None:
+        """No confirm comes. A queue without a reachable master, or a broker that blocks publishers, is silent
+        for good reason; a frozen node is found by its silence in a handshake."""
+        if time.monotonic() >= deadline_s or not self._nodes.answers(connection.address):
+            raise Lost(f"{connection.address.where} did not answer in time")
+
     def _take(self, received: Received) -> None:
         if received.method == methods.BASIC_ACK:
             ack = methods.decode_basic_ack(received.payload)
@@ -159,6 +182,13 @@ class Publisher:
             raise Refused(0, "a queue did not take a message (basic.nack)")
         elif received.method == methods.BASIC_RETURN and self._returned is None:
             returned = methods.decode_basic_return(received.payload)
+            place = (returned.exchange, returned.routing_key)
+            instead = None if self._on_return is None else self._on_return(place, received)
+            if instead is not None:
+                # Kept with the next run: the confirm of the returned message is still to come.
+                self._run.append(instead)
+                self._run_bytes += len(instead)
+                return
             self._returned = (
                 f"a mandatory message reached no queue: nothing at exchange {returned.exchange!r} is bound"
                 f" for routing key {returned.routing_key!r} ({returned.reply_text})"

@@ -51,14 +51,14 @@ def rows_per_piece(message_bytes: float) -> int:
 
 
 def read(
-    asker: Asker, queue: str, stretches: Sequence[Stretch], message_bytes: float = 0.0
+    asker: Asker, queue: str, stretches: Sequence[Stretch], message_bytes: float = 0.0, queue_id: int = 0
 ) -> Iterator[Batch]:
     """The messages of these stretches that are (still) there, in order."""
     left = pieces(stretches, rows_per_piece(message_bytes))
     asked: deque[tuple[Piece, Question]] = deque()
 
     def ask(piece: Piece) -> tuple[Piece, Question]:
-        headers = questions.read(queue, piece.from_, piece.to, READ_BYTES_MAX)
+        headers = questions.meant(questions.read(queue, piece.from_, piece.to, READ_BYTES_MAX), queue_id)
         return piece, asker.begin(headers, piece.stretches)
 
     while True:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs import delta
 from mirrormq.spark.jobs.gate import Gate
+from mirrormq.spark.jobs.login import check_login
 from mirrormq.spark.jobs.reporter import DONE, Reporter
 from mirrormq.spark.jobs.streams import follow
 from mirrormq.spark.session import DEFAULT_MASTER, session_for
@@ -113,7 +114,7 @@ def write_batch(messages: DataFrame, batch: int, to: str, partition_by: Sequence
 
 def run(options: Options) -> int:
     """Archive until stopped, or once; says how many messages it were."""
-    check(options)
+    check_login(check(options).addresses)
     with session_for("mirrormq archive", options.master, options.settings) as spark:
         return archive(spark, options)
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.ranges import questions
+from mirrormq.ranges.reasons import NO_QUEUE
 from mirrormq.spark.client.address import Address, parse_uris
 from mirrormq.spark.client.asking import Asker
 from mirrormq.spark.client.errors import Refused
@@ -31,6 +32,7 @@ from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs.archive import CHECKPOINT, interval
 from mirrormq.spark.jobs.book import OPEN, Book, Finding
 from mirrormq.spark.jobs.gate import Gate
+from mirrormq.spark.jobs.login import check_login
 from mirrormq.spark.jobs.reporter import DONE, FAILED, Reporter
 from mirrormq.spark.jobs.streams import follow
 from mirrormq.spark.jobs.traces import TICK, TRACE, Ticker, delete, prepare
@@ -52,8 +54,6 @@ UNIT_S = {"milliseconds": 0.001, "seconds": 1.0, "minutes": 60.0, "hours": 3600.
 
 SETTINGS = {"spark.sql.shuffle.partitions": "4"}
 """A batch is some seconds of traces: many partitions would only cost time."""
-
-NOT_FOUND = 404
 
 
 @dataclass(frozen=True)
@@ -184,13 +184,13 @@ def _extent(asker: Asker, queue: str) -> list[Any] | bool | None:
     try:
         extent = questions.read_extent(asker.ask(questions.extent(queue)).headers)
     except Refused as error:
-        return None if error.code == NOT_FOUND and "no queue" in error.text else False
+        return None if error.reason == NO_QUEUE else False
     return [extent.first, extent.next, extent.id, extent.master]
 
 
 def run(options: Options, tell: Callable[[str], None] = print) -> Book:
     """Follow the cluster until stopped, or for the time that was given; each finding is told at once."""
-    check(options)
+    check_login(check(options))
     settings = {**SETTINGS, **options.settings}
     if options.master.startswith("local"):
         key = "spark.driver.extraJavaOptions"

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mirrormq.spark.errors import PipelineError, reason
 from mirrormq.spark.jobs import delta
 from mirrormq.spark.jobs.compaction import parse, superfluous
+from mirrormq.spark.jobs.login import check_login
 from mirrormq.spark.jobs.reporter import DONE, Reporter
 from mirrormq.spark.options import OptionError, SinkOptions, sink_options
 from mirrormq.spark.progress import ProgressLine
@@ -173,7 +174,7 @@ def part(archive: DataFrame, slice_: Slice, in_time: bool = False) -> DataFrame:
 
 def run(options: Options) -> int:
     """Publish what was not published yet; says how many messages it were."""
-    check(options)
+    check_login(check(options).addresses)
     with (
         ProgressLine(1, "replay") as line,
         session_for("mirrormq replay", options.master, options.settings) as spark,

@@ -19,7 +19,7 @@ from mirrormq.ranges import questions
 from mirrormq.spark.client.address import Address
 from mirrormq.spark.client.asking import Asker
 from mirrormq.spark.client.errors import BrokerError, Lost
-from mirrormq.spark.client.nodes import Nodes
+from mirrormq.spark.client.nodes import Nodes, Timeouts
 
 INTERVAL_S = 1.0
 """Between two words: the broker agrees on each in the whole cluster."""
@@ -107,7 +107,7 @@ class Reporter:
 
     def _send_until_over(self) -> None:
         give_up_s: float | None = None
-        with Asker(Nodes(self._addresses, 0.0, ANSWER_TIMEOUT_S)) as asker:
+        with Asker(Nodes(self._addresses, 0.0, Timeouts(request_s=ANSWER_TIMEOUT_S))) as asker:
             while True:
                 word = self._next()
                 if word.state != RUNNING and give_up_s is None:

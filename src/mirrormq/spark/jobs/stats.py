@@ -23,6 +23,7 @@ from mirrormq.spark.client.address import Address, parse_uris
 from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs.archive import CHECKPOINT, interval, write_batch
 from mirrormq.spark.jobs.gate import Gate
+from mirrormq.spark.jobs.login import check_login
 from mirrormq.spark.jobs.reporter import Reporter
 from mirrormq.spark.jobs.streams import follow
 from mirrormq.spark.jobs.timing import timed
@@ -131,7 +132,7 @@ def windows(observed: DataFrame, length: str) -> DataFrame:
 
 def run(options: Options) -> int:
     """Count until stopped, or once; says how many traces and events it were."""
-    check(options)
+    check_login(check(options))
     with session_for("mirrormq stats", options.master, {**SETTINGS, **options.settings}) as spark:
         return stats(spark, options)
 

@@ -21,7 +21,7 @@ from mirrormq.spark.client.address import Address
 from mirrormq.spark.client.asking import Asker
 from mirrormq.spark.client.connection import CHANNEL, Connection
 from mirrormq.spark.client.errors import BrokerError
-from mirrormq.spark.client.nodes import Nodes
+from mirrormq.spark.client.nodes import Nodes, suspect
 from mirrormq.spark.errors import PipelineError
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames, method_frame
@@ -100,9 +100,9 @@ class Ticker:
                 connection.send(self._message(connection.frame_max))
             except BrokerError:
                 if connection is not None:
+                    suspect(connection.address)
                     connection.drop()
                     connection = None
-                self._nodes.next_one()
                 due_s = time.monotonic() + PAUSE_S
         if connection is not None:
             connection.close()

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrormq.spark.client.connection import CHANNEL
-from mirrormq.spark.options import OptionError, SinkOptions
+from mirrormq.spark.decode import EXCHANGE_HEADER, KEY_HEADER, REASON_HEADER
+from mirrormq.spark.options import PLACE_BYTES_MAX, OptionError, SinkOptions
 from mirrormq.wire.content import BASIC_CLASS, build_frames, method_frame
 from mirrormq.wire.fields import Field, Table
 from mirrormq.wire.methods import encode_basic_publish
@@ -114,10 +115,15 @@ class Rows:
             values = next(rest) if names else ()
             template = self._templates.get(values) or self._template(names, values)
             place = (next(exchanges), next(keys))
-            method = self._places.get(place) or self._place(place)
-            if body is None:
-                raise OptionError("a row has no body: filter out rows whose body is null")
-            yield self._message(method, template, body.encode() if isinstance(body, str) else body)
+            why = _unpublishable(body, place)
+            if why is not None and self._options.dead_letter_place is None:
+                raise OptionError(why.text)
+            if why is not None:
+                row = dict(zip(names, values, strict=True))
+                yield self._dead(why.reason, place, row, body)
+            else:
+                method = self._places.get(place) or self._place(place)
+                yield self._message(method, template, body.encode() if isinstance(body, str) else body)
             self._number += 1
             self.count += 1
 
@@ -133,12 +139,19 @@ class Rows:
     def _place(self, place: tuple[str, str]) -> bytes:
         if len(self._places) >= REMEMBERED_MAX:
             self._places.clear()
-        try:
-            payload = encode_basic_publish(*place, self._options.mandatory)
-        except ValueError as error:
-            raise OptionError(f"a row's exchange or routing key is too long: {error}") from None
+        payload = encode_basic_publish(*place, self._options.mandatory)
         method = self._places[place] = method_frame(CHANNEL, payload)
         return method
+
+    def _dead(
+        self, reason: str, place: tuple[str, str], row: dict[str, Any], body: str | bytes | None
+    ) -> bytes:
+        """A row that cannot be published, as a dead letter, under the number that it has."""
+        to = self._options.dead_letter_place
+        assert to is not None
+        properties = self._properties(row, self._number)
+        given = body.encode() if isinstance(body, str) else body or b""
+        return dead_letter(to, reason, place, properties, given, self._frame_max)
 
     def _template(self, names: tuple[str, ...], values: tuple[Any, ...]) -> _Template:
         if len(self._templates) >= REMEMBERED_MAX:
@@ -173,6 +186,36 @@ class Rows:
         if option is not None or column is None:
             return iter([option or ""] * count)
         return (value or "" for value in column.to_pylist())
+
+
+class Unpublishable(NamedTuple):
+    """Why a row is no message: for headers, and for people."""
+
+    reason: str
+    text: str
+
+
+def _unpublishable(body: str | bytes | None, place: tuple[str, str]) -> Unpublishable | None:
+    if body is None:
+        return Unpublishable("no_body", "a row has no body: filter out rows whose body is null")
+    for name, text in zip(("exchange", "routing key"), place, strict=True):
+        # A character has at most four bytes in UTF-8.
+        if len(text) * 4 > PLACE_BYTES_MAX < len(text.encode()):
+            return Unpublishable("place_too_long", f"a row's {name} is too long: {len(text.encode())} bytes")
+    return None
+
+
+def dead_letter(
+    to: tuple[str, str], reason: str, place: tuple[str, str], properties: BasicProperties,
+    body: bytes | bytearray, frame_max: int,
+) -> bytes:  # fmt: skip
+    """A message for the dead-letter exchange: the same, and headers that say why and where it was going."""
+    headers: Table = dict(properties.headers or {})
+    for name, text in ((REASON_HEADER, reason), (EXCHANGE_HEADER, place[0]), (KEY_HEADER, place[1])):
+        headers[name] = Field("S", text.encode("utf-8", "surrogateescape")[:PLACE_BYTES_MAX])
+    encoded = encode_properties(properties._replace(headers=headers))
+    method = method_frame(CHANNEL, encode_basic_publish(*to, True))
+    return method + build_frames(CHANNEL, encoded, bytes(body), frame_max)
 
 
 def _first_difference(one: bytes, other: bytes) -> int:

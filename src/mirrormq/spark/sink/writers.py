@@ -1,12 +1,13 @@
-"""Writes of Spark's: what runs in each task, for one DataFrame or for each batch of a stream."""
+"""Writers of Spark: the work of each task, for one DataFrame or for each batch of a stream."""
 
 from __future__ import annotations
 
+import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -16,12 +17,22 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mirrormq.spark.client.connection import FRAME_MAX_BYTES
+from mirrormq.ranges import questions
+from mirrormq.ranges.limits import PRODUCERS_PER_VHOST_MAX
+from mirrormq.ranges.reasons import OLDER_BATCH
+from mirrormq.spark.client.asking import NO_ROUTE, Asker
+from mirrormq.spark.client.connection import FRAME_MAX_BYTES, Received
+from mirrormq.spark.client.errors import Refused
 from mirrormq.spark.client.nodes import Nodes
 from mirrormq.spark.client.publishing import Publisher
+from mirrormq.spark.decode import REASON_HEADER
 from mirrormq.spark.options import MIRRORMQ, OptionError, SinkOptions
+from mirrormq.spark.sink.digest import RowsDigest
 from mirrormq.spark.sink.pace import Pace, Pacer
-from mirrormq.spark.sink.rows import Rows, check_columns, check_properties
+from mirrormq.spark.sink.rows import PRODUCER_HEADER, Rows, check_columns, check_properties, dead_letter
+from mirrormq.spark.sink.spool import Spool
+from mirrormq.wire.fields import Field
+from mirrormq.wire.properties import decode_properties
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,12 +43,31 @@ QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId
 ROWS_BITS = 32
 """A message's number is its batch, shifted by so many bits, and its row in the partition."""
 
+GENERATION_DIGITS = 12
+"""Hexadecimal digits of a producer's generation: 48 random bits."""
+
+PARTITIONS_MAX = PRODUCERS_PER_VHOST_MAX
+"""Partitions of a batch whose repetition is recognised; the broker remembers as many producers."""
+
+
+CHANGED_ROWS = (
+    "{units} of the {partitions} partitions had other rows, or another order of rows, when {write} was"
+    " published before: messages of theirs may be in the queues twice, none is missing; sort rows within"
+    " partitions and keep the number of partitions to avoid it"
+)
+
+
+class ChangedRows(Exception):
+    """A repeated batch has other rows than before, and the option failOnChangedRows is set."""
+
 
 @dataclass
 class Published(WriterCommitMessage):
-    """What a task has published and seen confirmed."""
+    """Messages that a task has published and seen confirmed."""
 
     messages: int
+    changed: bool = False
+    """Other rows were published before for the same batch and partition."""
 
 
 def check(schema: StructType, overwrite: bool, options: SinkOptions) -> None:
@@ -50,14 +80,89 @@ def check(schema: StructType, overwrite: bool, options: SinkOptions) -> None:
             check_properties({each.name: each.dataType.simpleString() for each in field.dataType})
 
 
-def publish(
-    options: SinkOptions, batches: Iterator[pa.RecordBatch], write: str, first_number: int, partition: int
-) -> Published:
-    """Publish a partition and wait for its confirms."""
-    producer = f"{write}/{partition}" if options.broker == MIRRORMQ else None
+class Unit(NamedTuple):
+    """Rows that are repeated together: one partition of one batch of one write."""
+
+    write: str
+    batch: int
+    partition: int
+
+    @property
+    def producer(self) -> str:
+        return f"{self.write}/{self.partition}"
+
+
+def publish(options: SinkOptions, batches: Iterator[pa.RecordBatch], unit: Unit) -> Published:
+    """Publish a partition and wait for its confirms.
+
+    A queue recognises a repeated message by its producer and number, so both must stand for the same row. The
+    rows are read to their end first, and the broker is told their digest. It answers with a name under which
+    exactly these rows, in this order, are published.
+    """
+    if options.broker != MIRRORMQ:
+        return Published(_publish(options, batches, None, 1))
+    with Spool() as spool:
+        seed = f"{options.exchange}\0{options.routing_key}\0{options.persistent}"
+        digest = RowsDigest(seed)
+        for batch in batches:
+            digest.update(batch)
+            spool.add(batch)
+        if not digest.rows:
+            return Published(0)
+        producer, epoch = _announce(options, unit, digest.hexdigest())
+        if epoch and options.fail_on_changed_rows:
+            raise ChangedRows(
+                f"partition {unit.partition} of write '{unit.write}' has other rows, or another order of rows"
+                f" than when its batch {unit.batch} was published before, and some of those may be in queues:"
+                " sort rows within partitions, or set failOnChangedRows to false to publish these too"
+            )
+        first = (unit.batch << ROWS_BITS) + 1
+        return Published(_publish(options, spool.batches(), producer, first), bool(epoch))
+
+
+def _announce(options: SinkOptions, unit: Unit, digest: str) -> tuple[str | None, int]:
+    """The producer's name for these rows, and its epoch: above 0 if the batch had other rows before.
+
+    A broker that knows no such requests, RabbitMQ for example, does not recognise repeated messages: no name.
+    """
+    generation = uuid.uuid4().hex[:GENERATION_DIGITS]
+    try:
+        with Asker(Nodes(options.addresses, timeouts=options.timeouts)) as asker:
+            found = asker.ask(questions.batch(unit.producer, unit.batch, digest, generation)).headers
+    except Refused as error:
+        if error.code == NO_ROUTE:
+            return None, 0
+        if error.reason != OLDER_BATCH:
+            raise
+        raise ChangedRows(
+            f"batch {unit.batch} of write '{unit.write}' is older than what it has published: its checkpoint"
+            " was replaced; set another writeId, or remove the option"
+        ) from None
+    return found["producer"], found["epoch"]
+
+
+def _publish(
+    options: SinkOptions, batches: Iterator[pa.RecordBatch], producer: str | None, first_number: int
+) -> int:
     rows = Rows(options, producer, first_number, FRAME_MAX_BYTES)
     pace = Pace(options.rate, options.speed, options.speed_origin_s, options.speed_start_s)
-    with Publisher(Nodes(options.addresses)) as publisher:
+
+    def unroutable(place: tuple[str, str], returned: Received) -> bytes | None:
+        to = options.dead_letter_place
+        if to is None:
+            return None
+        properties = decode_properties(returned.properties, 0)
+        if place == to and REASON_HEADER in (properties.headers or {}):
+            return None  # the dead-letter exchange itself leads nowhere
+        if producer is not None:
+            # A message returns when rows after it are published already, and a queue takes a lower number for
+            # a repeated one. So returned messages have a producer of their own; they return in order.
+            headers = {**(properties.headers or {}), PRODUCER_HEADER: Field("S", f"{producer}/u".encode())}
+            properties = properties._replace(headers=headers)
+        return dead_letter(to, "unroutable", place, properties, returned.body, FRAME_MAX_BYTES)
+
+    nodes = Nodes(options.addresses, timeouts=options.timeouts)
+    with Publisher(nodes, on_return=unroutable) as publisher:
         pacer = Pacer(pace, publisher) if pace.rate or pace.speed else None
         for batch in batches:
             if pacer is None:
@@ -67,7 +172,24 @@ def publish(
                 for stamp, message in zip(_stamps(batch), rows.messages(batch), strict=True):
                     pacer.wait(stamp)
                     publisher.publish(message)
-    return Published(rows.count)
+    return rows.count
+
+
+def warn_of_changes(write: str, published: Sequence[WriterCommitMessage | None]) -> None:
+    """Say so on the driver when a repeated batch had other rows, or too many partitions to be recognised."""
+    changed = sum(isinstance(each, Published) and each.changed for each in published)
+    if changed:
+        warn(CHANGED_ROWS.format(units=changed, partitions=len(published), write=write))
+    if len(published) > PARTITIONS_MAX:
+        warn(
+            f"{write} has {len(published)} partitions, and a queue remembers {PARTITIONS_MAX}: if it is"
+            " repeated messages are published twice; coalesce it to fewer partitions"
+        )
+
+
+def warn(text: str) -> None:
+    """A line for the driver's log: Python of a data source has no logger of Spark's."""
+    print(f"WARN mirrormq: {text}", file=sys.stderr, flush=True)
 
 
 def _stamps(batch: pa.RecordBatch) -> list[datetime | None]:
@@ -88,7 +210,10 @@ class Writer(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
         context = TaskContext.get()
         assert context is not None
-        return publish(self._options, iterator, self._write, 1, context.partitionId())
+        return publish(self._options, iterator, Unit(self._write, 0, context.partitionId()))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        warn_of_changes(f"write '{self._write}'", messages)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -104,5 +229,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
         if query is None or batch is None:
             raise RuntimeError("Spark did not say which batch of which query this is")
-        write = self._options.write_id or query
-        return publish(self._options, iterator, write, (int(batch) << ROWS_BITS) + 1, context.partitionId())
+        unit = Unit(self._options.write_id or query, int(batch), context.partitionId())
+        return publish(self._options, iterator, unit)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        warn_of_changes(f"batch {batchId}", messages)

@@ -41,7 +41,7 @@ def part_of(queue: str, extent: Extent | None, from_: int, to: int) -> Part:
         from_, to = max(from_, extent.first), min(to, extent.next)
     count = max(0, to - from_)
     size = int(extent.mean_bytes * count) if extent is not None else 0
-    return Part(queue, ((from_, count),) if count else (), size, False)
+    return Part(queue, ((from_, count),) if count else (), size, False, 0 if extent is None else extent.id)
 
 
 class BatchReader(DataSourceReader):
@@ -87,16 +87,16 @@ class BrowseReader(QueueStream):
     def initialOffset(self) -> Offset:  # noqa: N802
         return {
             name: {"next": resolve(self.options.starting, name, extent), "id": extent.id}
-            for name, extent in self.queues.extents().items()
+            for name, extent in self.present().items()
         }
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._target = {name: extent.next for name, extent in self.queues.extents().items()}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        extents = self.queues.extents()
+        extents = self.present(start)
         for name in start:
-            if name not in extents:
+            if name not in extents and name not in self.options.queues:
                 self.lost(f"queue '{name}' was deleted")
         begins = {name: self._begin(name, extent, start) for name, extent in extents.items()}
         ends = {

@@ -30,32 +30,63 @@ Where two sides of a partition may both go on, a take whose answer was lost may 
 side, and give other messages under its number. So an offset has the digest of what it was given: what a lease
 has under a number is settled only if it is that, and else goes back to the queue.
 
-An offset is `{"lease": name, "queues": {queue: {"take": number, "next": sequence, "digest": number, "id":
-queue's id}}}`; `next` is for people who look at a query's progress. That of the first batch also has
-`"first": {queue: [messages, bytes]}`, what is to be taken; 0 bytes: any.
+An offset is `{"lease": name, "owner": random, "queues": {queue: {"take": number, "next": sequence, "digest":
+number, "id": queue's id}}}`; `next` is for people who look at a query's progress. The owner keeps two queries
+from using one lease. The offset of the first batch also has `"first": {queue: [messages, bytes]}`, what is to
+be taken; 0 bytes: any. `"partitions"` is the option `minPartitions` of the query that made the offset: a
+batch that is repeated is cut as it was, whatever the option says now, or a sink that numbers the rows of
+partitions would not recognise them.
 """
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from mirrormq.ranges import questions
-from mirrormq.ranges.limits import TAKE_MESSAGES_MAX
+from mirrormq.ranges import questions, reasons
+from mirrormq.ranges.limits import LEASE_OWNER_MS, TAKE_MESSAGES_MAX
 from mirrormq.ranges.questions import Extent, LeaseEntry
 from mirrormq.ranges.stretches import digest, pack, unpack
+from mirrormq.spark.client.asking import Answer
 from mirrormq.spark.client.errors import Refused
-from mirrormq.spark.options import SourceOptions
+from mirrormq.spark.client.nodes import PAUSE_S
+from mirrormq.spark.options import OptionError, SourceOptions
 from mirrormq.spark.source.plan import Part
-from mirrormq.spark.source.queues import NOT_FOUND, PRECONDITION_FAILED
+from mirrormq.spark.source.renewal import Renewal
 from mirrormq.spark.source.stream import Offset, QueueStream, Share
+from mirrormq.wire.fields import Table
 
 TAKES_PER_BATCH_MAX = 16
 """A batch without a limit may need several takes: one gives so many messages at most, and only so many
 stretches of a queue whose messages are scattered."""
+
+
+OWNER_PATIENCE_S = 1.5 * LEASE_OWNER_MS / 1000
+"""How long a lease that another client uses is asked for again. A client that died is forgotten earlier."""
+
+
+class LeaseOf(NamedTuple):
+    """The lease of a query at one queue."""
+
+    name: str
+    owner: str
+    queue_id: int
+
+
+@contextmanager
+def suppress_missing_queue() -> Iterator[None]:
+    """Go on if the queue was deleted meanwhile."""
+    try:
+        yield
+    except Refused as error:
+        if error.reason != reasons.NO_QUEUE:
+            raise
 
 
 def _digest(parts: Sequence[Part]) -> int:
@@ -75,11 +106,13 @@ class ConsumeReader(QueueStream):
         """With AvailableNow: how many messages of each queue are still to be taken."""
         self._named: str | None = None
         """The lease, if this process has given it its name."""
+        self._renewal: Renewal | None = None
+        """Made with the first take: tasks get a copy of this object, and threads cannot be copied."""
 
     # --- offsets ---------------------------------------------------------------------------------
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        return {"lease": self.options.lease_name or "", "queues": {}}
+        return {"lease": self.options.lease_name or "", "owner": uuid.uuid4().hex, "queues": {}}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._left = {name: extent.ready for name, extent in self.queues.extents().items()}
@@ -90,18 +123,21 @@ class ConsumeReader(QueueStream):
             return self._first(limit)
         self._settle(start)
         found = {name: dict(at) for name, at in start["queues"].items()}
-        for name, extent, share in self._allowed(limit):
+        for name, extent, share in self._allowed(limit, found):
             at = found.get(name)
             if at is not None and at["id"] != extent.id:
                 self._replaced(name)
                 at = None
-            at = at or {"take": self._taken_before(start["lease"], name), "next": 0, "id": extent.id}
-            taken = self._take(start["lease"], name, at, share)
+            lease = self._of(start, extent.id)
+            at = at or {"take": self._taken_before(lease, name), "next": 0, "id": extent.id}
+            taken = self._take(lease, name, at, share)
             if taken["take"]:
                 found[name] = taken
         if found == start["queues"]:
             return start
-        return {"lease": start["lease"], "queues": dict(sorted(found.items()))}
+        queues = dict(sorted(found.items()))
+        kept = {"lease": start["lease"], "owner": start.get("owner", "")}
+        return {**kept, "queues": queues, "partitions": self.options.partitions_min}
 
     def _first(self, limit: ReadLimit) -> Offset:
         """A name, and what to take under it once it is written down."""
@@ -109,28 +145,35 @@ class ConsumeReader(QueueStream):
         wanted = [found for found in self._allowed(limit) if found[2].messages]
         return {
             "lease": self._named,
+            "owner": uuid.uuid4().hex,
             "queues": {name: {"take": 1, "next": extent.next, "id": extent.id} for name, extent, _ in wanted},
             "first": {name: [share.messages, share.bytes or 0] for name, _, share in wanted},
+            "partitions": self.options.partitions_min,
         }
 
-    def _taken_before(self, lease: str, queue: str) -> int:
+    def _of(self, offset: Offset, queue_id: int) -> LeaseOf:
+        return LeaseOf(offset["lease"], offset.get("owner", ""), queue_id)
+
+    def _taken_before(self, lease: LeaseOf, queue: str) -> int:
         """The number after which a query goes on that finds a lease there was before it."""
         entry = self._lease(lease, queue)
         if entry is None:
             return 0
         return min((take.number for take in entry.takes), default=entry.number + 1) - 1
 
-    def _lease(self, lease: str, queue: str) -> LeaseEntry | None:
+    def _lease(self, lease: LeaseOf, queue: str) -> LeaseEntry | None:
         """The lease as it was when this process first asked."""
         if queue not in self._leases:
-            body = self.queues.asker.ask(questions.leases(queue)).body
-            entries = questions.read_leases(bytes(body))
-            self._leases[queue] = next((entry for entry in entries if entry.name == lease), None)
+            entries: list[LeaseEntry] = []
+            with suppress_missing_queue():
+                asked = questions.meant(questions.leases(queue), lease.queue_id)
+                entries = questions.read_leases(bytes(self.queues.asker.ask(asked).body))
+            self._leases[queue] = next((entry for entry in entries if entry.name == lease.name), None)
         return self._leases[queue]
 
-    def _allowed(self, limit: ReadLimit) -> list[tuple[str, Extent, Share]]:
+    def _allowed(self, limit: ReadLimit, known: Collection[str] = ()) -> list[tuple[str, Extent, Share]]:
         """Queues, and what may be taken from each."""
-        extents = self.queues.extents()
+        extents = self.present(known)
         ready = [extent.ready for extent in extents.values()]
         if self._left is not None:
             ready = [min(self._left.get(name, 0), extent.ready) for name, extent in extents.items()]
@@ -139,7 +182,7 @@ class ConsumeReader(QueueStream):
 
     # --- takes -----------------------------------------------------------------------------------
 
-    def _take(self, lease: str, queue: str, at: Offset, share: Share) -> Offset:
+    def _take(self, lease: LeaseOf, queue: str, at: Offset, share: Share) -> Offset:
         """Take up to so much; takes that were made before the driver died are found again, whatever the
         limits are now."""
         at = dict(at)
@@ -162,19 +205,45 @@ class ConsumeReader(QueueStream):
                 self._left[queue] = self._left.get(queue, 0) - part.messages
         return at
 
-    def _part(self, lease: str, queue: str, number: int, messages: int, size: int) -> Part | None:
-        """The messages of a take; None if there was nothing to take."""
+    def _part(self, lease: LeaseOf, queue: str, number: int, messages: int, size: int) -> Part | None:
+        """The messages of a take; None if there was nothing to take, or the queue is gone."""
         known = self._parts.get((queue, number))
         if known is not None:
             return known
         messages = max(1, min(messages, TAKE_MESSAGES_MAX))
-        question = questions.take(queue, lease, number, messages, max(0, size), self.options.lease_idle_ms)
-        answer = self.queues.asker.ask(question)
+        taking = questions.take(queue, lease.name, number, messages, max(0, size), self.options.lease_idle_ms)
+        try:
+            answer = self._ask(questions.meant(taking, lease.queue_id, lease.owner), lease, queue)
+        except Refused as error:
+            if error.reason != reasons.NO_QUEUE:
+                raise
+            return None
         if not answer.headers["count"]:
             return None
-        part = Part(queue, tuple(unpack(bytes(answer.body))), answer.headers["bytes"], True)
+        stretches = tuple(unpack(bytes(answer.body)))
+        part = Part(queue, stretches, answer.headers["bytes"], True, lease.queue_id)
         self._parts[queue, number] = part
+        if self._renewal is None:
+            self._renewal = Renewal(self.options)
+        self._renewal.add(queue, lease.name, lease.queue_id, lease.owner)
         return part
+
+    def _ask(self, question: Table, lease: LeaseOf, queue: str) -> Answer:
+        """Ask as the owner of the lease. A driver that died before its owner's name was written down has left
+        another owner behind; that one is silent, and the lease is free a moment later."""
+        deadline_s = time.monotonic() + OWNER_PATIENCE_S
+        while True:
+            try:
+                return self.queues.asker.ask(question)
+            except Refused as error:
+                if error.reason != reasons.LEASE_IN_USE:
+                    raise
+                if time.monotonic() >= deadline_s:
+                    raise OptionError(
+                        f"the lease '{lease.name}' of queue '{queue}' is in use by another query:"
+                        " give each query a leaseName of its own, or none"
+                    ) from None
+            time.sleep(PAUSE_S)
 
     def _settle(self, done: Offset) -> None:
         for name, at in done["queues"].items():
@@ -188,33 +257,36 @@ class ConsumeReader(QueueStream):
         }
 
     def _settle_queue(self, queue: str, at: Offset, done: Offset) -> None:
-        number, lease = at["take"], done["lease"]
+        number, lease = at["take"], self._of(done, at["id"])
         first = self._parts.get((queue, number)) if queue in done.get("first", ()) else None
         digest = _digest([first]) if first is not None else at.get("digest")
+        settling = questions.settle(queue, lease.name, number=number, digest=digest)
         try:
-            self.queues.asker.ask(questions.settle(queue, lease, number=number, digest=digest))
+            self._ask(questions.meant(settling, lease.queue_id, lease.owner), lease, queue)
         except Refused as error:
-            if error.code == PRECONDITION_FAILED and "has other messages" in error.text:
+            if error.reason == reasons.OTHER_MESSAGES:
                 self._give_back(lease, queue)
-                return
-            if error.code != NOT_FOUND or "no lease" not in error.text:
-                raise
-            if queue not in done.get("first", ()):  # a first take that found nothing makes no lease
+            elif error.reason == reasons.LEASE_ENDED:
                 self.lost(
-                    f"the lease '{done['lease']}' of queue '{queue}' was released or has lain idle for too"
+                    f"the lease '{lease.name}' of queue '{queue}' was released or has lain idle for too"
                     " long, and what the last batch had may be in the queue again"
                 )
+            elif (
+                error.reason != reasons.NO_QUEUE
+            ):  # the batch is processed: nothing of it went with the queue
+                raise
 
-    def _give_back(self, lease: str, queue: str) -> None:
-        """What the lease has was given by another side of a partition, and nobody has seen it."""
-        self.queues.asker.ask(questions.release(queue, lease))
+    def _give_back(self, lease: LeaseOf, queue: str) -> None:
+        """The messages of the lease were given by another side of a partition, and no batch has had them."""
+        with suppress_missing_queue():
+            self.queues.asker.ask(questions.meant(questions.release(queue, lease.name), lease.queue_id))
         self._leases[queue] = None
 
     def _replaced(self, queue: str) -> None:
+        """The queue was deleted and declared again. All that was taken of the old one is processed."""
         self._settled.pop(queue, None)
         self._leases.pop(queue, None)
         self._parts = {key: part for key, part in self._parts.items() if key[0] != queue}
-        self.lost(f"queue '{queue}' was deleted and declared again, what was not processed of it is gone")
 
     # --- what Spark asks for ---------------------------------------------------------------------
 
@@ -230,28 +302,28 @@ class ConsumeReader(QueueStream):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         if "first" in end:
-            return self.cut(self._take_first(end))
+            return self.cut(self._take_first(end), end.get("partitions"))
         parts = []
         for name, at in end["queues"].items():
             before = start["queues"].get(name, {"take": 0, "id": at["id"]})
             first = before["take"] if before["id"] == at["id"] else 0
-            numbers = range(first + 1, at["take"] + 1)
-            taken = [self._part(end["lease"], name, number, TAKE_MESSAGES_MAX, 0) for number in numbers]
+            numbers, lease = range(first + 1, at["take"] + 1), self._of(end, at["id"])
+            taken = [self._part(lease, name, number, TAKE_MESSAGES_MAX, 0) for number in numbers]
             found = [part for part in taken if part is not None]
             if found and at.get("digest", _digest(found)) != _digest(found):
                 self.lost(
                     f"the lease '{end['lease']}' has other messages of queue '{name}' than this batch had:"
                     " it was released, or has expired, or a partition has healed since"
                 )
-                self._give_back(end["lease"], name)
+                self._give_back(lease, name)
                 continue
             if len(found) < len(taken):
                 self.lost(
-                    f"the lease '{end['lease']}' was released or has expired, and no longer holds the"
-                    f" messages of queue '{name}' that this batch is about"
+                    f"the lease '{end['lease']}' was released or has expired, or queue '{name}' was deleted,"
+                    " and the messages that this batch is about are no longer there"
                 )
             parts += found
-        return self.cut(parts)
+        return self.cut(parts, end.get("partitions"))
 
     def _take_first(self, end: Offset) -> list[Part]:
         """What the first offset promised, as far as it is there."""
@@ -259,7 +331,7 @@ class ConsumeReader(QueueStream):
         for name, (messages, size) in end["first"].items():
             number = end["queues"][name]["take"]
             is_new = (name, number) not in self._parts and self._named == end["lease"]
-            part = self._part(end["lease"], name, number, messages, size)
+            part = self._part(self._of(end, end["queues"][name]["id"]), name, number, messages, size)
             if part is not None:
                 parts.append(part)
                 if self._left is not None and is_new:
@@ -269,3 +341,8 @@ class ConsumeReader(QueueStream):
     def commit(self, end: Offset) -> None:
         if end["lease"]:
             self._settle(end)
+
+    def stop(self) -> None:
+        if self._renewal is not None:
+            self._renewal.stop()
+        super().stop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
 
@@ -27,6 +27,8 @@ class Part:
     """As far as known."""
     complete: bool
     """Whether every one of them must be there."""
+    queue_id: int = 0
+    """Only the queue with this id has them; a queue declared again under the name has others."""
 
     @property
     def messages(self) -> int:
@@ -72,7 +74,7 @@ def cut(part: Part, pieces: int) -> list[Part]:
     ends = [total * (number + 1) // pieces for number in range(pieces)]
     sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
     return [
-        Part(part.queue, stretches, part.bytes * count_of(stretches) // max(1, total), part.complete)
+        replace(part, stretches=stretches, bytes=part.bytes * count_of(stretches) // max(1, total))
         for stretches in _runs(part.stretches, sizes)
     ]
 

@@ -6,21 +6,19 @@ import re
 
 from mirrormq.ranges import questions
 from mirrormq.ranges.questions import Extent
+from mirrormq.ranges.reasons import NO_QUEUE
 from mirrormq.spark.client.address import Address
 from mirrormq.spark.client.asking import Asker
 from mirrormq.spark.client.errors import Lost, Refused
 from mirrormq.spark.client.nodes import Nodes
 from mirrormq.spark.options import ANY, MASTER, SourceOptions
 
-NOT_FOUND = 404
-PRECONDITION_FAILED = 406
-
 
 class Queues:
     """Asks over one connection, which is made when it is first needed."""
 
     def __init__(self, options: SourceOptions) -> None:
-        self.asker = Asker(Nodes(options.addresses))
+        self.asker = Asker(Nodes(options.addresses, timeouts=options.timeouts))
         self._options = options
         self._names: list[str | None] | None = None
 
@@ -40,7 +38,7 @@ class Queues:
         try:
             return questions.read_extent(self.asker.ask(questions.extent(queue)).headers)
         except Refused as error:
-            if error.code == NOT_FOUND:
+            if error.reason == NO_QUEUE:
                 return None
             raise
 

@@ -74,7 +74,11 @@ class RabbitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def consumer(self) -> Consumer:
         if self._consumer is None:
             prefetch = min(self._messages_max, PREFETCH_MAX)
-            self._consumer = Consumer(Nodes(self._options.addresses), list(self._options.queues), prefetch)
+            self._consumer = Consumer(
+                Nodes(self._options.addresses, timeouts=self._options.timeouts),
+                list(self._options.queues),
+                prefetch,
+            )
         return self._consumer
 
     def initialOffset(self) -> Offset:  # noqa: N802

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -15,7 +16,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from mirrormq.ranges.questions import Extent
-from mirrormq.spark.options import SourceOptions
+from mirrormq.spark.options import OptionError, SourceOptions
 from mirrormq.spark.source.plan import Part, RangePartition, partitions, shares
 from mirrormq.spark.source.queues import Queues
 from mirrormq.spark.source.tasks import DataLoss, read_partition
@@ -40,6 +41,8 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self._queues: Queues | None = None
+        self._deleted: set[str] = set()
+        """Named queues that were deleted, of which the query has been told."""
 
     @property
     def queues(self) -> Queues:
@@ -71,13 +74,32 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Share(count, size + spare) for count, size in zip(counts, given, strict=True)]
 
     def lost(self, what: str) -> None:
-        """Messages are gone that should be there."""
+        """Messages are gone that should be there, or may come again: stop, or say so and go on."""
         if self.options.fail_on_data_loss:
             raise DataLoss(f"{what}: set failOnDataLoss to false to go on with what there is")
+        print(f"WARN mirrormq: {what}", file=sys.stderr, flush=True)
 
-    def cut(self, parts: Sequence[Part]) -> list[InputPartition]:
-        """A batch as tasks."""
-        return partitions(parts, self.options.partitions_min, self.queues.order)
+    def present(self, known: Collection[str] = ()) -> dict[str, Extent]:
+        """The queues to read that exist. One that is named and missing is an error, or waited for.
+
+        `known` are queues that existed before: if they are missing they were deleted."""
+        extents = self.queues.extents()
+        for name in self.options.queues:
+            if name in extents or name in self._deleted:
+                continue
+            if name in known:
+                self.lost(f"queue '{name}' was deleted")
+                self._deleted.add(name)
+            elif not self.options.wait_for_queues:
+                raise OptionError(
+                    f"there is no queue '{name}': declare it, correct the name, or set missingQueues to wait"
+                )
+        self._deleted -= extents.keys()
+        return extents
+
+    def cut(self, parts: Sequence[Part], at_least: int | None = None) -> list[InputPartition]:
+        """A batch as tasks; `at_least` is the number that the batch's offset says."""
+        return partitions(parts, at_least or self.options.partitions_min, self.queues.order)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)

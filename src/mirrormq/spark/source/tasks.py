@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from mirrormq.ranges.reasons import NO_QUEUE
 from mirrormq.spark.client.address import preferring
 from mirrormq.spark.client.asking import Asker
+from mirrormq.spark.client.errors import Refused
 from mirrormq.spark.client.nodes import Nodes
 from mirrormq.spark.client.reading import read
 from mirrormq.spark.options import SourceOptions
@@ -31,13 +33,18 @@ def read_partition(options: SourceOptions, partition: RangePartition) -> Iterato
     addresses = preferring(options.addresses, partition.index)
     if partition.order:
         addresses = tuple(options.addresses[place] for place in partition.order)
-    nodes = Nodes(addresses)
+    nodes = Nodes(addresses, timeouts=options.timeouts)
     count = 0
     with Asker(nodes) as asker:
-        for batch in read(asker, part.queue, part.stretches, part.bytes / max(1, part.messages)):
-            count += batch.rows
-            if batch.rows:
-                yield maker.record_batch(part.queue, batch)
+        size = part.bytes / max(1, part.messages)
+        try:
+            for batch in read(asker, part.queue, part.stretches, size, part.queue_id):
+                count += batch.rows
+                if batch.rows:
+                    yield maker.record_batch(part.queue, batch)
+        except Refused as error:
+            if error.reason != NO_QUEUE:
+                raise
     if part.complete and count != part.messages and options.fail_on_data_loss:
         raise DataLoss(
             f"{part.messages - count} leased messages of queue '{part.queue}' are gone, its lease was"

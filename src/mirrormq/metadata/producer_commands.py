@@ -1,0 +1,52 @@
+"""Batches of producers: the contents that each producer has published for its last batch.
+
+A queue recognises a repeated message by its producer's name and its number. That holds only if the repeated
+batch has the same rows in the same order. So a producer announces the digest of its rows first. Rows with
+another digest are published under another epoch of the name, and no queue takes them for repeated ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mirrormq.metadata import commands as c
+from mirrormq.ranges import limits
+
+if TYPE_CHECKING:
+    from mirrormq.metadata.state import State
+
+
+def begin_batch(state: State, command: c.BeginBatch) -> None:
+    """Record the digest of a batch. A batch older than the recorded one changes nothing."""
+    begun = command.record
+    if begun.vhost not in state.vhosts:
+        return
+    before = state.producers.get(begun.key)
+    if before is None:
+        _make_room(state, begun.vhost)
+    elif before.user != begun.user or begun.batch < before.batch:
+        return
+    elif begun.batch > before.batch:
+        begun = msgspec.structs.replace(begun, generation=before.generation)
+    elif begun.digests[0] in before.digests:
+        begun = msgspec.structs.replace(before, used_ms=begun.used_ms)
+    elif len(before.digests) < limits.PRODUCER_EPOCHS_MAX:
+        begun = msgspec.structs.replace(
+            begun, generation=before.generation, digests=(*before.digests, *begun.digests)
+        )
+    # Beyond the limit the new generation stands: rows may be published twice, none is taken for another.
+    state.store(begun)
+
+
+def _make_room(state: State, vhost: str) -> None:
+    """Forget the least recently used producers of a vhost, a sixteenth at once, if there are too many."""
+    if len(state.producers) < limits.PRODUCERS_PER_VHOST_MAX:
+        return
+    others = [other for other in state.producers.values() if other.vhost == vhost]
+    if len(others) < limits.PRODUCERS_PER_VHOST_MAX:
+        return
+    others.sort(key=lambda other: (other.used_ms, other.name))
+    for other in others[: limits.PRODUCERS_PER_VHOST_MAX // 16]:
+        state.remove(other)

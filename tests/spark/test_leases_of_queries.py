@@ -1,0 +1,241 @@
+"""Leases and queues that end while a query uses them: told, followed as failOnDataLoss says, never silent."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+
+from mirrormq.ranges import limits
+from mirrormq.spark.options import OptionError, source_options
+from mirrormq.spark.source import consume
+from mirrormq.spark.source.browse import BrowseReader
+from mirrormq.spark.source.consume import ConsumeReader
+from mirrormq.spark.source.plan import RangePartition
+from mirrormq.spark.source.tasks import DataLoss
+from tests.ranges.asking import Asker
+from tests.spark.numbered import Channel, declared, publish
+from tests.waiting import until
+
+QUEUE = "leases.of"
+ALL = ReadAllAvailable()
+Start = Callable[..., ConsumeReader]
+
+
+@pytest.fixture
+def channel(uri: str) -> Iterator[Channel]:
+    with declared(uri, (QUEUE,), "leases.more") as channel:
+        yield channel
+
+
+@pytest.fixture
+def asker(uri: str) -> Iterator[Asker]:
+    asker = Asker(uri)
+    yield asker
+    asker.close()
+
+
+@pytest.fixture
+def start(uri: str) -> Iterator[Start]:
+    readers: list[ConsumeReader] = []
+
+    def make(**options: str) -> ConsumeReader:
+        readers.append(ConsumeReader(source_options({"uri": uri, "queue": QUEUE, **options}, streaming=True)))
+        return readers[-1]
+
+    yield make
+    for reader in readers:
+        reader.stop()
+
+
+def plan(reader: ConsumeReader, start: dict[str, Any], limit: ReadLimit = ALL) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(reader.latestOffset(start, limit)))
+    return found
+
+
+def read(reader: ConsumeReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    found = []
+    for partition in reader.partitions(start, end):
+        assert isinstance(partition, RangePartition)
+        for rows in reader.read(partition):
+            found += [int(body) for body in rows.column("body").to_pylist()]
+    return sorted(found)
+
+
+def batch(
+    reader: ConsumeReader, start: dict[str, Any], limit: ReadLimit = ALL
+) -> tuple[dict[str, Any], list[int]]:
+    end = plan(reader, start, limit)
+    return end, read(reader, start, end)
+
+
+def ready(channel: Channel) -> int:
+    return int(channel.queue_declare(QUEUE, passive=True).method.message_count)
+
+
+# -- deleted queues ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_queue_deleted_after_its_batch_is_no_loss(channel: Channel, start: Start, *, again: bool) -> None:
+    """The batch is processed and not yet settled: what it had is where it should be."""
+    publish(channel, (QUEUE, QUEUE), range(4))
+    reader = start()
+    first, found = batch(reader, reader.initialOffset())
+    assert found == [0, 1, 2, 3]
+    channel.queue_delete(QUEUE)
+    if again:
+        channel.queue_declare(QUEUE)
+        publish(channel, (QUEUE, QUEUE), range(4, 6))
+        for each in (reader, start()):
+            after = plan(each, first)
+        assert read(start(), first, after) == [4, 5]
+    else:
+        careless = start(failOnDataLoss="false")
+        assert plan(careless, first) == first
+        assert plan(careless, first) == first
+        channel.queue_declare(QUEUE)
+        publish(channel, (QUEUE, QUEUE), range(4, 6))
+        assert batch(careless, first)[1] == [4, 5]
+
+
+def test_a_deleted_queue_stops_a_query_that_asks_for_it(channel: Channel, start: Start) -> None:
+    publish(channel, (QUEUE, QUEUE), range(4))
+    reader = start()
+    first, _ = batch(reader, reader.initialOffset())
+    channel.queue_delete(QUEUE)
+    with pytest.raises(DataLoss, match=f"queue '{QUEUE}' was deleted: set failOnDataLoss to false"):
+        plan(reader, first)
+    channel.queue_declare(QUEUE)
+    assert plan(reader, first) == first, "it is not stopped for ever"
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_batch_whose_queue_is_gone_follows_the_option(
+    channel: Channel, start: Start, *, again: bool
+) -> None:
+    publish(channel, (QUEUE, QUEUE), range(9))
+    reader = start()
+    nothing = reader.initialOffset()
+    first, _ = batch(reader, nothing, ReadMaxRows(4))
+    second = plan(reader, first)
+    partitions = reader.partitions(first, second)
+    channel.queue_delete(QUEUE)
+    if again:  # with other messages under the same sequences
+        channel.queue_declare(QUEUE)
+        publish(channel, (QUEUE, QUEUE), range(100, 150))
+    for task in partitions:
+        assert isinstance(task, RangePartition)
+        with pytest.raises(DataLoss, match=r"leased messages of queue .* are gone"):
+            list(reader.read(task))
+        assert not list(start(failOnDataLoss="false").read(task))
+    with pytest.raises(DataLoss, match=r"or queue .* was deleted, and the messages that this batch is about"):
+        start().partitions(first, second)
+    careless = start(failOnDataLoss="false")
+    assert read(careless, first, second) == []
+    if again:
+        assert batch(careless, second)[1] == list(range(100, 150))
+
+
+# -- missing queues ---------------------------------------------------------------------------------
+
+
+def test_a_misspelt_queue_is_an_error_unless_it_is_waited_for(
+    channel: Channel, uri: str, start: Start
+) -> None:
+    said = "there is no queue 'leases.off': declare it, correct the name, or set missingQueues to wait"
+    for options in ({"queue": "leases.off"}, {"queue": "leases.off", "leaseName": "x"}):
+        reader = start(**options)
+        with pytest.raises(OptionError, match=said):
+            reader.latestOffset(reader.initialOffset(), ALL)
+    browsing = {"uri": uri, "queue": "leases.off", "mode": "browse"}
+    with pytest.raises(OptionError, match=said):
+        BrowseReader(source_options(browsing, streaming=True)).initialOffset()
+    waiting = start(queue="leases.off", missingQueues="wait")
+    nothing = plan(waiting, waiting.initialOffset())
+    channel.queue_declare("leases.off", auto_delete=True)
+    publish(channel, ("leases.off", "leases.off"), range(3))
+    assert batch(waiting, nothing)[1] == [0, 1, 2]
+    channel.queue_delete("leases.off")
+
+
+# -- leases -----------------------------------------------------------------------------------------
+
+
+def test_a_lease_is_renewed_while_a_batch_works(channel: Channel, start: Start) -> None:
+    publish(channel, (QUEUE, QUEUE), range(4))
+    reader = start(leaseIdleMs="1500")
+    first, _ = batch(reader, reader.initialOffset())
+    until_s = time.monotonic() + 4
+    while time.monotonic() < until_s:
+        assert ready(channel) == 0, "the lease has expired under a batch that works"
+        time.sleep(0.1)
+    assert plan(reader, first) == first
+    assert ready(channel) == 0
+
+
+def test_a_released_lease_is_told_whatever_batch_it_was(
+    channel: Channel, start: Start, asker: Asker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(channel, (QUEUE, QUEUE), range(4))
+    reader = start()
+    first, _ = batch(reader, reader.initialOffset())
+    assert asker.release(QUEUE, first["lease"]) == 4
+    for each in (reader, start()):
+        with pytest.raises(DataLoss, match="what the last batch had may be in the queue again"):
+            plan(each, first)
+    careless = start(failOnDataLoss="false")
+    assert batch(careless, first)[1] == [0, 1, 2, 3]
+    assert "WARN mirrormq: the lease 'spark-" in capsys.readouterr().err
+
+
+def test_an_empty_lease_that_ended_is_no_loss_and_a_finished_query_leaves_none(
+    channel: Channel, start: Start, asker: Asker
+) -> None:
+    publish(channel, (QUEUE, QUEUE), range(4))
+    reader = start()
+    first, _ = batch(reader, reader.initialOffset())
+    assert [lease.name for lease in asker.leases(QUEUE)] == [first["lease"]]
+    assert plan(reader, first) == first
+    reader.stop()
+    until(lambda: not asker.leases(QUEUE))
+    publish(channel, (QUEUE, QUEUE), range(4, 8))
+    again = start()
+    second, found = batch(again, first)
+    assert found == [4, 5, 6, 7]
+    again.stop()
+    assert [lease.name for lease in asker.leases(QUEUE)] == [first["lease"]], "what it holds is not settled"
+    assert plan(start(), second) == second
+    assert ready(channel) == 0
+
+
+def test_two_queries_with_one_lease_name_get_an_error(
+    channel: Channel, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume, "OWNER_PATIENCE_S", 1.0)
+    publish(channel, (QUEUE, QUEUE), range(8))
+    one, other = start(leaseName="same"), start(leaseName="same")
+    first, found = batch(one, one.initialOffset(), ReadMaxRows(4))
+    assert found == [0, 1, 2, 3]
+    with pytest.raises(OptionError, match=f"the lease 'same' of queue '{QUEUE}' is in use by another query"):
+        plan(other, other.initialOffset())
+    second, found = batch(one, first)
+    assert found == [4, 5, 6, 7]
+    restarted = start(leaseName="same")
+    assert read(restarted, first, second) == [4, 5, 6, 7], "its checkpoint names the owner"
+
+
+def test_a_lease_whose_owner_is_silent_is_free(channel: Channel, start: Start) -> None:
+    publish(channel, (QUEUE, QUEUE), range(8))
+    died = start(leaseName="left")
+    plan(died, died.initialOffset(), ReadMaxRows(4))
+    assert died._renewal is not None
+    died._renewal._over.set()
+    began_s = time.monotonic()
+    after = start(leaseName="left")
+    assert batch(after, after.initialOffset(), ReadMaxRows(4))[1][:4] == [0, 1, 2, 3]
+    assert time.monotonic() - began_s < 1.5 * limits.LEASE_OWNER_MS / 1000

@@ -1,0 +1,75 @@
+"""Plain scripts, each with a Java of its own: no settings of ours, no activated environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pika
+import pytest
+
+QUEUE = "plain.script"
+
+PLAIN = """
+from pyspark.sql import SparkSession
+from mirrormq.spark import register
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+register(spark)
+frame = spark.read.format("mirrormq").options(uri={uri!r}, queue={queue!r}).load()
+print("rows", frame.count())
+"""
+
+SQL = """
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+options = "OPTIONS (uri '{uri}', queue '{queue}')"
+spark.sql("CREATE TEMPORARY VIEW waiting USING mirrormq " + options)
+print("rows", spark.sql("SELECT * FROM waiting").count())
+spark.sql("CREATE TABLE kept USING mirrormq " + options)
+try:
+    spark.sql("SELECT * FROM kept").count()
+except Exception as error:
+    said = "CREATE TABLE … USING mirrormq loses its options in Spark; use CREATE TEMPORARY"
+    print("refused", said in str(error))
+"""
+
+
+@pytest.fixture
+def messages(uri: str) -> str:
+    connection = pika.BlockingConnection(pika.URLParameters(uri))
+    channel = connection.channel()
+    channel.queue_declare(QUEUE, arguments={"x-expires": 600_000})
+    channel.queue_purge(QUEUE)
+    for number in range(7):
+        channel.basic_publish("", QUEUE, b"%d" % number)
+    channel.queue_declare(QUEUE, passive=True)
+    connection.close()
+    return uri
+
+
+def run(script: str, uri: str, directory: Path, **environment: str) -> list[str]:
+    file = directory / "script.py"
+    file.write_text(script.format(uri=uri, queue=QUEUE))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
+    given = {**kept, "PATH": "/usr/bin:/bin", "SPARK_LOCAL_IP": "127.0.0.1", **environment}
+    command = [sys.executable, str(file)]
+    done = subprocess.run(
+        command, env=given, cwd=directory, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines()
+
+
+@pytest.mark.timeout(240)
+def test_the_first_lines_of_the_manual_work_in_a_plain_script(messages: str, tmp_path: Path) -> None:
+    assert run(PLAIN, messages, tmp_path) == ["rows 7"]
+
+
+@pytest.mark.timeout(240)
+def test_spark_finds_the_format_by_itself_and_sql_knows_it(messages: str, tmp_path: Path) -> None:
+    found = run(SQL, messages, tmp_path, PYSPARK_PYTHON=sys.executable)
+    assert found == ["rows 7", "refused True"]
