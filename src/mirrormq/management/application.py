@@ -11,7 +11,7 @@ import traceback
 from collections.abc import AsyncIterator
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -26,6 +26,7 @@ from mirrormq.management.answers import (
     Silent,
     bad_request,
     encode,
+    too_many_logins,
     undecided,
 )
 from mirrormq.management.call import Call, Done, Listing, Raw, Stream
@@ -37,7 +38,7 @@ from mirrormq.management.openapi import Guide
 from mirrormq.management.pages import Pages
 from mirrormq.management.resources import ROUTES
 from mirrormq.management.routing import FILES_ALLOW, Route, Router
-from mirrormq.management.seam import ManagedNode
+from mirrormq.management.seam import GONE, ClientGone, ManagedNode, TooManyLogins
 from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
 
@@ -48,6 +49,8 @@ POLICY = {"content-security-policy": "script-src 'self'; object-src 'self'", "va
 JSON = {**POLICY, "content-type": "application/json", "x-content-type-options": "nosniff"}
 NOBODY = User("")
 API = "/api/"
+MANAGEMENT = "management"
+"""Role of the listeners that serve the API and the page."""
 
 
 class Application:
@@ -69,8 +72,10 @@ class Application:
         request = Request(scope, receive)
         try:
             response = await self._respond(request)
+        except (ClientGone, ClientDisconnect):
+            return
         except Exception as error:
-            refusal = error if isinstance(error, Refusal) else self._fault(request, error)
+            refusal = self._refusal(request, error)
             headers = JSON if refusal.body else POLICY
             response = Response(refusal.body, refusal.status, {**headers, **refusal.headers})
         if scope["path"].startswith(API):
@@ -78,6 +83,11 @@ class Application:
             options = self._node.settings.cors
             response.headers.update(cors.headers(options, request.method, request.headers, allow))
         await response(scope, receive, send)
+
+    def _refusal(self, request: Request, error: Exception) -> Refusal:
+        if isinstance(error, TooManyLogins):
+            return too_many_logins(str(error))
+        return error if isinstance(error, Refusal) else self._fault(request, error)
 
     def _fault(self, request: Request, error: Exception) -> Refusal:
         """A mistake of ours costs one request, and is written down."""
@@ -111,7 +121,7 @@ class Application:
         query = query_of(request.url.query, strict=method == "GET")
         call = Call(self._node, self._statistics, user, method, parts, query, dict(request.headers), b"")
         _admit(call, route)
-        call.ranges, call.host = ranges.read(query), _host(request)
+        call.ranges, call.host, call.gone = ranges.read(query), _host(request), request.scope[GONE]
         call.content = await _content(request)
         try:
             answer = route.handlers[method](call)
@@ -136,7 +146,7 @@ class Application:
 
     async def _user(self, request: Request) -> User:
         name, password = access.credentials(request.headers.get("authorization"))
-        user = await self._node.authenticate(name, password, _host(request))
+        user = await self._node.authenticate(name, password, _host(request), request.scope[GONE])
         if user is None:
             raise access.login_failed()
         return user
