@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from mirrormq.control.protocol import ControlError
-from mirrormq.management import access, columns, cors, ranges
+from mirrormq.management import access, columns, cors, origins, ranges
 from mirrormq.management.answering import Answering
 from mirrormq.management.answers import (
     METHOD_NOT_ALLOWED,
@@ -108,7 +108,7 @@ class Application:
         route, parts = found
         if request.method == "OPTIONS":
             return Response(b"", headers={**POLICY, "allow": route.allow})
-        access.own_site(request.method, request.headers, self._node.settings.cors)
+        origins.check(request.method, request.url.scheme, request.headers, self._node.settings.cors)
         if route.refuses(request.method):
             refusal = Silent(METHOD_NOT_ALLOWED)
             refusal.headers = {"allow": route.allow}
