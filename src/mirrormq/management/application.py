@@ -26,6 +26,7 @@ from mirrormq.management.answers import (
     Silent,
     bad_request,
     encode,
+    not_found,
     too_many_logins,
     undecided,
 )
@@ -38,7 +39,7 @@ from mirrormq.management.openapi import Guide
 from mirrormq.management.pages import Pages
 from mirrormq.management.resources import ROUTES
 from mirrormq.management.routing import FILES_ALLOW, Route, Router
-from mirrormq.management.seam import GONE, ClientGone, ManagedNode, TooManyLogins
+from mirrormq.management.seam import GONE, ROLE, ClientGone, ManagedNode, TooManyLogins
 from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
 
@@ -50,7 +51,12 @@ JSON = {**POLICY, "content-type": "application/json", "x-content-type-options": 
 NOBODY = User("")
 API = "/api/"
 MANAGEMENT = "management"
-"""Role of the listeners that serve the API and the page."""
+"""Role of the listeners that serve the API and the page, and metrics if these have no listener."""
+METRICS = "metrics"
+"""Role of the listener that serves metrics and nothing else."""
+
+
+METRICS_ROUTE = Route("metrics", access.monitor, {})
 
 
 class Application:
@@ -97,9 +103,12 @@ class Application:
 
     async def _respond(self, request: Request) -> Response:
         raw_path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
-        if raw_path in PATHS and request.method in ("GET", "HEAD"):
-            text = gather(self._node, raw_path, request.url.query)
-            return StreamingResponse(text, headers={**POLICY, "content-type": CONTENT_TYPE})
+        settings, role = self._node.settings, request.scope[ROLE]
+        has_metrics = role == (MANAGEMENT if settings.metrics_listener is None else METRICS)
+        if has_metrics and raw_path in PATHS and request.method in ("GET", "HEAD"):
+            return await self._metrics(request, raw_path)
+        if role == METRICS:
+            raise not_found()
         if not raw_path.startswith(API):
             return self._pages.answer(request, raw_path)
         found = self._router.find(request.method, raw_path[len(API) :])
@@ -115,6 +124,14 @@ class Application:
             raise refusal
         method = "GET" if request.method == "HEAD" else request.method
         return await self._handled(request, route, parts, method)
+
+    async def _metrics(self, request: Request, path: str) -> Response:
+        if self._node.settings.metrics_authentication:
+            user = await self._user(request)
+            call = Call(self._node, self._statistics, user, "GET", {}, {}, dict(request.headers), b"")
+            _admit(call, METRICS_ROUTE)
+        text = gather(self._node, path, request.url.query)
+        return StreamingResponse(text, headers={**POLICY, "content-type": CONTENT_TYPE})
 
     async def _handled(self, request: Request, route: Route, parts: dict[str, str], method: str) -> Response:
         user = NOBODY if route.is_open else await self._user(request)

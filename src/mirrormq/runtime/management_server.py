@@ -22,7 +22,7 @@ from mirrormq.control.protocol import ControlError, Request
 from mirrormq.control.verbs import users
 from mirrormq.interlink.detector import Timing
 from mirrormq.management import machine
-from mirrormq.management.application import MANAGEMENT, Application
+from mirrormq.management.application import MANAGEMENT, METRICS, Application
 from mirrormq.management.seam import ClientGone, DirectChannel, TooManyLogins
 from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
@@ -151,6 +151,8 @@ class ManagementServer:
             await server.listen(settings.management_tls_listener, context, MANAGEMENT)
         if settings.management_listener is not None:
             await server.listen(settings.management_listener, None, MANAGEMENT)
+        if settings.metrics_listener is not None:
+            await server.listen(settings.metrics_listener, None, METRICS)
         self._sampling = asyncio.get_running_loop().create_task(self._sample())
 
     async def _sample(self) -> None:

@@ -34,6 +34,7 @@ def listeners(call: Call) -> list[dict[str, Any]]:
     opened += [("amqp/ssl", address) for address in settings.tls_listeners]
     opened += [("http", address) for address in _given(settings.management_listener)]
     opened += [("https", address) for address in _given(settings.management_tls_listener)]
+    opened += [("http/prometheus", address) for address in _given(settings.metrics_listener)]
     return [
         {
             "node": settings.name,
