@@ -78,9 +78,9 @@ class HttpExchange:
         if self._gone.done():
             raise ClientGone
         if message["type"] == "http.response.start":
-            self._started = True
             headers = [(bytes(name).lower(), bytes(value)) for name, value in message.get("headers", ())]
             self._connection.start_answer(message["status"], headers)
+            self._started = True
             return
         body = message.get("body", b"")
         if body and not self._head_only:

@@ -7,7 +7,7 @@ from typing import Any
 
 from mirrormq.config.settings import Address
 from mirrormq.management import access, machine
-from mirrormq.management.answers import Silent, not_found
+from mirrormq.management.answers import not_found
 from mirrormq.management.call import Call, Listing
 from mirrormq.management.routing import Route
 
@@ -136,9 +136,8 @@ def _row(call: Call, name: str, told: dict[str, Any]) -> dict[str, Any]:
 
 
 async def show(call: Call) -> dict[str, Any]:
-    """RabbitMQ's handler crashes for a node that nobody knows."""
     if call.name not in (call.me, *call.node.cluster.members):
-        raise Silent
+        raise not_found()
     return _row(call, call.name, await _told_by(call))
 
 
