@@ -49,9 +49,7 @@ def make_broker(
     journal = Journal(LocalDisk(), directory, make_envelope)
     journal.open()
     names = itertools.count()
-    outside = Outside(
-        lambda: str(next(names)), lambda n: 0, lambda password, user, decided: decided(True), send
-    )
+    outside = Outside(lambda: str(next(names)), lambda n: 0, lambda check: check.decided(True), send)
     clock, budget = Clock(1_700_000_000_000), HotBudget(1 << 30)
     return Broker(settings or Settings(), metadata, journal, clock, budget, outside)
 

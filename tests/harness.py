@@ -96,7 +96,7 @@ class Node:
         return Outside(
             lambda: f"name-{next(self._names)}",
             lambda below: 0,
-            lambda password, user, decided: decided(True),
+            lambda check: check.decided(True),
         )
 
     def restart(self, way: Literal["stop", "kill", "power"] = "stop") -> None:

@@ -104,6 +104,10 @@ DIRECT_REPLY_BYTES_MAX = 16 * 1024 * 1024
 for its sake, and what it asked for would be lost as well if it went away. Sixteen times what stops
 everything else, so that an ordinary burst of answers gets through."""
 
+LOGIN_PIPELINED_BYTES_MAX = 64 * 1024
+"""Input that is read from a client while its password is checked. Clients send nothing then, or a few hundred
+bytes of declarations."""
+
 POSTPONED_BYTES_MAX = 1024 * 1024
 """Frames of a connection that may be put aside for channels that wait for an answer, before nothing more is
 read from it: enough for a second channel's worth of work, and no more than a socket's buffers hold anyway."""

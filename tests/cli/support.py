@@ -71,8 +71,10 @@ class ControlledNode:
             Outside(
                 lambda: f"name-{next(names)}",
                 lambda below: 0,
-                lambda password, user, tell: tell(
-                    passwords.verify_password(password, user.password_hash, user.hashing_algorithm)
+                lambda check: check.decided(
+                    passwords.verify_password(
+                        check.password, check.user.password_hash, check.user.hashing_algorithm
+                    )
                 ),
             ),
         )

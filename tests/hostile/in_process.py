@@ -30,7 +30,7 @@ def make_broker(**settings: int) -> Broker:
     journal = Journal(SimulatedDisk(lambda below: 0), "journal", make_envelope)
     journal.open()
     names = itertools.count()
-    outside = Outside(lambda: str(next(names)), lambda below: 0, lambda _, user, decided: decided(True))
+    outside = Outside(lambda: str(next(names)), lambda below: 0, lambda check: check.decided(True))
     return Broker(
         Settings(**settings), metadata, journal, Clock(1_700_000_000_000), HotBudget(1 << 30), outside
     )

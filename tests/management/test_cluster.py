@@ -157,7 +157,7 @@ def test_every_member_is_a_node(cluster: Cluster, clients: list[Client], work: W
         links = {row["name"]: sorted(link["name"] for link in row["cluster_links"]) for row in rows}
         assert links[names[index]] == [name for name in names if name != names[index]]
         assert client.get(f"nodes/{names[(index + 1) % NODES]}")["os_pid"] != rows[index]["os_pid"]
-    assert clients[0].request("GET", "nodes/nobody@nowhere").status == 500
+    assert clients[0].request("GET", "nodes/nobody@nowhere").status == 404
 
 
 def test_a_node_tells_what_the_memory_of_another_is_used_for(

@@ -132,6 +132,9 @@ def test_a_request_is_answered_as_rabbitmq_answers_it(
     if words_may_differ(method, path, body):
         assert ours[3] == theirs[3] or theirs[3] == 500
         return
+    if theirs[3] == 500:
+        assert ours[3] in (400, 404), "RabbitMQ's handler crashes at a client's mistake"
+        return
     if path.startswith(("definitions", "channels")):
         theirs, ours = in_order(theirs), in_order(ours)
     assert ours == theirs

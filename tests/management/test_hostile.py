@@ -34,8 +34,32 @@ BODIES: list[tuple[str, str, Any]] = [
     ("PUT", "policies/%2F/bad", b'{"pattern": 5, "definition": 5}'),
     ("PUT", "policies/%2F/bad", b'{"pattern": "(a+)+$(", "definition": {"max-length": 1}}'),
     ("PUT", "queues/%2F/bad", b"\xff\xfe"),
+    ("POST", "users/bulk-delete", b'{"users": [{}]}'),
+    ("PUT", "users/bad", b'{"tags": 5, "password_hash": ""}'),
+    ("PUT", "users/bad", b'{"tags": "", "hashing_algorithm": [], "password_hash": "AAAA"}'),
+    ("PUT", "vhosts/bad", b'{"tags": [1]}'),
+    ("POST", "queues/%2F/target/get", b'{"count": 1, "ackmode": [], "encoding": "auto"}'),
+    ("POST", "definitions", b'{"queues": [{"name": "x", "vhost": []}]}'),
+    ("POST", "definitions", b'{"queues": [{"name": [], "vhost": "/"}]}'),
+    ("POST", "definitions", b'{"vhosts": [{"name": "bad"}, {"name": "v", "limits": {"max-queues": "x"}}]}'),
+    ("POST", "definitions", b'{"vhosts": [{"name": "bad", "description": 5}]}'),
+    ("POST", "definitions", b'{"users": [{"name": "bad", "password_hash": "", "tags": [5]}]}'),
+    (
+        "POST",
+        "definitions",
+        b'{"permissions": [{"user": "guest", "vhost": "/", "configure": null, "write": "", "read": ""}]}',
+    ),
+    ("POST", "definitions", b'{"global_parameters": [{"name": [], "value": 1}]}'),
 ]
 """Every one of them is the sender's mistake."""
+
+ABSENT = [
+    ("GET", "nodes/bad"),
+    ("GET", "connections/bad/channels"),
+    ("DELETE", "user-limits/bad/max-channels"),
+    ("POST", "queues/%2F/bad/actions"),
+]
+"""Names of nothing, at which RabbitMQ's handlers crash."""
 
 PROPERTIES: list[Any] = [
     {"priority": 300},
@@ -66,6 +90,20 @@ def test_a_bad_body_is_a_bad_request(number: int, client: Client) -> None:
     method, path, body = BODIES[number]
     answer = client.request(method, path, raw=body)
     assert (answer.status, answer.json["error"]) == (400, "bad_request"), answer
+
+
+@pytest.mark.parametrize(("method", "path"), ABSENT)
+def test_what_is_not_there_is_not_found(method: str, path: str, client: Client) -> None:
+    assert client.request(method, path, {"action": "sync"}).status == 404
+
+
+@pytest.mark.parametrize("redirect", [b"/\nSet-Cookie: a=b", b"/\r\n\r\n<script>", b"\xff", b"\0"])
+def test_a_form_does_not_write_headers(redirect: bytes, client: Client) -> None:
+    form = b'--x\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n'
+    body = form % (b"file", b"{}") + form % (b"redirect", redirect) + b"--x--\r\n"
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    answer = client.request("POST", "definitions", raw=body, headers=headers)
+    assert answer.status == 400
 
 
 @pytest.mark.parametrize("properties", PROPERTIES, ids=json.dumps)

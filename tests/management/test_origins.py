@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.brokers.mirrormq import MirrorMQ
 from tests.management.conftest import managed
 from tests.management.http import Client
 
@@ -82,3 +83,48 @@ def test_a_star_allows_all_that_have_a_name() -> None:
         assert _told(client, "GET", "whoami", EVIL)["allow-origin"] == EVIL
         assert _told(client, "OPTIONS", "whoami", EVIL)["max-age"] == "1800"
         assert _told(client, "GET", "whoami", "null") == {}
+
+
+def changes(client: Client, **headers: str | None) -> int:
+    """The status of a request that changes something."""
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return client.request("PUT", "queues/%2F/changed", {}, given).status
+
+
+@pytest.mark.parametrize("kind", ["Origin", "Referer"])
+def test_the_page_s_own_requests_are_taken(node: MirrorMQ, client: Client, kind: str) -> None:
+    for host in (f"127.0.0.1:{node.management_port}", "Rabbit.example", "rabbit.example:80"):
+        assert changes(client, Host=host, **{kind: f"http://{host.lower()}"}) in (201, 204)
+    assert changes(client, Host="inner:1", X_Forwarded_Host="rabbit.example", Origin="https://rabbit.example")
+    assert (
+        changes(client, Host="inner:1", Sec_Fetch_Site="same-origin", Origin="https://rabbit.example") == 204
+    )
+
+
+@pytest.mark.parametrize("kind", ["Origin", "Referer"])
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "http://rabbit.example:81", "https://rabbit.example.evil.example", "null", "x",
+     "http://rabbit.example@evil.example", "http://[", "file://", "http://rabbit.example:port"],
+)  # fmt: skip
+def test_other_pages_requests_are_refused(client: Client, kind: str, origin: str) -> None:
+    given = {"Host": "rabbit.example", kind: origin}
+    for method, path in (
+        ("PUT", "queues/%2F/foreign"),
+        ("POST", "definitions"),
+        ("DELETE", "queues/%2F/q"),
+        ("POST", "login"),
+        ("POST", "exchanges/%2F/amq.default/publish"),
+    ):
+        assert client.request(method, path, {}, given).status == 403, method
+    assert client.request("GET", "whoami", headers=given).status == 200
+
+
+def test_programs_that_name_no_origin_are_served(client: Client) -> None:
+    assert changes(client) in (201, 204)
+    assert changes(client, Sec_Fetch_Site="none") == 204
+
+
+def test_a_site_that_the_browser_calls_foreign_is_refused_without_an_origin(client: Client) -> None:
+    assert changes(client, Sec_Fetch_Site="cross-site") == 403
+    assert changes(client, Sec_Fetch_Site="same-site") == 403

@@ -16,7 +16,10 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+
+from mirrormq.metadata.records import User
 
 SHA256 = "rabbit_password_hashing_sha256"
 SHA512 = "rabbit_password_hashing_sha512"
@@ -36,6 +39,8 @@ SCRYPT_P = 1
 
 SCRYPT_KEY_BYTES = 32
 _SCRYPT_PREFIX_BYTES = 3
+_SCRYPT_COSTS = bytes((SCRYPT_LOG_N, SCRYPT_R, SCRYPT_P))
+_SCRYPT_BASE64_BYTES = (_SCRYPT_PREFIX_BYTES + SCRYPT_SALT_BYTES + SCRYPT_KEY_BYTES) * 4 // 3
 _SCRYPT_MEMORY_BYTES_MAX = 64 * 1024 * 1024
 """Four times what the costs above need. A stored hash that asks for more does not match."""
 
@@ -48,15 +53,20 @@ _DIGESTS: dict[str, Callable[[bytes], Any]] = {
 ALGORITHMS = frozenset({*_DIGESTS, SCRYPT})
 
 
-class Verdict:
-    """Who is told whether a password is right, and whether he still wants to know."""
+@dataclass(frozen=True, slots=True, eq=False)
+class PasswordCheck:
+    """One login: a password, the user that it is for, and the client that waits for the result."""
 
-    def __init__(self, told: Callable[[bool], None], wanted: Callable[[], bool]) -> None:
-        self._told = told
-        self.wanted = wanted
-
-    def __call__(self, right: bool) -> None:
-        self._told(right)
+    password: bytes
+    user: User
+    """A user that does not exist has no hash, and costs the same time."""
+    host: str
+    """The client's address."""
+    decided: Callable[[bool], None]
+    overloaded: Callable[[], None]
+    """Called instead of `decided` if too many checks of this address or user are pending."""
+    wanted: Callable[[], bool]
+    """False once the client is gone."""
 
 
 def salt_bytes(algorithm: str = DEFAULT_ALGORITHM) -> int:
@@ -69,8 +79,8 @@ def hash_password(password: bytes, salt: bytes, algorithm: str = DEFAULT_ALGORIT
     if len(salt) != salt_bytes(algorithm):
         raise ValueError(f"{algorithm} wants {salt_bytes(algorithm)} octets of salt")
     if algorithm == SCRYPT:
-        costs = bytes((SCRYPT_LOG_N, SCRYPT_R, SCRYPT_P))
-        return base64.b64encode(costs + salt + _scrypt(password, costs, salt)).decode()
+        key = _scrypt(password, _SCRYPT_COSTS, salt)
+        return base64.b64encode(_SCRYPT_COSTS + salt + key).decode()
     digest: bytes = _DIGESTS[algorithm](salt + password).digest()
     return base64.b64encode(salt + digest).decode()
 
@@ -88,6 +98,18 @@ def verify_password(password: bytes, password_hash: str, algorithm: str) -> bool
     salt, expected = stored[:RABBIT_SALT_BYTES], stored[RABBIT_SALT_BYTES:]
     found: bytes = _DIGESTS[algorithm](salt + password).digest()
     return hmac.compare_digest(found, expected)
+
+
+def verify_login(password: bytes, password_hash: str, algorithm: str) -> bool:
+    """Check a password at the cost of one scrypt for every wrong one.
+
+    Otherwise the time of a refusal shows whether a user exists, and whether RabbitMQ made the hash.
+    """
+    if verify_password(password, password_hash, algorithm):
+        return True
+    if not (password and algorithm == SCRYPT and len(password_hash) == _SCRYPT_BASE64_BYTES):
+        _scrypt(password, _SCRYPT_COSTS, bytes(SCRYPT_SALT_BYTES))
+    return False
 
 
 def _verify_scrypt(password: bytes, stored: bytes) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq.auth import sasl
-from mirrormq.auth.passwords import Verdict
+from mirrormq.auth.passwords import PasswordCheck
 from mirrormq.auth.permissions import Permissions
 from mirrormq.broker.alarms import MEMORY, Alarms
 from mirrormq.broker.asking.inquiries import Inquiries
@@ -69,7 +69,7 @@ class Outside(NamedTuple):
     """Names that nobody can guess, for server-named queues and consumer tags."""
     choose: Callable[[int], int]
     """A random number below its argument."""
-    verify_password: Callable[[bytes, records.User, Verdict], None]
+    verify_password: Callable[[PasswordCheck], None]
     """Checks a password off the loop, because good hashes are slow."""
     send: Callable[[str, RemoteMessage | RingMail], None] = _nowhere
     """Sends a message to another node, if there is a link to it."""
@@ -95,7 +95,7 @@ class Broker:
         self.clock = journal.clock = clock
         self.hot_budget = hot_budget
         self.unique_name, self.choose = outside.unique_name, outside.choose
-        self._verify_password = outside.verify_password
+        self.verify_password = outside.verify_password
         self.permissions = Permissions(metadata.state)
         self.policies = Policies(metadata.state)
         self.alarms, self.client_limits = Alarms(), ClientLimits(self)
@@ -215,31 +215,6 @@ class Broker:
     def mechanisms(self, peer: Peer) -> tuple[str, ...]:
         """The SASL mechanisms that this client may use: EXTERNAL needs TLS."""
         return tuple(sorted(m for m in self.settings.auth_mechanisms if m != sasl.EXTERNAL or peer.tls))
-
-    def authenticate(
-        self,
-        credentials: sasl.Credentials,
-        is_loopback: bool,
-        decided: Callable[[records.User | None, str], None],
-        wanted: Callable[[], bool] = lambda: True,
-    ) -> None:
-        """Find out whether the client is who it says; `decided` gets the user, or None and the reason, if
-        the answer is still `wanted` when it is worked on."""
-        refusal = f"user '{credentials.user}' - invalid credentials"
-        user = self.metadata.state.users.get(credentials.user)
-        if user is None:
-            decided(None, refusal)
-        elif not is_loopback and user.name in self.settings.loopback_users:
-            decided(None, f"user '{user.name}' can only connect via localhost")
-        elif credentials.password is None:
-            decided(user, "")
-        else:
-            found = user
-            self._verify_password(
-                credentials.password,
-                found,
-                Verdict(lambda right: decided(found if right else None, "" if right else refusal), wanted),
-            )
 
     def connected(self, connection: Connection) -> None:
         """A connection is open."""

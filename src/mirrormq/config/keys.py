@@ -125,6 +125,9 @@ SCALARS: dict[str, Key] = {
     "management.ssl.port": Key("management_tls_listener.port", read.integer(0, 65535)),
     "management.cors.max_age": Key("cors.max_age_s", read.optional_age),
     "management.address": Key("management_listener", read.address_or_none),
+    "prometheus.tcp.ip": Key("metrics_listener.host", read.text),
+    "prometheus.tcp.port": Key("metrics_listener.port", read.integer(0, 65535)),
+    "prometheus.authentication.enabled": Key("metrics_authentication", read.boolean),
     "queue_master_locator": Key("queue_master_locator", read.one_of("client-local", "min-masters", "random")),
     "cluster_partition_handling": Key(
         "cluster_partition_handling",

@@ -22,6 +22,7 @@ NONE = Key("", one_of("none"))
 UNNAMED_HOST = {
     "management_listener": Address("", 15672),
     "management_tls_listener": MANAGEMENT_TLS_DEFAULT,
+    "metrics_listener": Address("", 15692),
 }
 """Listeners that are written in two keys, and what holds for the key that is missing."""
 EXCLUSIVE_PAIRS = (

@@ -144,6 +144,10 @@ class Settings:
     management_tls: TlsOptions = TlsOptions()
     management_legacy_tls: bool = False
     """`management.listener.ssl`: what is said of the plain listener is meant for the one with TLS."""
+    metrics_listener: Address | None = None
+    """`prometheus.tcp.*`; None: metrics are on the management listeners. RabbitMQ has them on 15692."""
+    metrics_authentication: bool = False
+    """Metrics need the login of a user with the tag `monitoring` or `administrator`."""
     cors: CorsOptions = CorsOptions()
     cluster_listener: Address | None = CLUSTER_DEFAULT
     cluster_advertised: Address | None = None

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.auth import refusals, sasl
+from mirrormq.broker.logins import OVERLOADED, Login, authenticate
 from mirrormq.broker.telling import client_remarks
 from mirrormq.connections import heartbeats
 from mirrormq.connections.server_properties import server_properties
@@ -155,8 +156,17 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
         else:
             _logged_in(connection, user)
 
-    broker.authenticate(
-        credentials, connection.peer.is_loopback, decided, wanted=lambda: not connection.finished
+    def overloaded() -> None:
+        connection.release()
+        client_remarks.login_refused(connection, credentials.mechanism, OVERLOADED)
+        broker.events.authentication_failed(connection, credentials.user, OVERLOADED)
+        connection.closed_because = OVERLOADED
+        connection.finish()
+
+    peer = connection.peer
+    authenticate(
+        broker,
+        Login(credentials, peer.host, peer.is_loopback, decided, overloaded, lambda: not connection.finished),
     )
 
 

@@ -80,6 +80,8 @@ def import_definitions(metadata: MetadataStore, document: Any, settings: Setting
         raise ControlError("The definitions must be a JSON object.", EXIT_DATA)
     try:
         wanted = list(_commands(metadata.state, document, settings))
+        for command in wanted:
+            c.checked(command)  # all of them before the first is written
     except ControlError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:

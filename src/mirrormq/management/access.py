@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from mirrormq.config.settings import CorsOptions
 from mirrormq.management.answers import (
     BAD_REQUEST,
-    FORBIDDEN,
     UNAUTHORISED,
     Refusal,
     Silent,
@@ -56,14 +54,6 @@ def credentials(header: str | None) -> tuple[str, bytes]:
     if not separator:
         raise Silent(BAD_REQUEST)
     return name.decode("utf-8", "surrogateescape"), password
-
-
-def own_site(method: str, headers: Mapping[str, str], cors: CorsOptions) -> None:
-    """Another site's page may not change anything with a login that the browser remembers for this one,
-    unless the operator allows that site."""
-    foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
-    if method not in ("GET", "HEAD") and foreign and not cors.allows(headers.get("origin", "")):
-        raise Refusal(FORBIDDEN, "not_authorised", "A page of another site may not do this")
 
 
 def login_failed() -> Refusal:

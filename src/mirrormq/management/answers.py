@@ -19,6 +19,7 @@ FORBIDDEN = 403
 NOT_FOUND = 404
 METHOD_NOT_ALLOWED = 405
 UNSUPPORTED_MEDIA_TYPE = 415
+TOO_MANY_REQUESTS = 429
 INTERNAL_ERROR = 500
 NOT_IMPLEMENTED = 501
 UNAVAILABLE = 503
@@ -76,6 +77,11 @@ def undecided() -> Refusal:
     """The cluster has not agreed on what was asked for."""
     reason = "the change waits for a majority of the cluster's nodes, and may still be made"
     return Refusal(UNAVAILABLE, "service_unavailable", reason)
+
+
+def too_many_logins(reason: str) -> Refusal:
+    """The node checks no more passwords of this address or user now."""
+    return Refusal(TOO_MANY_REQUESTS, "too_many_requests", reason, headers={"retry-after": "5"})
 
 
 def keys_missing(names: Iterable[str]) -> Refusal:

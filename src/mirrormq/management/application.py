@@ -11,12 +11,12 @@ import traceback
 from collections.abc import AsyncIterator
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from mirrormq.control.protocol import ControlError
-from mirrormq.management import access, columns, cors, ranges
+from mirrormq.management import access, columns, cors, origins, ranges
 from mirrormq.management.answering import Answering
 from mirrormq.management.answers import (
     METHOD_NOT_ALLOWED,
@@ -26,6 +26,8 @@ from mirrormq.management.answers import (
     Silent,
     bad_request,
     encode,
+    not_found,
+    too_many_logins,
     undecided,
 )
 from mirrormq.management.call import Call, Done, Listing, Raw, Stream
@@ -37,7 +39,7 @@ from mirrormq.management.openapi import Guide
 from mirrormq.management.pages import Pages
 from mirrormq.management.resources import ROUTES
 from mirrormq.management.routing import FILES_ALLOW, Route, Router
-from mirrormq.management.seam import ManagedNode
+from mirrormq.management.seam import GONE, ROLE, ClientGone, ManagedNode, TooManyLogins
 from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
 
@@ -48,6 +50,13 @@ POLICY = {"content-security-policy": "script-src 'self'; object-src 'self'", "va
 JSON = {**POLICY, "content-type": "application/json", "x-content-type-options": "nosniff"}
 NOBODY = User("")
 API = "/api/"
+MANAGEMENT = "management"
+"""Role of the listeners that serve the API and the page, and metrics if these have no listener."""
+METRICS = "metrics"
+"""Role of the listener that serves metrics and nothing else."""
+
+
+METRICS_ROUTE = Route("metrics", access.monitor, {})
 
 
 class Application:
@@ -69,8 +78,10 @@ class Application:
         request = Request(scope, receive)
         try:
             response = await self._respond(request)
+        except (ClientGone, ClientDisconnect):
+            return
         except Exception as error:
-            refusal = error if isinstance(error, Refusal) else self._fault(request, error)
+            refusal = self._refusal(request, error)
             headers = JSON if refusal.body else POLICY
             response = Response(refusal.body, refusal.status, {**headers, **refusal.headers})
         if scope["path"].startswith(API):
@@ -78,6 +89,11 @@ class Application:
             options = self._node.settings.cors
             response.headers.update(cors.headers(options, request.method, request.headers, allow))
         await response(scope, receive, send)
+
+    def _refusal(self, request: Request, error: Exception) -> Refusal:
+        if isinstance(error, TooManyLogins):
+            return too_many_logins(str(error))
+        return error if isinstance(error, Refusal) else self._fault(request, error)
 
     def _fault(self, request: Request, error: Exception) -> Refusal:
         """A mistake of ours costs one request, and is written down."""
@@ -87,9 +103,12 @@ class Application:
 
     async def _respond(self, request: Request) -> Response:
         raw_path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
-        if raw_path in PATHS and request.method in ("GET", "HEAD"):
-            text = gather(self._node, raw_path, request.url.query)
-            return StreamingResponse(text, headers={**POLICY, "content-type": CONTENT_TYPE})
+        settings, role = self._node.settings, request.scope[ROLE]
+        has_metrics = role == (MANAGEMENT if settings.metrics_listener is None else METRICS)
+        if has_metrics and raw_path in PATHS and request.method in ("GET", "HEAD"):
+            return await self._metrics(request, raw_path)
+        if role == METRICS:
+            raise not_found()
         if not raw_path.startswith(API):
             return self._pages.answer(request, raw_path)
         found = self._router.find(request.method, raw_path[len(API) :])
@@ -98,7 +117,7 @@ class Application:
         route, parts = found
         if request.method == "OPTIONS":
             return Response(b"", headers={**POLICY, "allow": route.allow})
-        access.own_site(request.method, request.headers, self._node.settings.cors)
+        origins.check(request.method, request.url.scheme, request.headers, self._node.settings.cors)
         if route.refuses(request.method):
             refusal = Silent(METHOD_NOT_ALLOWED)
             refusal.headers = {"allow": route.allow}
@@ -106,12 +125,20 @@ class Application:
         method = "GET" if request.method == "HEAD" else request.method
         return await self._handled(request, route, parts, method)
 
+    async def _metrics(self, request: Request, path: str) -> Response:
+        if self._node.settings.metrics_authentication:
+            user = await self._user(request)
+            call = Call(self._node, self._statistics, user, "GET", {}, {}, dict(request.headers), b"")
+            _admit(call, METRICS_ROUTE)
+        text = gather(self._node, path, request.url.query)
+        return StreamingResponse(text, headers={**POLICY, "content-type": CONTENT_TYPE})
+
     async def _handled(self, request: Request, route: Route, parts: dict[str, str], method: str) -> Response:
         user = NOBODY if route.is_open else await self._user(request)
         query = query_of(request.url.query, strict=method == "GET")
         call = Call(self._node, self._statistics, user, method, parts, query, dict(request.headers), b"")
         _admit(call, route)
-        call.ranges, call.host = ranges.read(query), _host(request)
+        call.ranges, call.host, call.gone = ranges.read(query), _host(request), request.scope[GONE]
         call.content = await _content(request)
         try:
             answer = route.handlers[method](call)
@@ -136,7 +163,7 @@ class Application:
 
     async def _user(self, request: Request) -> User:
         name, password = access.credentials(request.headers.get("authorization"))
-        user = await self._node.authenticate(name, password, _host(request))
+        user = await self._node.authenticate(name, password, _host(request), request.scope[GONE])
         if user is None:
             raise access.login_failed()
         return user

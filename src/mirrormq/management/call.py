@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,6 +82,8 @@ class Call:
     """Which histories are wanted."""
     host: str = ""
     """Where it comes from."""
+    gone: asyncio.Future[None] | None = None
+    """Done when the client is gone."""
 
     @property
     def state(self) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +16,21 @@ if TYPE_CHECKING:
     from mirrormq.management.timeline import Timeline
     from mirrormq.queues.message import Message
     from mirrormq.storage.usage import DiskUsage
+
+
+GONE = "mirrormq.gone"
+"""Key of a request's scope: a future that is done when the client is gone or the answer complete."""
+
+ROLE = "mirrormq.role"
+"""Key of a request's scope: the kind of listener that it came to."""
+
+
+class ClientGone(OSError):
+    """No client waits for the answer any more."""
+
+
+class TooManyLogins(Exception):
+    """More passwords wait to be checked than an address or a user may have."""
 
 
 class DirectChannel(Protocol):
@@ -90,8 +106,13 @@ class ManagedNode(Node, Protocol):
     def direct(self, user: User, vhost: str) -> DirectChannel:
         """A channel for one request."""
 
-    async def authenticate(self, name: str, password: bytes, host: str) -> User | None:
-        """The user, if this is the password and the address one they may come from."""
+    async def authenticate(
+        self, name: str, password: bytes, host: str, gone: asyncio.Future[None]
+    ) -> User | None:
+        """Return the user, if this is the password and the address one they may come from.
+
+        Raises TooManyLogins beyond the limits, and ClientGone if the client leaves meanwhile.
+        """
 
     def turned_away(self) -> None:
         """Who has just logged in may not do what they asked for: RabbitMQ counts that as a failed login."""

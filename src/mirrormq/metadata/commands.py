@@ -317,6 +317,19 @@ def encode(command: Command) -> bytes:
     return encoding.encode(command)
 
 
+def checked(command: Command) -> bytes:
+    """Encode a command that every node can decode; ValueError if a value is not of its field's type.
+
+    Values come from JSON. A node that cannot decode an entry of the log stops, and stops again at each start.
+    """
+    entry = encode(command)
+    try:
+        decode(entry)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"it cannot be kept as metadata: {error}") from None
+    return entry
+
+
 def decode(entry: bytes) -> Command:
     """A log entry as a command; raises msgspec.DecodeError or ValidationError for anything else."""
     return encoding.decode(entry, _decoder, Command)

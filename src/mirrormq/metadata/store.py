@@ -142,7 +142,7 @@ class MetadataStore:
         actor = INTERNAL_USER if self._telling_listeners else self._actor
         if actor != INTERNAL_USER and len(self._waiting) >= WAITING_MAX:
             raise ResourceError("too many changes of metadata are waiting for the cluster")
-        if len(commands.encode(command)) > COMMAND_BYTES_MAX:
+        if len(commands.checked(command)) > COMMAND_BYTES_MAX:
             raise ValueError("it is too large to be kept as metadata")
         self.last_written += 1
         self._waiting.append(_Write(self.last_written, command, actor, done, sync, leading))

@@ -9,6 +9,7 @@ from mirrormq import limits
 from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer, is_loopback
 from mirrormq.connections.proxy_protocol import Ends, Incomplete, ProxyHeaderInvalid, read_proxy_header
+from mirrormq.connections.states import State
 from mirrormq.runtime.large_reads import READ_BYTES_PER_EFFORT, LargeReads
 from mirrormq.runtime.pacing import unpace_local
 from mirrormq.runtime.tls import certificate_user
@@ -100,7 +101,7 @@ class AmqpSocket(asyncio.Protocol):
         if len(data) >= LARGE_BYTES or self._large_reads is not None:
             self._choose_reading(connection, len(data))
         if connection.held and self._reading:
-            self._pause()
+            self._pause(connection)
         elif connection.yields_to is not None and self._reading:
             self._rest()
         node.end_turn_soon()
@@ -133,11 +134,18 @@ class AmqpSocket(asyncio.Protocol):
         self._begin(self._peer(ends))
         return rest
 
-    def _pause(self) -> None:
+    def _pause(self, connection: Connection) -> None:
+        """Wait until the connection is no longer held.
+
+        During a login the socket is read on, up to a limit: a closed socket is noticed by reading only, and a
+        password whose client is gone must not be hashed.
+        """
         assert self._transport is not None
-        self._reading = False
-        self._transport.pause_reading()
         self._node.sockets.pause(self)
+        logging_in = connection.state is State.STARTING and not connection.finished
+        if not logging_in or connection.buffered_bytes > limits.LOGIN_PIPELINED_BYTES_MAX:
+            self._reading = False
+            self._transport.pause_reading()
 
     def _rest(self) -> None:
         """Stop reading for a moment, so that consumers can catch up."""
@@ -172,8 +180,9 @@ class AmqpSocket(asyncio.Protocol):
             self._node.fault(connection, error)
         if connection.held:
             return False
-        self._reading = True
-        transport.resume_reading()
+        if not self._reading:
+            self._reading = True
+            transport.resume_reading()
         return True
 
     def write(self) -> None:

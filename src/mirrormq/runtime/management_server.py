@@ -1,8 +1,7 @@
 """Serves the management API on the node's own loop.
 
-uvicorn's protocol turns bytes into requests; the listening and the stopping are ours, because
-`uvicorn.Server.serve` would take over the node's signals. Declarations, publishes and gets go over a
-`Channel` without a socket, so that HTTP clients meet the same checks and texts as AMQP clients.
+Declarations, publishes and gets go over a `Channel` without a socket, so that HTTP clients meet the same
+checks and texts as AMQP clients.
 """
 
 from __future__ import annotations
@@ -10,44 +9,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
-
 from mirrormq.auth.sasl import PLAIN, Credentials
+from mirrormq.broker.logins import OVERLOADED, Login, authenticate
 from mirrormq.broker.telling.events import HTTP
-from mirrormq.config.settings import Address, Settings
+from mirrormq.config.settings import Settings
 from mirrormq.connections.peer import is_loopback
 from mirrormq.control.dispatch import answer
 from mirrormq.control.node import ClusterFace, LiveObjects
 from mirrormq.control.protocol import ControlError, Request
 from mirrormq.control.verbs import users
-from mirrormq.errors import start_error
 from mirrormq.interlink.detector import Timing
 from mirrormq.management import machine
-from mirrormq.management.application import Application
-from mirrormq.management.seam import DirectChannel
+from mirrormq.management.application import MANAGEMENT, METRICS, Application
+from mirrormq.management.seam import ClientGone, DirectChannel, TooManyLogins
 from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
 from mirrormq.metadata.store import MetadataStore
 from mirrormq.runtime.direct_channel import SocketlessChannel
+from mirrormq.runtime.http_server import HttpServer
 from mirrormq.runtime.settling import settled
 from mirrormq.runtime.status import status
 from mirrormq.runtime.timeline_keeper import TimelineKeeper
 from mirrormq.runtime.tls import server_context
 
 if TYPE_CHECKING:
-    import ssl
-
     from mirrormq.connections.connection import Connection
     from mirrormq.runtime.application import Application as NodeApplication
-
-CONNECTIONS_MAX = 500
-"""HTTP connections that are served at a time; one more is told 503. Browsers open six each."""
-
-STOP_TIMEOUT_S = 2.0
-"""How long requests may go on when the node stops."""
 
 
 class _Managed:
@@ -82,16 +71,32 @@ class _Managed:
         self._node.read_clock()
         return SocketlessChannel(self.broker, user, vhost, self.changed)
 
-    async def authenticate(self, name: str, password: bytes, host: str) -> User | None:
+    async def authenticate(
+        self, name: str, password: bytes, host: str, gone: asyncio.Future[None]
+    ) -> User | None:
         decided: asyncio.Future[User | None] = asyncio.get_running_loop().create_future()
+        logins = self.broker.events.logins
 
         def decide(user: User | None, _: str) -> None:
-            self.broker.events.logins[HTTP, user is not None] += 1
+            logins[HTTP, user is not None] += 1
             if not decided.done():
                 decided.set_result(user)
 
-        self.broker.authenticate(Credentials(PLAIN, name, password), is_loopback(host), decide)
-        return await decided
+        def overloaded() -> None:
+            logins[HTTP, False] += 1
+            if not decided.done() and not gone.done():
+                decided.set_exception(TooManyLogins(OVERLOADED))
+
+        login = Login(
+            Credentials(PLAIN, name, password), host, is_loopback(host), decide, overloaded,
+            lambda: not gone.done(),
+        )  # fmt: skip
+        authenticate(self.broker, login)
+        waiting: set[asyncio.Future[Any]] = {decided, gone}
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if not decided.done():
+            raise ClientGone
+        return decided.result()
 
     def turned_away(self) -> None:
         logins = self.broker.events.logins
@@ -131,72 +136,38 @@ class ManagementServer:
         )
         self.application = Application(managed, self.statistics)
         self._timeline = TimelineKeeper(node)
-        self._servers: list[asyncio.Server] = []
+        self._http = HttpServer(self.application, node.warn)
         self._sampling: asyncio.Task[None] | None = None
-        self._uvicorn: uvicorn.Server | None = None
 
     async def answer(self, kind: str, question: dict[str, Any]) -> str:
         """What another node's API asks."""
         return await self.application.answering.answer(kind, question)
 
     async def start(self) -> None:
-        """Take samples, and listen; uvicorn's own start-up is done here piece by piece, without its
-        signals."""
-        settings = self._node.settings
-        config = uvicorn.Config(
-            self.application, log_config=None, access_log=False, lifespan="off", ws="none",
-            server_header=False, proxy_headers=False, limit_concurrency=CONNECTIONS_MAX,
-        )  # fmt: skip
-        config.load()
-        self._uvicorn = server = uvicorn.Server(config)
-        await server.on_tick(0)
-        loop = asyncio.get_running_loop()
-
-        def protocol() -> asyncio.Protocol:
-            return config.http_protocol_class(  # type: ignore[call-arg]
-                config=config, server_state=server.server_state, app_state={}, _loop=loop
-            )
-
+        """Listen, and take samples."""
+        settings, server = self._node.settings, self._http
         if settings.management_tls_listener is not None:
             context = server_context(settings.management_tls, self._node.node.certificates)
-            await self._listen(protocol, settings.management_tls_listener, context)
+            await server.listen(settings.management_tls_listener, context, MANAGEMENT)
         if settings.management_listener is not None:
-            await self._listen(protocol, settings.management_listener, None)
-        self._sampling = loop.create_task(self._sample())
-
-    async def _listen(
-        self, protocol: Callable[[], asyncio.Protocol], address: Address, context: ssl.SSLContext | None
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        opened = False
-        hosts = ["127.0.0.1", "::1"] if address.host == "localhost" else [address.host or None]
-        for host in hosts:
-            try:
-                self._servers.append(await loop.create_server(protocol, host, address.port, ssl=context))
-            except OSError as error:
-                if opened and host == "::1":
-                    continue
-                text = f"Cannot listen on {host}:{address.port} for management: {error.strerror}."
-                raise start_error(text, error) from error
-            opened = True
+            await server.listen(settings.management_listener, None, MANAGEMENT)
+        if settings.metrics_listener is not None:
+            await server.listen(settings.metrics_listener, None, METRICS)
+        self._sampling = asyncio.get_running_loop().create_task(self._sample())
 
     async def _sample(self) -> None:
-        """Samples, what viewers are told, and uvicorn's clock for the Date header."""
-        assert self._uvicorn is not None
-        live = self.application.live
-        tasks = [asyncio.create_task(part.run()) for part in (self.statistics, live, self._timeline)]
+        """Take samples, and send viewers what has changed."""
+        parts = (self.statistics, self.application.live, self._timeline)
+        tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
-            while True:
-                await asyncio.sleep(1.0)
-                await self._uvicorn.on_tick(0)
+            await asyncio.wait(tasks)
         finally:
             for task in tasks:
                 task.cancel()
 
     async def stop(self) -> None:
-        """No more requests; those under way get a moment."""
-        for server in self._servers:
-            server.close()
+        """Accept no more requests; those under way get a moment."""
+        self._http.close()
         self.application.live.close()
         self.statistics.retire()
         self._timeline.close()
@@ -204,9 +175,4 @@ class ManagementServer:
             self._sampling.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._sampling
-        if self._uvicorn is not None:
-            state = self._uvicorn.server_state
-            for connection in list(state.connections):
-                connection.shutdown()
-            if state.tasks:
-                await asyncio.wait(set(state.tasks), timeout=STOP_TIMEOUT_S)
+        await self._http.stop()

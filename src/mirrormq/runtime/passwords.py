@@ -1,6 +1,6 @@
-"""Checks passwords in threads, and remembers right ones, so that good hashes do not cost connections.
+"""Password checks in threads, and a memory of right passwords.
 
-A guess whose client has gone by the time of its turn is not checked: whoever comes next would wait for it.
+The order and the limits are `auth.password_queue`'s; this module owns the threads.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from mirrormq.auth.passwords import Verdict, verify_password
-from mirrormq.metadata.records import User
+from mirrormq.auth.password_queue import PasswordJob, PasswordQueue
+from mirrormq.auth.passwords import PasswordCheck, verify_login
 
 REMEMBERED_MAX = 4096
-"""Right answers that are remembered, by a keyed digest of the password and the stored hash."""
+"""Right passwords that are remembered, each as a keyed digest of password and stored hash."""
 
 CHECKS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
-"""Guesses that are checked at the same time. Each keeps a processor busy for a tenth of a second: the loop
-has the others, and whoever needs a thread for something else does not wait behind a hundred guesses."""
+"""Passwords that are hashed at the same time. Each keeps one processor busy; the loop has the others."""
 
 
 class PasswordChecker:
-    """Asks `auth.passwords` off the loop."""
+    """Checks passwords off the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, after: Callable[[], None]) -> None:
         self._loop = loop
@@ -31,33 +30,58 @@ class PasswordChecker:
         self._threads = ThreadPoolExecutor(CHECKS_AT_ONCE, "passwords")
         self._key = os.urandom(32)
         self._remembered: set[bytes] = set()
-        self._running: set[asyncio.Task[None]] = set()
+        self._queue = PasswordQueue()
+        self._workers = 0
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    def verify(self, password: bytes, user: User, decided: Verdict) -> None:
-        """Call `decided` with the verdict, now if it is known, else from a later turn; never if nobody wants
-        to know it any more."""
-        fingerprint = hashlib.blake2b(
-            password + b"\0" + user.password_hash.encode(), key=self._key, digest_size=32
-        ).digest()
+    def verify(self, check: PasswordCheck) -> None:
+        """Call `check.decided` at once if the password is remembered, else when it has been hashed.
+
+        `check.overloaded` is called instead if the queue refuses the check, and neither if its client leaves.
+        """
+        fingerprint = self._fingerprint(check)
         if fingerprint in self._remembered:
-            decided(True)
+            check.decided(True)
             return
-        task = self._loop.create_task(self._check(password, user, fingerprint, decided))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        for refused in self._queue.add(check, fingerprint):
+            refused.overloaded()
+            self._after()
+        if self._workers < CHECKS_AT_ONCE and len(self._queue):
+            self._workers += 1
+            task = self._loop.create_task(self._work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    async def _check(self, password: bytes, user: User, fingerprint: bytes, decided: Verdict) -> None:
-        def checked() -> bool | None:
-            if not decided.wanted():
-                return None
-            return verify_password(password, user.password_hash, user.hashing_algorithm)
+    def _fingerprint(self, check: PasswordCheck) -> bytes:
+        digest = hashlib.blake2b(key=self._key, digest_size=32)
+        for part in (check.user.name.encode("utf-8", "surrogateescape"), check.user.password_hash.encode()):
+            digest.update(len(part).to_bytes(4, "big") + part)
+        digest.update(check.password)
+        return digest.digest()
 
-        right = await self._loop.run_in_executor(self._threads, checked)
-        if right is None:
+    async def _work(self) -> None:
+        """Hash until nothing is pending."""
+        try:
+            while (job := self._queue.next()) is not None:
+                await self._hash(job)
+                right = job.fingerprint in self._remembered
+                for check in self._queue.finished(job):
+                    check.decided(right)
+                self._after()
+        finally:
+            # In the same step as the empty queue: a check that comes later starts a worker of its own.
+            self._workers -= 1
+
+    async def _hash(self, job: PasswordJob) -> None:
+        """Hash one password, unless a client of another address has shown meanwhile that it is right."""
+        if job.fingerprint in self._remembered:
             return
-        if right:
-            if len(self._remembered) >= REMEMBERED_MAX:
-                self._remembered.clear()
-            self._remembered.add(fingerprint)
-        decided(right)
-        self._after()
+        check = job.checks[0]
+        stored, algorithm = check.user.password_hash, check.user.hashing_algorithm
+        if not await self._loop.run_in_executor(
+            self._threads, verify_login, check.password, stored, algorithm
+        ):
+            return
+        if len(self._remembered) >= REMEMBERED_MAX:
+            self._remembered.clear()
+        self._remembered.add(job.fingerprint)

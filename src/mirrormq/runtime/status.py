@@ -19,6 +19,7 @@ def listeners(settings: Settings) -> list[dict[str, Any]]:
     """Where the node listens and what for, in RabbitMQ's words."""
     opened = [("http", settings.management_listener, "HTTP API")]
     opened.append(("https", settings.management_tls_listener, "HTTP API over TLS (HTTPS)"))
+    opened.append(("http/prometheus", settings.metrics_listener, "Prometheus exporter API over HTTP"))
     opened.append(("clustering", settings.cluster_listener, "inter-node and CLI tool communication"))
     opened += [("amqp/ssl", found, "AMQP 0-9-1 over TLS") for found in settings.tls_listeners]
     opened += [("amqp", found, "AMQP 0-9-1") for found in settings.amqp_listeners]

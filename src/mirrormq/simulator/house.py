@@ -69,7 +69,7 @@ class BrokerHouse:
         outside = Outside(
             self._unique_name,
             node.choice.randrange,
-            lambda password, user, decided: decided(True),
+            lambda check: check.decided(True),
             lambda peer, message: node.send(peer, message, False),
         )
         settings = Settings(name=node.name, mirroring_sync_batch_size=SYNC_BATCH_MESSAGES)

@@ -5,8 +5,8 @@ working; `mirrormq_*` tells of rings, failovers and the disk what RabbitMQ has n
 node measures is there: a number that nobody counts is left out, not shown as nought. Each node tells of
 itself.
 
-Like RabbitMQ's exporter it asks for no password. `/metrics` tells numbers and no names but the node's;
-the others name queues.
+Like RabbitMQ's exporter it asks for no password unless `prometheus.authentication.enabled` is set. `/metrics`
+tells numbers and no names but the node's; the others name queues.
 """
 
 from mirrormq.management.metrics.gathering import PATHS, gather

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.management import access, shapes
-from mirrormq.management.answers import NOT_FOUND, Refusal, Silent, not_authorised, not_found
+from mirrormq.management.answers import not_authorised, not_found
 from mirrormq.management.call import Call, Done, Listing
 from mirrormq.management.resources import channels as channel_rows
 from mirrormq.management.routing import Route
@@ -118,11 +118,7 @@ async def close(call: Call) -> Done:
 
 
 async def channels(call: Call) -> Listing:
-    """RabbitMQ's handler crashes for a connection that is not there."""
-    try:
-        found = await _one(call)
-    except Refusal as refusal:
-        raise (Silent() if refusal.status == NOT_FOUND else refusal) from None
+    found = await _one(call)
     if not isinstance(found, dict):
         return channel_rows.listing(call, shapes.channels([found]), [])
     rows = await call.elsewhere.rows("channels", connection=call.name, query=call.asked)

@@ -7,7 +7,7 @@ RabbitMQ's: what does not survive a restart is in it too, except exclusive queue
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -117,12 +117,17 @@ def _entries(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
+def _names(entries: Iterable[dict[str, Any]]) -> set[str]:
+    """Names that are texts; the import refuses the others."""
+    return {name for entry in entries if isinstance(name := entry.get("name"), str)}
+
+
 def _check_vhosts(call: Call, document: dict[str, Any]) -> None:
     """What is declared must lie in a vhost that is there or comes with it."""
-    known = set(call.state.vhosts) | {entry.get("name") for entry in _entries(document, "vhosts")}
+    known = set(call.state.vhosts) | _names(_entries(document, "vhosts"))
     for name in NAMELESS:
         for entry in _entries(document, name):
-            if "vhost" in entry and entry["vhost"] not in known:
+            if "vhost" in entry and not (isinstance(entry["vhost"], str) and entry["vhost"] in known):
                 raise bad_request(["no_such_vhost", entry["vhost"]])
 
 
@@ -131,9 +136,7 @@ def _check_limits(call: Call, document: dict[str, Any]) -> None:
     for vhost in call.state.vhosts.values():
         limit = vhost.limits.get(MAX_QUEUES, UNLIMITED)
         have = call.state.queues_of(vhost.name)
-        wanted = {
-            entry.get("name") for entry in _entries(document, "queues") if entry.get("vhost") == vhost.name
-        }
+        wanted = _names(entry for entry in _entries(document, "queues") if entry.get("vhost") == vhost.name)
         new = len(wanted - have.keys())
         if 0 <= limit < len(have) + new:
             raise bad_request(
@@ -157,11 +160,11 @@ def _uploaded(call: Call, vhost: str) -> Done:
     if form.is_form(kind := call.headers.get("content-type", "")):
         parts = form.fields(kind, call.content)
         redirect, call.content = parts.get("redirect", b""), parts.get("file", b"")
-        if "file" not in parts:
+        if "file" not in parts or not (redirect.isascii() and redirect.decode("ascii").isprintable()):
             raise bad_request(UNREADABLE)
     document = call.body(unreadable=UNREADABLE)
     done = _import_into(call, document, vhost) if vhost else _import(call, document)
-    return Done(SEE_OTHER, {"location": redirect.decode("latin-1")}) if redirect else done
+    return Done(SEE_OTHER, {"location": redirect.decode("ascii")}) if redirect else done
 
 
 def _import_into(call: Call, document: dict[str, Any], vhost: str) -> Done:

@@ -8,7 +8,7 @@ import msgspec
 
 from mirrormq.auth.limits import USER_LIMITS, VHOST_LIMITS
 from mirrormq.management import access
-from mirrormq.management.answers import Silent, bad_request, missing, not_found
+from mirrormq.management.answers import bad_request, missing, not_found
 from mirrormq.management.call import Call, Done, Listing
 from mirrormq.management.routing import JSON, Route
 from mirrormq.metadata import commands, records
@@ -83,10 +83,9 @@ def set_of_user(call: Call) -> Done:
 
 
 def clear_of_user(call: Call) -> Done:
-    """RabbitMQ's handler crashes for a user that is not there."""
     user = call.state.users.get(call.name)
     if user is None:
-        raise Silent
+        raise not_found()
     limits = {name: value for name, value in user.limits.items() if name != call.parts["limit"]}
     call.write(commands.PutUser(msgspec.structs.replace(user, limits=limits)))
     return Done()

@@ -7,7 +7,7 @@ from typing import Any
 
 from mirrormq.config.settings import Address
 from mirrormq.management import access, machine
-from mirrormq.management.answers import Silent, not_found
+from mirrormq.management.answers import not_found
 from mirrormq.management.call import Call, Listing
 from mirrormq.management.routing import Route
 
@@ -34,6 +34,7 @@ def listeners(call: Call) -> list[dict[str, Any]]:
     opened += [("amqp/ssl", address) for address in settings.tls_listeners]
     opened += [("http", address) for address in _given(settings.management_listener)]
     opened += [("https", address) for address in _given(settings.management_tls_listener)]
+    opened += [("http/prometheus", address) for address in _given(settings.metrics_listener)]
     return [
         {
             "node": settings.name,
@@ -135,9 +136,8 @@ def _row(call: Call, name: str, told: dict[str, Any]) -> dict[str, Any]:
 
 
 async def show(call: Call) -> dict[str, Any]:
-    """RabbitMQ's handler crashes for a node that nobody knows."""
     if call.name not in (call.me, *call.node.cluster.members):
-        raise Silent
+        raise not_found()
     return _row(call, call.name, await _told_by(call))
 
 

@@ -12,7 +12,7 @@ from mirrormq.control.queue_facts import queue_facts
 from mirrormq.control.tables import plain_arguments
 from mirrormq.errors import AmqpError
 from mirrormq.management import access, places, shapes
-from mirrormq.management.answers import Refusal, Silent, bad_request, not_found
+from mirrormq.management.answers import Refusal, bad_request, not_found
 from mirrormq.management.call import CREATED, Call, Done, Listing, boolean, declared, integer, spoken, table
 from mirrormq.management.routing import Route
 from mirrormq.metadata import records
@@ -242,7 +242,7 @@ async def act(call: Call) -> Done:
     """Of a queue without mirrors all are in step: there is nothing to do, and that is no mistake."""
     body = call.body("action")
     if (call.vhost, call.name) not in call.state.queues:
-        raise Silent
+        raise not_found()
     verb = ACTIONS.get(body["action"]) if isinstance(body["action"], str) else None
     if verb is None:
         raise bad_request(["unknown", body["action"]])
@@ -272,7 +272,7 @@ async def get(call: Call) -> list[dict[str, Any]]:
     if not count:
         return []
     if mode not in ACK_MODES:
-        raise Silent
+        raise bad_request(["unknown", "ackmode", mode])
     try:
         messages = await channel.get(call.name, count if count > 0 else EVERYTHING, mode, GET_BYTES_MAX)
     except AmqpError as error:

@@ -30,7 +30,8 @@ async def log_in(call: Call) -> str:
     if not {"username", "password"} <= form.keys():
         raise access.login_failed()
     password = form["password"].encode("utf-8", "surrogateescape")
-    user = await call.node.authenticate(form["username"], password, call.host)
+    assert call.gone is not None
+    user = await call.node.authenticate(form["username"], password, call.host, call.gone)
     if user is None:
         raise access.login_failed()
     call.user = user

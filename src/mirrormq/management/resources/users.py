@@ -64,7 +64,7 @@ async def _password(body: dict[str, Any]) -> tuple[str, str]:
         return found, passwords.DEFAULT_ALGORITHM
     given = body.get("password_hash", "")
     algorithm = body.get("hashing_algorithm", passwords.SHA256) if given else passwords.SHA256
-    if algorithm not in passwords.ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in passwords.ALGORITHMS:
         raise bad_request(f"hashing algorithm {algorithm} is not known")
     try:
         base64.b64decode(given, validate=True)
@@ -84,7 +84,7 @@ def bulk_delete(call: Call) -> Done:
     if not isinstance(names, list):
         raise bad_request(["not_list", names])
     for name in names:
-        if name not in call.state.users:
+        if not isinstance(name, str) or name not in call.state.users:
             raise bad_request(["no_such_user", name])
         call.write(commands.DeleteUser(name))
     return Done()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mirrormq.management import access
-from mirrormq.management.answers import Silent, bad_request, not_found
+from mirrormq.management.answers import bad_request, not_found
 from mirrormq.management.call import CREATED, Call, Done, Listing, boolean
 from mirrormq.management.elsewhere import merged
 from mirrormq.management.resources import permissions, topic_permissions
@@ -56,11 +56,11 @@ async def show(call: Call) -> dict[str, Any]:
 
 
 def tag_list(given: Any) -> list[str]:
-    """Tags come as a list or as words with commas between them; RabbitMQ crashes at anything else."""
+    """Read tags: a list, or words with commas between them."""
     if isinstance(given, str):
         given = given.split(",")
     if not isinstance(given, list) or not all(isinstance(tag, str) for tag in given):
-        raise Silent
+        raise bad_request("tags should be a list of words")
     return [tag.strip() for tag in given if tag.strip()]
 
 

@@ -1,0 +1,119 @@
+"""Limits of HTTP connections: per node, per address, and a reserve for health checks and metrics.
+
+A connection *waits* while its next request is incomplete. At a limit the oldest connection that waits is
+closed for a new one, of the same address first: clients that send half a request cannot keep the others out.
+If none waits, the new connection may use the reserve. A reserved connection is answered for health checks and
+metrics only; other requests get 429 (limit of the address) or 503 (limit of the node).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+CONNECTIONS_MAX = 500
+"""HTTP connections of a node. A browser opens six."""
+
+CONNECTIONS_PER_ADDRESS_MAX = 250
+"""HTTP connections of one address: a reverse proxy in front of forty browsers."""
+
+RESERVED_MAX = 32
+"""Connections beyond the limits that get health checks and metrics."""
+
+TOO_MANY_REQUESTS = 429
+UNAVAILABLE = 503
+
+RESERVED_PATHS = ("/metrics", "/api/health/checks/", "/api/healthchecks/", "/api/aliveness-test/")
+
+
+def is_reserved_path(path: str) -> bool:
+    """Is this a path that monitoring needs most while a node is overloaded?"""
+    return path.startswith(RESERVED_PATHS)
+
+
+class Admitted(Protocol):
+    """A connection as the limits see it."""
+
+    address: str
+    refusal: int
+    """Status for requests that are not monitoring; 0: every request is served."""
+
+    def give_way(self) -> None:
+        """Close: another client needs the place."""
+
+    def stop(self) -> None:
+        """Close unless a request is being answered."""
+
+    def close(self) -> None: ...
+
+
+class HttpAdmission:
+    """Every HTTP connection of a node."""
+
+    def __init__(self) -> None:
+        self.connections: dict[Admitted, None] = {}
+        """Oldest first."""
+        self._waiting: dict[Admitted, None] = {}
+        """Connections without a complete request, those that wait longest first."""
+        self._per_address: Counter[str] = Counter()
+        """Connections that do not use the reserve."""
+        self._reserved = 0
+
+    def admit(self, connection: Admitted) -> bool:
+        """Take a new connection in; it waits. False: it must be closed."""
+        connection.refusal = self._make_room(connection.address)
+        if connection.refusal:
+            if self._reserved >= RESERVED_MAX and not self._evict(lambda other: bool(other.refusal)):
+                return False
+            self._reserved += 1
+        else:
+            self._per_address[connection.address] += 1
+        self.connections[connection] = None
+        self._waiting[connection] = None
+        return True
+
+    def waits(self, connection: Admitted, waiting: bool) -> None:
+        """Record that a connection waits for its client, or no longer does."""
+        if not waiting:
+            self._waiting.pop(connection, None)
+        elif connection in self.connections:
+            self._waiting.setdefault(connection)
+
+    def dismiss(self, connection: Admitted) -> None:
+        """Forget a connection that is closed."""
+        if connection not in self.connections:
+            return
+        del self.connections[connection]
+        self._waiting.pop(connection, None)
+        if connection.refusal:
+            self._reserved -= 1
+            return
+        self._per_address[connection.address] -= 1
+        if not self._per_address[connection.address]:
+            del self._per_address[connection.address]
+
+    def _make_room(self, address: str) -> int:
+        """Make room for one more connection; return the refusal if there is none."""
+        if self._per_address[address] >= CONNECTIONS_PER_ADDRESS_MAX and not self._evict(
+            lambda other: other.address == address and not other.refusal
+        ):
+            return TOO_MANY_REQUESTS
+        if sum(self._per_address.values()) >= CONNECTIONS_MAX:
+            crowded = self._busiest_waiting()
+            if not self._evict(lambda other: other.address == crowded and not other.refusal):
+                return UNAVAILABLE
+        return 0
+
+    def _busiest_waiting(self) -> str | None:
+        """Return the address with most connections among those that have one to give."""
+        addresses = {other.address for other in self._waiting if not other.refusal}
+        return max(addresses, key=self._per_address.__getitem__, default=None)
+
+    def _evict(self, may: Callable[[Admitted], bool]) -> bool:
+        victim = next((other for other in self._waiting if may(other)), None)
+        if victim is None:
+            return False
+        self.dismiss(victim)
+        victim.give_way()
+        return True

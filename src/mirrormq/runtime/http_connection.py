@@ -1,0 +1,331 @@
+"""One HTTP/1.1 connection: h11 reads requests, an ASGI application answers them.
+
+The client has `HEAD_TIMEOUT_S` for a request's head, and must bring its body at `BODY_BYTES_MIN` a
+`BODY_TIMEOUT_S`. A late client is told 408, as RabbitMQ tells it. Input is read while a request is answered,
+up to `AHEAD_BYTES_MAX`, because a closed socket is noticed by reading only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import h11
+
+from mirrormq.auth.addresses import address_block
+from mirrormq.runtime.http_exchange import HttpExchange
+
+if TYPE_CHECKING:
+    from mirrormq.runtime.http_server import HttpServer
+
+HEAD_TIMEOUT_S = 5.0
+"""RabbitMQ's limit for a request's head, counted from the connection or from the request's first byte."""
+
+IDLE_TIMEOUT_S = 60.0
+"""RabbitMQ's limit for the time between two requests of a connection."""
+
+BODY_TIMEOUT_S = 5.0
+BODY_BYTES_MIN = 4096
+"""A body that brings less than this within the time, without being complete, is given up."""
+
+HEAD_BYTES_MAX = 64 * 1024
+"""Request line and headers: a queue's name of 255 bytes takes 765 in a path."""
+
+AHEAD_BYTES_MAX = 64 * 1024
+"""Bytes of later requests that are read while one is answered."""
+
+BODY_AHEAD_BYTES_MAX = 1024 * 1024
+"""Bytes of a body that wait for the application."""
+
+UNREAD_BODY_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes of a body that are read and dropped behind a refusal. A client that is still sending does not see
+an answer if its socket is reset."""
+
+WRITE_TIMEOUT_S = 30.0
+"""A client that takes none of an answer for so long is dropped."""
+
+OUTPUT_BYTES_MAX = 256 * 1024
+"""Output that waits for a client before the application waits too."""
+
+REASONS = {int(status): status.phrase.encode("ascii") for status in HTTPStatus}
+BAD_REQUEST = 400
+REQUEST_TIMEOUT = 408
+
+
+class HttpConnection(asyncio.Protocol):
+    """The server's end of one HTTP connection."""
+
+    def __init__(self, server: HttpServer, *, is_tls: bool, role: str) -> None:
+        self._server = server
+        self._scheme = "https" if is_tls else "http"
+        self._role = role
+        self.address = ""
+        self.refusal = 0
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._h11 = h11.Connection(h11.SERVER, HEAD_BYTES_MAX)
+        self._exchange: HttpExchange | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._window_bytes = 0
+        """Bytes of the body in the current `BODY_TIMEOUT_S`."""
+        self._ahead_bytes = 0
+        self._unread_bytes = 0
+        self._idle = False
+        """No byte of the next request has come."""
+        self._reading = True
+        self._closing = False
+        self.writable = asyncio.Event()
+        self.writable.set()
+
+    # -- the socket -----------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+        peer = transport.get_extra_info("peername")
+        if peer is None:
+            transport.abort()  # type: ignore[attr-defined] # the client was gone before it was accepted
+            return
+        self.address = address_block(peer[0])
+        transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)  # type: ignore[attr-defined]
+        if not self._server.admission.admit(self):
+            transport.abort()  # type: ignore[attr-defined]
+            return
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        if self._closing:
+            return
+        self._h11.receive_data(data)
+        if self._idle:
+            self._expect_head()
+        if self._exchange is not None and self._exchange.body_complete:
+            self._ahead_bytes += len(data)
+            if self._ahead_bytes > AHEAD_BYTES_MAX:
+                self._pause_reading()
+            return
+        self._read_events()
+
+    def eof_received(self) -> None:
+        """A client that sends no more is gone: the transport closes."""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closing = True
+        self._disarm()
+        self.resume_writing()
+        self._server.admission.dismiss(self)
+        if self._exchange is not None:
+            self._exchange.lost()
+
+    def pause_writing(self) -> None:
+        self.writable.clear()
+        self._write_timer = self._loop.call_later(WRITE_TIMEOUT_S, self._abort)
+
+    def resume_writing(self) -> None:
+        self.writable.set()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def _pause_reading(self) -> None:
+        if self._reading and self._transport is not None:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if not self._reading and self._transport is not None and not self._transport.is_closing():
+            self._reading = True
+            self._transport.resume_reading()
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- requests -------------------------------------------------------------------------------
+
+    def _read_events(self) -> None:
+        """Take what h11 finds in the input."""
+        while not self._closing:
+            try:
+                event = self._h11.next_event()
+            except h11.RemoteProtocolError as error:
+                self._fail(error.error_status_hint)
+                return
+            if event is h11.NEED_DATA or event is h11.PAUSED:
+                return
+            if isinstance(event, h11.Request):
+                self._begin(event)
+            elif isinstance(event, h11.Data):
+                self._body(bytes(event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                self._body_ended()
+            else:
+                self.close()
+                return
+
+    def _begin(self, request: h11.Request) -> None:
+        names = {name for name, _ in request.headers}
+        if b"content-length" in names and b"transfer-encoding" in names:
+            # RFC 9112, 6.3: a proxy in front may have read the other one, and see another request here.
+            self._fail(BAD_REQUEST)
+            return
+        scope = self._scope(request)
+        self._exchange = HttpExchange(self, scope, head_only=request.method == b"HEAD")
+        self._window_bytes = self._unread_bytes = 0
+        self._arm(BODY_TIMEOUT_S, self._body_is_late)
+        self._server.run(self._exchange, self.refusal)
+
+    def _scope(self, request: h11.Request) -> dict[str, Any]:
+        assert self._transport is not None
+        raw_path, _, query = request.target.partition(b"?")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": request.http_version.decode("ascii"),
+            "scheme": self._scheme,
+            "method": request.method.decode("ascii"),
+            "root_path": "",
+            "path": unquote(raw_path.decode("ascii")),
+            "raw_path": raw_path,
+            "query_string": query,
+            "headers": list(request.headers),
+            "client": tuple(self._transport.get_extra_info("peername")[:2]),
+            "server": tuple(self._transport.get_extra_info("sockname")[:2]),
+            "mirrormq.role": self._role,
+        }
+
+    def _body(self, data: bytes) -> None:
+        assert self._exchange is not None
+        self._window_bytes += len(data)
+        if self._exchange.answered:
+            self._unread_bytes += len(data)
+            if self._unread_bytes > UNREAD_BODY_BYTES_MAX:
+                self.close()
+        elif self._exchange.add_body(data) > BODY_AHEAD_BYTES_MAX:
+            self._pause_reading()
+
+    def body_taken(self) -> None:
+        """The application has taken all of the body that was there."""
+        if self._exchange is not None and not self._exchange.body_complete:
+            self._resume_reading()
+
+    def _body_ended(self) -> None:
+        assert self._exchange is not None
+        self._disarm()
+        self._server.admission.waits(self, False)
+        self._exchange.end_body()
+        if self._exchange.answered:
+            self._next_request()
+
+    def continue_body(self) -> None:
+        """Tell a client that waits for it (`Expect: 100-continue`) to send its body."""
+        if self._h11.they_are_waiting_for_100_continue and not self._closing:
+            self.send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
+
+    # -- answers --------------------------------------------------------------------------------
+
+    def start_answer(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Send the head of an answer."""
+        if self._server.stopping and (b"connection", b"close") not in headers:
+            headers = [*headers, (b"connection", b"close")]
+        headers = [(b"date", _date(int(time.time()))), *headers]
+        self.send(h11.Response(status_code=status, headers=headers, reason=REASONS.get(status, b"")))
+
+    def send(self, event: h11.InformationalResponse | h11.Response | h11.Data | h11.EndOfMessage) -> None:
+        data = self._h11.send(event)
+        if data and self._transport is not None:
+            self._transport.write(data)
+
+    def answer_complete(self) -> None:
+        """The answer is out; take the next request once the body of this one has come."""
+        if self._h11.our_state is not h11.DONE or self._server.stopping:
+            if self._exchange is not None and not self._exchange.body_complete:
+                self._resume_reading()  # drop the rest of the body, so that the client reads the answer
+                return
+            self.close()
+        elif self._exchange is not None and self._exchange.body_complete:
+            self._next_request()
+        else:
+            self._resume_reading()
+
+    def _next_request(self) -> None:
+        if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE or self._closing:
+            self.close()
+            return
+        self._exchange = None
+        self._ahead_bytes = 0
+        self._h11.start_next_cycle()
+        self._server.admission.waits(self, True)
+        self._resume_reading()
+        self._idle = not self._h11.trailing_data[0]
+        if self._idle:
+            self._arm(IDLE_TIMEOUT_S, self.close)
+        else:
+            self._expect_head()
+            self._read_events()
+
+    def _expect_head(self) -> None:
+        self._idle = False
+        self._arm(HEAD_TIMEOUT_S, self._late)
+
+    def _fail(self, status: int) -> None:
+        """Refuse a request that cannot be used, and close."""
+        if self._h11.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self.start_answer(status, [(b"content-length", b"0"), (b"connection", b"close")])
+            self.send(h11.EndOfMessage())
+        self.close()
+
+    def close(self) -> None:
+        """Close the socket when the output is out, or after a while."""
+        self._closing = True
+        self._disarm()
+        if self._transport is not None:
+            self._transport.close()
+            self._timer = self._loop.call_later(WRITE_TIMEOUT_S, self._abort)
+        if self._exchange is not None:
+            self._exchange.lost()
+
+    def stop(self) -> None:
+        """Close now unless a request is being answered."""
+        if self._exchange is None or self._exchange.answered:
+            self.close()
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def give_way(self) -> None:
+        """Close for a new client's sake."""
+        self._late()
+
+    def _body_is_late(self) -> None:
+        if self._window_bytes >= BODY_BYTES_MIN or not self._reading:
+            self._window_bytes = 0
+            self._arm(BODY_TIMEOUT_S, self._body_is_late)
+        else:
+            self._late()
+
+    def _late(self) -> None:
+        """Tell a client 408 if it has begun a request; one that was silent is closed without a word."""
+        if self._exchange is not None or self._h11.trailing_data[0]:
+            self._fail(REQUEST_TIMEOUT)
+        else:
+            self.close()
+
+    def _arm(self, delay_s: float, due: Callable[[], None]) -> None:
+        self._disarm()
+        self._timer = self._loop.call_later(delay_s, due)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+@lru_cache(maxsize=1)
+def _date(second: int) -> bytes:
+    return formatdate(second, usegmt=True).encode("ascii")

@@ -1,0 +1,106 @@
+"""HTTP listeners of a node, and the tasks that answer requests."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import ClientDisconnect
+
+from mirrormq.config.settings import Address
+from mirrormq.errors import start_error
+from mirrormq.management.seam import ClientGone
+from mirrormq.runtime.http_admission import HttpAdmission, is_reserved_path
+from mirrormq.runtime.http_connection import HEAD_TIMEOUT_S, HttpConnection
+from mirrormq.runtime.http_exchange import HttpExchange, Message
+
+if TYPE_CHECKING:
+    import ssl
+
+Application = Callable[
+    [dict[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+]
+
+STOP_TIMEOUT_S = 2.0
+"""How long requests may go on when the node stops."""
+
+INTERNAL_ERROR = 500
+
+
+class HttpServer:
+    """Serves one ASGI application on any number of addresses."""
+
+    def __init__(self, application: Application, warn: Callable[[str], None]) -> None:
+        self._application = application
+        self._warn = warn
+        self.admission = HttpAdmission()
+        self.stopping = False
+        self._servers: list[asyncio.Server] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def listen(self, address: Address, context: ssl.SSLContext | None, role: str) -> None:
+        """Listen on an address; `role` tells the application which listener a request came to."""
+        loop = asyncio.get_running_loop()
+        opened = False
+        hosts = ["127.0.0.1", "::1"] if address.host == "localhost" else [address.host or None]
+        for host in hosts:
+            try:
+                server = await loop.create_server(
+                    lambda: HttpConnection(self, is_tls=context is not None, role=role),
+                    host,
+                    address.port,
+                    ssl=context,
+                    ssl_handshake_timeout=None if context is None else HEAD_TIMEOUT_S,
+                )
+            except OSError as error:
+                if opened and host == "::1":
+                    continue
+                text = f"Cannot listen on {host}:{address.port} for {role}: {error.strerror}."
+                raise start_error(text, error) from error
+            self._servers.append(server)
+            opened = True
+
+    @property
+    def requests(self) -> int:
+        """Number of requests that are being answered."""
+        return len(self._tasks)
+
+    def run(self, exchange: HttpExchange, refusal: int) -> None:
+        """Answer a request in a task of its own; with a refusal only what monitoring asks for."""
+        task = asyncio.get_running_loop().create_task(self._run(exchange, refusal))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, exchange: HttpExchange, refusal: int) -> None:
+        try:
+            if refusal and not is_reserved_path(exchange.scope["path"]):
+                await exchange.refuse(refusal)
+            else:
+                await self._application(exchange.scope, exchange.receive, exchange.send)
+        except (ClientGone, ClientDisconnect):
+            pass  # a client may leave at any time; that is not worth a line
+        except Exception as error:
+            self._warn("an HTTP answer failed:\n" + "".join(traceback.format_exception(error)))
+            await exchange.refuse(INTERNAL_ERROR)
+        finally:
+            exchange.end()
+
+    def close(self) -> None:
+        """Accept no more connections."""
+        for server in self._servers:
+            server.close()
+
+    async def stop(self) -> None:
+        """Close every connection; requests that are being answered get a moment."""
+        self.close()
+        self.stopping = True
+        for connection in list(self.admission.connections):
+            connection.stop()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=STOP_TIMEOUT_S)
+        for task in self._tasks:
+            task.cancel()
+        for connection in list(self.admission.connections):
+            connection.close()
