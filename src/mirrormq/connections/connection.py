@@ -173,11 +173,13 @@ class Connection(Outbox):
             else:
                 return
 
-    def resume(self) -> None:
-        """Take frames that had to wait."""
+    def resume(self) -> bool:
+        """Take frames that had to wait; False if they still have to."""
         self._begin_turn()
-        if not self.held:
-            self._feed(b"")
+        if self.held:
+            return False
+        self._feed(b"")
+        return True
 
     def _begin_turn(self) -> None:
         """A socket may hand over bytes many times in one turn; what it gets done is counted together."""
