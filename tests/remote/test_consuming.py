@@ -153,9 +153,46 @@ def test_a_cancel_loses_nothing_that_is_under_way(no_ack: bool) -> None:
     cluster["b"].node.turn()
     assert cluster.counts("q") == (0, 90 if no_ack else 100)
     client.send(methods.encode_basic_cancel("c", False))
-    assert client.methods() == [methods.BasicCancelOk("c")]
-    assert cluster.counts("q") == (90, 0 if no_ack else 10)
-    assert client.drain("q") == [b"%d" % number for number in range(11, 101)]
+    received = client.read()
+    assert bodies(received) == [b"%d" % number for number in range(11, 101)]
+    assert received[-1].method == methods.BasicCancelOk("c")
+    assert cluster.counts("q") == (0, 0 if no_ack else 100)
+
+
+BEHIND_A_PUBLISH = {
+    "get": (methods.encode_basic_get("q"), methods.BasicGetEmpty()),
+    "passive": (methods.encode_queue_declare("q", passive=True), methods.QueueDeclareOk("q", 0, 1)),
+    "purge": (methods.encode_queue_purge("q"), methods.QueuePurgeOk(0)),
+    "delete": (methods.encode_queue_delete("q", if_empty=True), methods.QueueDeleteOk(0)),
+    "cancel": (methods.encode_basic_cancel("c", False), methods.BasicCancelOk("c")),
+}
+
+
+@pytest.mark.parametrize("consumer_at", ["a", "b", "c"])
+@pytest.mark.parametrize("behind", BEHIND_A_PUBLISH)
+def test_a_publish_counts_as_delivered_for_what_comes_behind_it(behind: str, consumer_at: str) -> None:
+    """Wherever the consumer is: with the publisher, with the queue's master, or on a third node."""
+    cluster = Cluster("a", "b", "c")
+    cluster.declare("q", "b")
+    client = cluster.connect("a")
+    consumer = client if consumer_at == "a" else cluster.connect(consumer_at)
+    consume(consumer)
+    client.publish("q", b"x")
+    request, answer = BEHIND_A_PUBLISH[behind]
+    client.send(request)
+    received = client.read()
+    assert answer in [one.method for one in received]
+    assert bodies(received if consumer is client else consumer.read()) == [b"x"]
+
+
+def test_a_publish_before_the_channel_is_closed_comes_back_redelivered() -> None:
+    cluster, client = prepared()
+    consume(client)
+    client.publish("q", b"x")
+    client.send(methods.encode_channel_close(200, "", 0, 0))
+    client.read()
+    got = cluster.connect("b").get("q")
+    assert got is not None and got.method.redelivered
 
 
 def test_a_cancelled_consumer_keeps_what_it_holds() -> None:

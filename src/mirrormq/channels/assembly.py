@@ -41,7 +41,7 @@ class ContentAssembly:
         self._missing = 0
         self._size = 0
         self._oversized = False
-        """The last message was refused for its size: body frames that the client sent meanwhile are dropped."""
+        """The last message was refused for its size: body frames sent meanwhile are dropped."""
 
     @property
     def expecting_content(self) -> bool:

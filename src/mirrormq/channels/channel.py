@@ -290,7 +290,11 @@ class Channel:
 
     def terminate(self) -> None:
         """Give everything back: consumers leave, what they held returns to its queues, also what an
-        open transaction had settled."""
+        open transaction had settled. A client that is gone gets nothing more: a consumer without
+        acknowledgements would lose it."""
+        if not self.connection.closed:
+            for consumer in list(self.consumers.values()):
+                consumer.queue.deliver_published()
         self.closing = True
         self.waiting.abandon()
         for consumer in list(self.consumers.values()):
@@ -309,5 +313,4 @@ class Channel:
 
     def give_back(self, deliveries: list[Delivery]) -> None:
         """Requeue deliveries, queue by queue."""
-        for queue, messages in settling.by_queue(self, deliveries):
-            queue.requeue(messages)
+        settling.give_back(self, deliveries)

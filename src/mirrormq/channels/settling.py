@@ -78,7 +78,8 @@ def settle(channel: Channel, action: str, deliveries: list[Delivery]) -> None:
         return
     if action == "ack":
         channel.counters.acknowledged += len(deliveries)
-    for queue, messages in by_queue(channel, deliveries):
+    groups, settled = _sorted(deliveries)
+    for queue, messages in groups.items():
         if action == "ack":
             channel.divided.queue(queue.name).acknowledged += len(messages)
             queue.acknowledge(messages)
@@ -86,10 +87,19 @@ def settle(channel: Channel, action: str, deliveries: list[Delivery]) -> None:
             queue.requeue(messages)
         else:
             queue.reject(messages)
+    _free(channel, settled)
 
 
-def by_queue(channel: Channel, deliveries: list[Delivery]) -> Iterable[tuple[QueueFace, list[Message]]]:
-    """Sort deliveries by queue, and let their consumers know that there is room again."""
+def give_back(channel: Channel, deliveries: list[Delivery]) -> None:
+    """Requeue deliveries, queue by queue."""
+    groups, settled = _sorted(deliveries)
+    for queue, messages in groups.items():
+        queue.requeue(messages)
+    _free(channel, settled)
+
+
+def _sorted(deliveries: list[Delivery]) -> tuple[dict[QueueFace, list[Message]], dict[Consumer, int]]:
+    """The messages of each queue, and how many each consumer had of them."""
     groups: dict[QueueFace, list[Message]] = {}
     settled: dict[Consumer, int] = {}
     for message, queue, consumer, _, _ in deliveries:
@@ -100,6 +110,12 @@ def by_queue(channel: Channel, deliveries: list[Delivery]) -> Iterable[tuple[Que
             group.append(message)
         if consumer is not None:
             settled[consumer] = settled.get(consumer, 0) + 1
+    return groups, settled
+
+
+def _free(channel: Channel, settled: dict[Consumer, int]) -> None:
+    """Give consumers the credit of what was settled. Their queues must have it back already: a message that
+    is requeued is delivered before those behind it."""
     for consumer, count in settled.items():
         consumer.unacked -= count
         channel.limited_unacked -= count
@@ -107,7 +123,6 @@ def by_queue(channel: Channel, deliveries: list[Delivery]) -> Iterable[tuple[Que
         make_room(channel)
     else:
         _make_room_for(consumer for consumer in settled if channel.consumers.get(consumer.tag) is consumer)
-    return groups.items()
 
 
 def make_room(channel: Channel) -> None:
