@@ -75,6 +75,45 @@ def test_a_window_for_the_whole_channel_holds_for_the_client() -> None:
     assert len(deliveries(client.read())) == 5
 
 
+@pytest.mark.parametrize("nodes", ["aaa", "bbb", "abb"])
+@pytest.mark.parametrize("limit", [1, 5])
+def test_a_window_for_the_whole_channel_is_shared_fairly(nodes: str, limit: int) -> None:
+    """Wherever the queues are: with their consumers, or on another node."""
+    cluster = Cluster("a", "b")
+    names = ["q0", "q1", "q2"]
+    for name, node in zip(names, nodes, strict=True):
+        cluster.declare(name, node)
+        cluster.connect(node).publish(name, *[b"x"] * 300)
+    client = cluster.connect("a")
+    client.call(methods.encode_basic_qos(0, limit, True))
+    for name in names:
+        client.send(methods.encode_basic_consume(name, name))
+    served: list[str] = []
+    while len(served) < 300:
+        for one in client.read():
+            if isinstance(one.method, methods.BasicDeliver):
+                served.append(one.method.routing_key)
+                client.send(methods.encode_basic_ack(one.method.delivery_tag, False))
+    assert min(served.count(name) for name in names) >= len(served) / 3 / 2, served
+
+
+@pytest.mark.parametrize("node", ["a", "b"])
+def test_a_consumer_without_acknowledgements_waits_for_the_channels_window(node: str) -> None:
+    cluster = Cluster("a", "b")
+    cluster.declare("q", "b")
+    cluster.declare("other", node)
+    client = cluster.connect("a")
+    client.call(methods.encode_basic_qos(0, 1, True))
+    client.send(methods.encode_basic_consume("q", "c"))
+    client.send(methods.encode_basic_consume("other", "none", no_ack=True))
+    client.publish("q", b"held")
+    assert bodies(client.read()) == [b"held"]
+    client.publish("other", b"x", b"y")
+    assert bodies(client.read()) == []
+    client.send(methods.encode_basic_ack(1, False))
+    assert bodies(client.read()) == [b"x", b"y"]
+
+
 def test_without_a_window_a_bounded_number_is_under_way() -> None:
     cluster, client = prepared()
     publisher = cluster.connect("b")

@@ -84,6 +84,9 @@ class Channel:
         self.consumer_prefetch = 0
         """What the next consumer gets (qos without `global`)."""
         self.limited_unacked = 0
+        self.share: int | None = None
+        """What the consumer whose turn it is may get of that limit, while room is shared out."""
+        self.last_served: Consumer | None = None
         self.flowing = True
         self.closing = False
         """It is over: nothing more is sent on it. After an error only the client's close-ok counts."""

@@ -127,7 +127,33 @@ def _free(channel: Channel, settled: dict[Consumer, int]) -> None:
 
 def make_room(channel: Channel) -> None:
     """Put consumers that have room again back into their queues' turns."""
-    _make_room_for(channel.consumers.values())
+    if channel.prefetch:
+        _share_out(channel)
+    else:
+        _make_room_for(channel.consumers.values())
+
+
+def _share_out(channel: Channel) -> None:
+    """Share the room of a channel with a global limit between its consumers, beginning behind the one that
+    was served last. Each queue is pumped here: the first at the end of the turn would take all of it."""
+    consumers = list(channel.consumers.values())
+    if channel.last_served in consumers:
+        first = consumers.index(channel.last_served) + 1
+        consumers = consumers[first:] + consumers[:first]
+    progress = True
+    while progress:
+        progress = False
+        left = channel.prefetch - channel.limited_unacked
+        for consumer in consumers:
+            if channel.limited_unacked >= channel.prefetch:
+                break
+            if consumer.waiting:
+                channel.share, before = max(1, left // len(consumers)), channel.last_tag
+                consumer.queue.ready_again(consumer)
+                if consumer.queue.pump():
+                    channel.broker.wake(consumer.queue)
+                progress = progress or channel.last_tag > before
+    channel.share = None
 
 
 def _make_room_for(consumers: Iterable[Consumer]) -> None:
