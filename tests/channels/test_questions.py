@@ -117,7 +117,40 @@ def test_a_close_that_crosses_ours_is_answered() -> None:
     channel = client.connection.channels[1]
     client.connection.close_channel(channel, PreconditionFailed("timeout", class_id=0))
     assert [type(one) for one in client.methods()] == [methods.ChannelClose, methods.ChannelCloseOk]
+    client.send(methods.encode_channel_close_ok())
     assert isinstance(client.call(methods.encode_channel_open()), methods.ChannelOpenOk)
+
+
+def test_what_was_sent_before_connection_close_is_done_first() -> None:
+    node, client, slow = prepared(1)
+    client.send(methods.encode_basic_get("q"))
+    client.publish("quick", b"a")
+    client.send(methods.encode_connection_close(200, "", 0, 0), channel=0)
+    assert client.read() == []
+    slow.answer()
+    assert [type(one) for one in client.methods()] == [methods.BasicGetOk, methods.ConnectionCloseOk]
+    assert node.connect().drain("quick") == [b"a"]
+
+
+def test_connection_close_is_answered_after_a_channel_that_waited_has_failed() -> None:
+    _, client, slow = prepared(1)
+    slow.refusal = NotFound("no queue 'q' in vhost '/'")
+    client.send(methods.encode_basic_get("q"))
+    client.send(methods.encode_connection_close(200, "", 0, 0), channel=0)
+    slow.answer()
+    assert [type(one) for one in client.methods()] == [methods.ChannelClose, methods.ConnectionCloseOk]
+
+
+def test_a_connection_that_fails_while_it_waits_to_close_hears_close_ok() -> None:
+    _, client, slow = prepared(1)
+    slow.refusal = AmqpError()
+    client.send(methods.encode_basic_get("q"))
+    client.send(methods.encode_connection_close(200, "", 0, 0), channel=0)
+    slow.answer()
+    assert isinstance(client.methods()[-1], methods.ConnectionClose)
+    client.send(methods.encode_connection_close_ok(), channel=0)
+    client.read()
+    assert client.connection.finished
 
 
 def test_a_consumer_whose_client_is_gone_does_not_join() -> None:

@@ -19,6 +19,8 @@ import select
 import socket
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +58,7 @@ class Connection:
         """Send close-ok by itself when the broker closes; a script may want to wait with that."""
         self.heartbeats = 0
         self._buffer = bytearray()
+        self._gathered: bytearray | None = None
         self.zero = Channel(self, 0)
 
     # -- sending -------------------------------------------------------------------------------------
@@ -65,11 +68,20 @@ class Connection:
         self.log.add(f"{self.name} > {say or data.hex(' ')}")
         self.send_silently(data)
 
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Let everything that is sent within leave in one write."""
+        self._gathered = bytearray()
+        yield
+        gathered, self._gathered = bytes(self._gathered), None
+        self.send_silently(gathered)
+
     def send_silently(self, data: bytes) -> None:
-        try:
+        if self._gathered is not None:
+            self._gathered += data
+            return
+        with suppress(OSError):  # the broker has closed; what it said before is still to be read
             self.socket.sendall(data)
-        except OSError:
-            pass  # the broker has closed; what it said before is still to be read
 
     def send_frame(
         self, kind: int, channel: int, payload: bytes, *, end: int = codec.FRAME_END, say: str

@@ -236,7 +236,7 @@ def test_acknowledgements_of_messages_in_any_order_leave_the_right_ones() -> Non
     cluster.check_equal("q")
     left = sorted(body or b"" for tag, body, _ in taken if tag in tags[25:])
     cluster.kill("a")
-    client.send(methods.encode_basic_cancel("c", False))
+    client.send(methods.encode_basic_cancel("c", False), methods.encode_basic_recover(True))
     client.read()
     assert sorted(cluster.connect("c").drain("q")) == left
 

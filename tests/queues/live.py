@@ -130,19 +130,23 @@ class LiveQueue:
 
     def acknowledge(self, consumer: TestConsumer, count: int) -> None:
         """It is done with the oldest `count` messages that it holds."""
-        self.queue.acknowledge(self._settle(consumer, count))
+        self.queue.acknowledge(self._take(consumer, count))
+        self._free(consumer)
 
     def requeue(self, consumer: TestConsumer, count: int) -> None:
         """It gives back the oldest `count`."""
-        messages = self._settle(consumer, count)
+        messages = self._take(consumer, count)
         if messages:
             self.queue.requeue(messages)
+        self._free(consumer)
 
-    def _settle(self, consumer: TestConsumer, count: int) -> list[Message]:
+    def _take(self, consumer: TestConsumer, count: int) -> list[Message]:
         messages, consumer.held = consumer.held[:count], consumer.held[count:]
+        return messages
+
+    def _free(self, consumer: TestConsumer) -> None:
         if consumer.waiting and consumer.room() > 0 and consumer in self.queue.consumers.all:
             self.queue.ready_again(consumer)
-        return messages
 
     def turn(self) -> None:
         """What the broker does at the end of a turn, until there is nothing left to do."""

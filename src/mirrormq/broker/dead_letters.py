@@ -160,10 +160,9 @@ def _deaths(headers: Table) -> list[Table]:
 def _with_death(
     vhost: Vhost, properties: BasicProperties, envelope: Envelope, queue: str, reason: str
 ) -> Table:
-    """The headers with this death at the front of `x-death`, counted with its equals. The others
-    change places each time, as RabbitMQ's grouping turns them around."""
+    """The headers with this death at the front of `x-death`, counted with its equals."""
     headers = dict(properties.headers or {})
-    deaths = _deaths(headers)[::-1]
+    deaths = _grouped(_deaths(headers))
     same = next((d for d in deaths if _is(d, "queue", queue) and _is(d, "reason", reason)), None)
     if same is None:
         death = _new_death(vhost, properties, envelope, queue, reason, headers)
@@ -178,6 +177,22 @@ def _with_death(
         headers["x-first-death-queue"] = _text(queue)
         headers["x-first-death-reason"] = _text(reason)
     return headers
+
+
+def _grouped(deaths: list[Table]) -> list[Table]:
+    """One entry for each queue and reason. A publisher may bring several: the first stands for all, with its
+    own count or else their number. Groups are in reverse order, as RabbitMQ's grouping leaves them."""
+    if len(deaths) < 2:
+        return deaths
+    groups: dict[tuple[str, ...], tuple[Table, int]] = {}
+    for entry in deaths:
+        key = tuple([repr(entry[name].value) if name in entry else "" for name in ("queue", "reason")])
+        first, number = groups.get(key, (entry, 0))
+        groups[key] = first, number + 1
+    return [
+        first if "count" in first else {"count": Field("l", number), **first}
+        for first, number in reversed(groups.values())
+    ]
 
 
 def _new_death(

@@ -31,7 +31,7 @@ BASIC_CLASS = 60
 class ContentAssembly:
     """The publish that a channel is in the middle of, if any."""
 
-    __slots__ = ("_body", "_channel", "_header", "_missing", "_publish", "_size")
+    __slots__ = ("_body", "_channel", "_header", "_missing", "_oversized", "_publish", "_size")
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -40,6 +40,8 @@ class ContentAssembly:
         self._body: bytes | bytearray = b""
         self._missing = 0
         self._size = 0
+        self._oversized = False
+        """The last message was refused for its size: body frames sent meanwhile are dropped."""
 
     @property
     def expecting_content(self) -> bool:
@@ -56,6 +58,7 @@ class ContentAssembly:
             self._content_body(payload)
 
     def _method(self, payload: bytes) -> None:
+        self._oversized = False
         if self._publish is not None:
             raise self._unexpected()
         if payload[:4] == _PUBLISH_IDS:
@@ -80,18 +83,21 @@ class ContentAssembly:
             )
         self._size = self._missing = int.from_bytes(payload[4:12], "big")
         limit = self._channel.broker.settings.max_message_size
-        if limit and self._size > limit:
+        if limit and self._size > limit and not self._channel.closing:
             too_large = PreconditionFailed(
                 f"message size {self._size} is larger than configured max size {limit}"
             )
             too_large.class_id, too_large.method_id = BASIC_CLASS, methods.BASIC_PUBLISH & 0xFFFF
             self._reset()
+            self._oversized = True
             raise too_large
         self._header = payload
         if not self._missing:
             self._complete()
 
     def _content_body(self, payload: bytes) -> None:
+        if self._oversized:
+            return
         if self._publish is None or self._header is None:
             raise self._unexpected()
         self._missing -= len(payload)

@@ -46,7 +46,15 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Channel", Any], None]
 
+
+def close(channel: Channel, method: methods.ChannelClose) -> None:
+    """channel.close: the client is done with the channel."""
+    channel.connection.end_channel(channel)
+    channel.send(methods.encode_channel_close_ok())
+
+
 METHODS: dict[int, Handler] = {
+    methods.CHANNEL_CLOSE: close,
     **declaring.METHODS,
     **consuming.METHODS,
     **settling.METHODS,
@@ -76,6 +84,9 @@ class Channel:
         self.consumer_prefetch = 0
         """What the next consumer gets (qos without `global`)."""
         self.limited_unacked = 0
+        self.share: int | None = None
+        """What the consumer whose turn it is may get of that limit, while room is shared out."""
+        self.last_served: Consumer | None = None
         self.flowing = True
         self.closing = False
         """It is over: nothing more is sent on it. After an error only the client's close-ok counts."""
@@ -96,6 +107,8 @@ class Channel:
         """A run of publishes, complete."""
         if self._assembly.expecting_content:
             self._assembly.frame(1, publish)
+        if self.closing:
+            return
         try:
             self.publishing.publish(publish, properties, contents)
         except AmqpError as error:
@@ -105,6 +118,8 @@ class Channel:
         """A run of publishes whose properties differ, complete."""
         if self._assembly.expecting_content:
             self._assembly.frame(1, publish)
+        if self.closing:
+            return
         try:
             publish_mixed(self.publishing, publish, contents)
         except AmqpError as error:
@@ -114,6 +129,8 @@ class Channel:
         """A run of acknowledgements, each of one delivery."""
         if self._assembly.expecting_content:
             self._assembly.frame(1, b"")
+        if self.closing:
+            return
         try:
             settling.acknowledge_each(self, tags)
         except AmqpError as error:
@@ -121,6 +138,9 @@ class Channel:
 
     def method(self, method_id: int, payload: bytes) -> None:
         """A method without content."""
+        if self.closing:
+            self._while_closing(method_id, payload)
+            return
         if method_id == _BASIC_ACK and len(payload) == 13:
             settling.acknowledge(self, int.from_bytes(payload[4:12], "big"), payload[12] & 1 != 0)
             return
@@ -129,6 +149,17 @@ class Channel:
         if handler is None:
             raise self._unexpected(method_id)
         handler(self, method)
+
+    def _while_closing(self, method_id: int, payload: bytes) -> None:
+        """Ignore all but closes. The client's channel.close may cross ours: it is answered. The channel stays
+        known until the client's close-ok, which would be an error on a channel that is not open."""
+        decode_method(payload)
+        if method_id == methods.CHANNEL_CLOSE:
+            self.send(methods.encode_channel_close_ok())
+        elif method_id == methods.CHANNEL_CLOSE_OK:
+            self.connection.forget_channel(self)
+        elif method_id == methods.CHANNEL_OPEN:
+            raise self._unexpected(method_id)
 
     def _unexpected(self, method_id: int) -> AmqpError:
         if method_id == methods.CHANNEL_OPEN:
@@ -262,7 +293,11 @@ class Channel:
 
     def terminate(self) -> None:
         """Give everything back: consumers leave, what they held returns to its queues, also what an
-        open transaction had settled."""
+        open transaction had settled. A client that is gone gets nothing more: a consumer without
+        acknowledgements would lose it."""
+        if not self.connection.closed:
+            for consumer in list(self.consumers.values()):
+                consumer.queue.deliver_published()
         self.closing = True
         self.waiting.abandon()
         for consumer in list(self.consumers.values()):
@@ -281,5 +316,4 @@ class Channel:
 
     def give_back(self, deliveries: list[Delivery]) -> None:
         """Requeue deliveries, queue by queue."""
-        for queue, messages in settling.by_queue(self, deliveries):
-            queue.requeue(messages)
+        settling.give_back(self, deliveries)

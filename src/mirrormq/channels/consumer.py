@@ -57,12 +57,17 @@ class Consumer:
         if not channel.connection.writable or not channel.flowing:
             return 0
         room = limits.DELIVERY_BATCH
-        if self.no_ack:
+        if channel.prefetch:
+            left = channel.prefetch - channel.limited_unacked
+            if self.no_ack:  # what it gets does not count, but it waits like the others
+                return room if left > 0 else 0
+            room = min(room, left)
+            if channel.share is not None:
+                room = min(room, channel.share)
+        elif self.no_ack:
             return room
         if self.prefetch:
             room = min(room, self.prefetch - self.unacked)
-        if channel.prefetch:
-            room = min(room, channel.prefetch - channel.limited_unacked)
         return room
 
     def deliver(self, messages: list[Message]) -> None:
@@ -94,11 +99,14 @@ class Consumer:
             if pending is not None:
                 pending[tag] = (message, queue, self, now, tag)
         channel.last_tag = tag
+        channel.last_served = self
         connection.delivered(size)
         counts = channel.divided.queue(queue.name)
         if pending is not None:
             self.unacked += len(messages)
             channel.limited_unacked += len(messages)
+            if channel.share is not None:
+                channel.share -= len(messages)
             channel.counters.delivered += len(messages)
             counts.delivered += len(messages)
         else:

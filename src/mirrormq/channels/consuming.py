@@ -9,7 +9,7 @@ from mirrormq.broker import arguments as queue_arguments
 from mirrormq.broker import reply_to
 from mirrormq.channels import settling
 from mirrormq.channels.consumer import Consumer
-from mirrormq.errors import NotAllowed, NotImplemented_, PreconditionFailed
+from mirrormq.errors import AmqpError, NotAllowed, NotImplemented_, PreconditionFailed
 from mirrormq.queues.face import QueueFace, Refused
 from mirrormq.queues.message import Message
 from mirrormq.wire import methods
@@ -90,14 +90,30 @@ def _checked_priority(channel: Channel, queue: str, arguments: Table) -> int:
 
 
 def cancel(channel: Channel, method: methods.BasicCancel) -> None:
-    """basic.cancel; cancelling what is not there is answered all the same."""
+    """basic.cancel; cancelling what is not there is answered all the same. The queue is asked first, so that
+    what was published before is delivered before cancel-ok, also where the queue is on another node."""
     consumer = channel.consumers.get(method.consumer_tag)
-    if consumer is not None:
-        remove(channel, consumer, channel.user.name)
+
+    def cancelled() -> None:
+        if consumer is not None and channel.consumers.get(consumer.tag) is consumer:
+            remove(channel, consumer, channel.user.name)
+        if not method.nowait:
+            channel.send(methods.encode_basic_cancel_ok(method.consumer_tag))
+
     if channel.reply_consumer is not None and channel.reply_consumer.tag == method.consumer_tag:
         reply_to.stop(channel)
-    if not method.nowait:
-        channel.send(methods.encode_basic_cancel_ok(method.consumer_tag))
+    if consumer is None:
+        cancelled()
+        return
+    queue = consumer.queue
+
+    def put(answered: Callable[[], bool], refused: Refused) -> None:
+        def gone(error: AmqpError) -> None:
+            answered()
+
+        queue.count(lambda ready, consumers: answered(), gone)
+
+    channel.ask(methods.BASIC_CANCEL, put, cancelled)
 
 
 def remove(channel: Channel, consumer: Consumer, actor: str) -> None:

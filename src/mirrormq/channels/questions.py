@@ -116,6 +116,8 @@ class Waiting:
             size_bytes, action = self._postponed.popleft()
             connection.postponed(-size_bytes)
             connection.replay(action)
+        if not self.count:
+            connection.channel_answered()
 
     def news(self, payload: bytes) -> None:
         """Something that nobody asked for: it comes behind the answer to what was asked."""

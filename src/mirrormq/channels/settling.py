@@ -78,7 +78,8 @@ def settle(channel: Channel, action: str, deliveries: list[Delivery]) -> None:
         return
     if action == "ack":
         channel.counters.acknowledged += len(deliveries)
-    for queue, messages in by_queue(channel, deliveries):
+    groups, settled = _sorted(deliveries)
+    for queue, messages in groups.items():
         if action == "ack":
             channel.divided.queue(queue.name).acknowledged += len(messages)
             queue.acknowledge(messages)
@@ -86,10 +87,19 @@ def settle(channel: Channel, action: str, deliveries: list[Delivery]) -> None:
             queue.requeue(messages)
         else:
             queue.reject(messages)
+    _free(channel, settled)
 
 
-def by_queue(channel: Channel, deliveries: list[Delivery]) -> Iterable[tuple[QueueFace, list[Message]]]:
-    """Sort deliveries by queue, and let their consumers know that there is room again."""
+def give_back(channel: Channel, deliveries: list[Delivery]) -> None:
+    """Requeue deliveries, queue by queue."""
+    groups, settled = _sorted(deliveries)
+    for queue, messages in groups.items():
+        queue.requeue(messages)
+    _free(channel, settled)
+
+
+def _sorted(deliveries: list[Delivery]) -> tuple[dict[QueueFace, list[Message]], dict[Consumer, int]]:
+    """The messages of each queue, and how many each consumer had of them."""
     groups: dict[QueueFace, list[Message]] = {}
     settled: dict[Consumer, int] = {}
     for message, queue, consumer, _, _ in deliveries:
@@ -100,6 +110,12 @@ def by_queue(channel: Channel, deliveries: list[Delivery]) -> Iterable[tuple[Que
             group.append(message)
         if consumer is not None:
             settled[consumer] = settled.get(consumer, 0) + 1
+    return groups, settled
+
+
+def _free(channel: Channel, settled: dict[Consumer, int]) -> None:
+    """Give consumers the credit of what was settled. Their queues must have it back already: a message that
+    is requeued is delivered before those behind it."""
     for consumer, count in settled.items():
         consumer.unacked -= count
         channel.limited_unacked -= count
@@ -107,12 +123,37 @@ def by_queue(channel: Channel, deliveries: list[Delivery]) -> Iterable[tuple[Que
         make_room(channel)
     else:
         _make_room_for(consumer for consumer in settled if channel.consumers.get(consumer.tag) is consumer)
-    return groups.items()
 
 
 def make_room(channel: Channel) -> None:
     """Put consumers that have room again back into their queues' turns."""
-    _make_room_for(channel.consumers.values())
+    if channel.prefetch:
+        _share_out(channel)
+    else:
+        _make_room_for(channel.consumers.values())
+
+
+def _share_out(channel: Channel) -> None:
+    """Share the room of a channel with a global limit between its consumers, beginning behind the one that
+    was served last. Each queue is pumped here: the first at the end of the turn would take all of it."""
+    consumers = list(channel.consumers.values())
+    if channel.last_served in consumers:
+        first = consumers.index(channel.last_served) + 1
+        consumers = consumers[first:] + consumers[:first]
+    progress = True
+    while progress:
+        progress = False
+        left = channel.prefetch - channel.limited_unacked
+        for consumer in consumers:
+            if channel.limited_unacked >= channel.prefetch:
+                break
+            if consumer.waiting:
+                channel.share, before = max(1, left // len(consumers)), channel.last_tag
+                consumer.queue.ready_again(consumer)
+                if consumer.queue.pump():
+                    channel.broker.wake(consumer.queue)
+                progress = progress or channel.last_tag > before
+    channel.share = None
 
 
 def _make_room_for(consumers: Iterable[Consumer]) -> None:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection
 
 _CHANNEL_OPEN = methods.CHANNEL_OPEN.to_bytes(4, "big")
-_CHANNEL_CLOSE = methods.CHANNEL_CLOSE.to_bytes(4, "big")
-_CHANNEL_CLOSE_OK = methods.CHANNEL_CLOSE_OK.to_bytes(4, "big")
 
 
 def publishes(
@@ -72,7 +70,7 @@ def acknowledges(connection: Connection, channel: int, tags: list[int]) -> None:
     acknowledging = connection.channels.get(channel)
     if acknowledging is None:
         raise ChannelErrorHard("expected 'channel.open'").at(methods.BASIC_ACK)
-    if acknowledging.closing or connection.state is not State.OPEN:
+    if connection.state is not State.OPEN:
         return
     if acknowledging.waiting.count:
         size_bytes = len(tags) * ACK_SIZE
@@ -85,11 +83,11 @@ def acknowledges(connection: Connection, channel: int, tags: list[int]) -> None:
 
 
 def _publishing_channel(connection: Connection, number: int, publish: bytes) -> Channel | None:
-    """The channel of a publish; None if it is closing and publishes are dropped."""
+    """The channel of a publish; None if the connection is closing and publishes are dropped."""
     channel = connection.channels.get(number)
     if channel is None:
         raise _unopened(METHOD, publish)
-    return None if channel.closing or connection.state is not State.OPEN else channel
+    return channel if connection.state is State.OPEN else None
 
 
 def frame(connection: Connection, kind: int, number: int, payload: bytes) -> None:
@@ -104,13 +102,6 @@ def frame(connection: Connection, kind: int, number: int, payload: bytes) -> Non
         _open_channel(connection, number, payload)
     elif channel.waiting.count:
         channel.waiting.postpone(len(payload), lambda: frame(connection, kind, number, payload))
-    elif ids == _CHANNEL_CLOSE:
-        methods.decode_channel_close(payload)
-        connection.end_channel(channel)
-        connection.send(number, methods.encode_channel_close_ok())
-    elif channel.closing:
-        if ids == _CHANNEL_CLOSE_OK:
-            del connection.channels[number]
     else:
         try:
             channel.frame(kind, payload)

@@ -33,7 +33,8 @@ from mirrormq.wire.refusals import cut_reply_text, unreadable_frame
 from mirrormq.wire.scanner import Scanner
 
 CLOSE_TIMEOUT_MS = 30_000
-"""How long a client may take to answer connection.close: RabbitMQ's limit."""
+"""How long the socket of a closed connection stays open for the client to close it: RabbitMQ's limit, unless
+the interval of heartbeats is shorter."""
 
 LOST_TIMEOUT_MS = 1_000
 """The same where its answer could not be read, because it sent a frame that was too large."""
@@ -71,6 +72,8 @@ class Connection(Outbox):
         self.closed_because: str = ""
         self.connected_at_ms = broker.clock.now_ms
         self.last_received_ms = broker.clock.now_ms
+        self._leaving = False
+        """The client has sent connection.close while channels waited for answers."""
         self._holds = 0
         self._postponed_bytes = 0
         self._overfull = False
@@ -173,11 +176,13 @@ class Connection(Outbox):
             else:
                 return
 
-    def resume(self) -> None:
-        """Take frames that had to wait."""
+    def resume(self) -> bool:
+        """Take frames that had to wait; False if they still have to."""
         self._begin_turn()
-        if not self.held:
-            self._feed(b"")
+        if self.held:
+            return False
+        self._feed(b"")
+        return True
 
     def _begin_turn(self) -> None:
         """A socket may hand over bytes many times in one turn; what it gets done is counted together."""
@@ -277,9 +282,15 @@ class Connection(Outbox):
                 error.code, cut_reply_text(error.text), error.class_id or 0, error.method_id
             ),
         )
+        self._await_end()
+
+    def _await_end(self) -> None:
+        """Leave it to the client to end the socket, for a while."""
         self.state = State.CLOSING
-        patience = LOST_TIMEOUT_MS if self._scanner.lost else CLOSE_TIMEOUT_MS
-        self.broker.clock.at(self.broker.clock.now_ms + patience, self.finish)
+        timeout_ms = min(self.heartbeat_s * 1000 or CLOSE_TIMEOUT_MS, CLOSE_TIMEOUT_MS)
+        if self._scanner.lost:
+            timeout_ms = LOST_TIMEOUT_MS
+        self.broker.clock.at(self.broker.clock.now_ms + timeout_ms, self.finish)
 
     def force_close(self, explanation: str) -> None:
         """The operator ends the connection."""
@@ -289,13 +300,14 @@ class Connection(Outbox):
             self.finish()
 
     def _while_closing(self, kind: int, channel: int, payload: bytes) -> None:
+        """Ignore all but closes. A connection.close may cross ours, and several threads of a client may each
+        send one: all are answered."""
         if kind != METHOD or channel:
             return
         if payload[:4] == methods.CONNECTION_CLOSE_OK.to_bytes(4, "big"):
             self.finish()
         elif payload[:4] == methods.CONNECTION_CLOSE.to_bytes(4, "big"):
             self.send(0, methods.encode_connection_close_ok())
-            self.finish()
 
     def close_channel(self, channel: Channel, error: AmqpError) -> None:
         """A soft error: the channel gives everything back and says why."""
@@ -315,19 +327,38 @@ class Connection(Outbox):
         if not channel.closing:
             channel.terminate()
             self.broker.events.channel_closed(channel)
+        self.forget_channel(channel)
+
+    def forget_channel(self, channel: Channel) -> None:
+        """The number of a closed channel may be used again."""
         del self.channels[channel.number]
 
     def end_channels(self) -> None:
         """All channels give back what they hold; exclusive queues go."""
+        if self._leaving:
+            self._leaving = False
+            self.release()
         for channel in list(self.channels.values()):
             self.end_channel(channel)
         self.broker.delete_exclusive(self)
 
     def closed_by_client(self) -> None:
-        """connection.close from the client."""
+        """connection.close from the client. What it sent before on channels that wait is done first."""
+        if self._channels_wait():
+            self._leaving = True
+            self.hold()
+            return
         self.end_channels()
         self.send(0, methods.encode_connection_close_ok())
-        self.finish()
+        self._await_end()
+
+    def channel_answered(self) -> None:
+        """A channel no longer waits for an answer."""
+        if self._leaving and not self._channels_wait():
+            self.closed_by_client()
+
+    def _channels_wait(self) -> bool:
+        return any(channel.waiting.count for channel in self.channels.values())
 
     def finish(self) -> None:
         """No more input; the socket closes once the output is out."""
@@ -337,7 +368,7 @@ class Connection(Outbox):
 
     def lost(self) -> None:
         """The socket is gone."""
-        if not self.finished and not self.closed_because:
+        if not self.finished and not self.closed_because and self.state is not State.CLOSING:
             began = self.state is not State.HEADER or bool(self._header)
             self.closed_because = client_remarks.UNEXPECTED if began else client_remarks.NOTHING_RECEIVED
         self.finished = True

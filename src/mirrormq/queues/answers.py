@@ -33,6 +33,12 @@ class LocalAnswers(EarlierDeliveries):
     def _where(self: Queue) -> str:  # type: ignore[misc]
         return f"queue '{self.name}' in vhost '{self.vhost}'"
 
+    def deliver_published(self: Queue) -> None:  # type: ignore[misc]
+        """Deliver what was published before, as far as consumers have credit. Deliveries wait for the end of
+        the turn; a method that comes behind a publish must find them done, as in RabbitMQ."""
+        while self.awake and not self.deleted and self.pump():
+            pass
+
     def get(  # type: ignore[misc]
         self: Queue,
         no_ack: bool,
@@ -40,6 +46,7 @@ class LocalAnswers(EarlierDeliveries):
         refused: Refused,
     ) -> None:
         """One message for basic.get."""
+        self.deliver_published()
         message = self.take(no_ack=False)
         taken = answered(message, self.backing.ready_count)
         if message is None:
@@ -55,10 +62,12 @@ class LocalAnswers(EarlierDeliveries):
     def count(self: Queue, answered: Callable[[int, int], object], refused: Refused) -> None:  # type: ignore[misc]
         """Ready messages and consumers."""
         self.touch()
+        self.deliver_published()
         answered(self.backing.ready_count, len(self.consumers.all))
 
     def purge(self: Queue, answered: Callable[[int], object], refused: Refused) -> None:  # type: ignore[misc]
         """Drop what is ready."""
+        self.deliver_published()
         answered(self.backing.purge())
 
     def check_deletion(  # type: ignore[misc]
@@ -69,6 +78,7 @@ class LocalAnswers(EarlierDeliveries):
         refused: Refused,
     ) -> None:
         """May it be deleted?"""
+        self.deliver_published()
         if if_unused and self.consumers.all:
             refused(PreconditionFailed(f"{self._where()} in use"))
         elif if_empty and self.backing.ready_count:
@@ -96,5 +106,6 @@ class LocalAnswers(EarlierDeliveries):
         if self.exclusive_consumer is not None or alone:
             refused(AccessRefused(f"{self._where()} in exclusive use"))
             return
+        self.deliver_published()
         self.join(consumer)
         answered()

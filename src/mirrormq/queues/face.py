@@ -4,7 +4,8 @@ A queue of this node and a queue whose master is on another node have the same f
 travel is a *question*: it takes what to do with the answer and what to do with a refusal, and exactly one
 of the two is called, at once by a queue of this node, later by one that has to ask.
 
-    publish, acknowledge, requeue, reject, unsubscribe, ready_again, touch      said, not asked
+    publish, acknowledge, requeue, reject, unsubscribe, ready_again, touch,
+    deliver_published                                                           said, not asked
     get, count, purge, subscribe, check_deletion, inquire                       asked
 
 An object with this face lives as long as one master's tenure. When another master takes over, the vhost
@@ -108,6 +109,9 @@ class QueueFace(Pumped, Protocol):
     def inquire(self, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object) -> None:
         """A question about ranges or leases (`ranges.questions`). `reader` is on whose behalf: what it asks
         is answered in order."""
+
+    def deliver_published(self) -> None:
+        """Consumers are about to leave: what was published before is theirs, as far as they have credit."""
 
     def unsubscribe(self, consumer: Subscriber) -> None:
         """A consumer leaves; what it holds is its channel's business."""

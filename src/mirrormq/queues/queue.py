@@ -286,6 +286,7 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
         """Consumers gave these back."""
         if self.deleted:
             return
+        self.deliver_published()
         self.backing.requeue(messages)
         if self.settings.limited and not self.settings.rejects_publishes:
             self._drop_surplus()

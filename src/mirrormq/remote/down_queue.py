@@ -101,6 +101,9 @@ class DownQueue:
         """No."""
         self._refuse(refused)
 
+    def deliver_published(self) -> None:
+        """It has no consumers."""
+
     def unsubscribe(self, consumer: QueueConsumer) -> None:
         """It has no consumers."""
 

@@ -125,6 +125,7 @@ class RemoteClient:
     def _unsubscribe(self, item: Unsubscribe) -> None:
         consumer = self._consumers.pop(item.consumer, None)
         if consumer is not None:
+            self.queue.deliver_published()
             self.queue.unsubscribe(consumer)
 
     def _credit(self, item: Credit) -> None:

@@ -136,6 +136,11 @@ class RemoteQueue:
         )  # fmt: skip
         self._ask(item, Asked(again, answered, refused, subscription=subscription))
 
+    def deliver_published(self) -> None:
+        """Send publishes ahead of what is said next. The master delivers them before a consumer leaves."""
+        if self.awake:
+            self.pump()
+
     def unsubscribe(self, consumer: QueueConsumer) -> None:
         """A consumer leaves."""
         if not self.retired:

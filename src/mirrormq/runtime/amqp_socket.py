@@ -31,7 +31,8 @@ class AmqpSocket(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._before_proxy_header = b""
-        self._reading = True
+        self.reading = True
+        """False while the transport is not to read: the connection is held, or it rests."""
         self._large_reads: LargeReads | None = None
         """Who reads in its place while large bodies come in."""
 
@@ -100,9 +101,9 @@ class AmqpSocket(asyncio.Protocol):
             node.fault(connection, error)
         if len(data) >= LARGE_BYTES or self._large_reads is not None:
             self._choose_reading(connection, len(data))
-        if connection.held and self._reading:
+        if connection.held and self.reading:
             self._pause(connection)
-        elif connection.yields_to is not None and self._reading:
+        elif connection.yields_to is not None and self.reading:
             self._rest()
         node.end_turn_soon()
 
@@ -144,13 +145,13 @@ class AmqpSocket(asyncio.Protocol):
         self._node.sockets.pause(self)
         logging_in = connection.state is State.STARTING and not connection.finished
         if not logging_in or connection.buffered_bytes > limits.LOGIN_PIPELINED_BYTES_MAX:
-            self._reading = False
+            self.reading = False
             self._transport.pause_reading()
 
     def _rest(self) -> None:
         """Stop reading for a moment, so that consumers can catch up."""
         assert self._transport is not None
-        self._reading = False
+        self.reading = False
         self._transport.pause_reading()
         self._node.sockets.rest(self)
 
@@ -164,26 +165,29 @@ class AmqpSocket(asyncio.Protocol):
         transport = self._transport
         if self._connection is not None:
             self._connection.yields_to = None
-        if not self._reading and transport is not None and not transport.is_closing():
-            self._reading = True
+        if not self.reading and transport is not None and not transport.is_closing():
+            self.reading = True
             transport.resume_reading()
 
+    @property
+    def held(self) -> bool:
+        """Whether the connection takes no frames for now."""
+        return self._connection is not None and self._connection.held
+
     def resume(self) -> bool:
-        """Go on reading if the connection is no longer held; True if so."""
+        """Let the connection take frames that have waited, and read on unless it is held again; True if it
+        was not held."""
         connection, transport = self._connection, self._transport
         assert connection is not None and transport is not None
-        if connection.finished or transport.is_closing():
-            return True
         try:
-            connection.resume()
+            went_on = connection.resume()
         except Exception as error:
             self._node.fault(connection, error)
-        if connection.held:
-            return False
-        if not self._reading:
-            self._reading = True
+            went_on = True
+        if not connection.held and not self.reading and not transport.is_closing():
+            self.reading = True
             transport.resume_reading()
-        return True
+        return went_on
 
     def write(self) -> None:
         """Send what the connection has put out; close if that was the last."""

@@ -61,11 +61,16 @@ class ClientSockets:
         self._paused[socket] = None
 
     def resume(self) -> bool:
-        """Let those go on that are no longer held; True if there were any."""
-        resumed = [socket for socket in self._paused if socket.resume()] if self._paused else []
-        for socket in resumed:
-            self._paused.pop(socket, None)
-        return bool(resumed)
+        """Let connections take frames that are no longer held. True if any did: what they said then needs
+        the end of another turn, also if they are held again, because a turn's effort is used up. Nothing
+        else would end one."""
+        went_on = False
+        for socket in list(self._paused):
+            if socket.resume():
+                went_on = True
+            if not socket.held:
+                self._paused.pop(socket, None)
+        return went_on
 
     def rest(self, socket: AmqpSocket) -> None:
         """A publisher rests until its queue is no longer congested, but not for long."""

@@ -58,6 +58,9 @@ class _DirectConnection:
     def postponed(self, size_bytes: int) -> None:
         """A request is made of one method at a time: nothing has to wait."""
 
+    def channel_answered(self) -> None:
+        """Nobody waits to close it."""
+
     def send(self, channel: int, payload: bytes) -> None:
         self._heard(payload)
 

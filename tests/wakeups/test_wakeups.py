@@ -1,0 +1,133 @@
+"""Every place that yields a turn, and proof that the event it waits for wakes it.
+
+A *place* is a name in a file of the source: a call that puts work off, or a budget that ends it early.
+`PLACES` lists all of them with the exchanges that pass through them. `test_the_list_is_complete` finds the
+places in the source; a new one fails it until an exchange is named for it. Each exchange runs on real nodes
+and sockets with a clock that advances only when nothing else can run (`idle_clock`). It may take the timers
+that it states, and no other: a lost wake-up shows as the time of an unrelated timer.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import mirrormq
+from tests.wakeups import exchanges
+from tests.wakeups.nodes import run
+
+SOURCE = Path(mirrormq.__file__).parent
+
+CALLS = {
+    "awaits_flush", "hold", "pause_reading", "postpone", "report_later", "when_room", "when_safe",
+    "when_writable",
+}  # fmt: skip
+"""Functions that put something off until an event."""
+
+BUDGETS = {
+    "BYTES_PER_CREDIT", "COMMIT_POSTPONEMENTS", "CONGESTED_BYTES", "CONGESTED_MESSAGES", "CREDIT_MAX",
+    "DEAD_LETTERS_UNDER_WAY_MAX", "DELIVERED_BYTES_MAX", "DELIVERIES_PER_PUMP", "DELIVERY_BATCH",
+    "DELIVERY_BATCH_BYTES", "EXPIRED_PER_LOOK", "HEADER_BYTES_PER_EFFORT", "METADATA_WRITE_EFFORT",
+    "POSTPONED_BYTES_MAX", "PUBLISHER_CREDIT", "PUBLISHER_REST_S", "PUBLISH_BYTES_MAX",
+    "PUBLISH_BYTES_TOTAL_MAX", "PUBLISH_MESSAGES_MAX", "READ_BYTES_PER_EFFORT", "RELIEVED_BYTES",
+    "REPLY_BYTES_MAX", "RING_BEHIND_BYTES", "RING_BEHIND_OPERATIONS", "SOCKET_OUTPUT_BYTES_MAX",
+    "STREAM_BYTES_MAX", "TURN_EFFORT", "WRITE_BYTES_PER_TURN",
+}  # fmt: skip
+"""Limits at which something stops in the middle and goes on later."""
+
+PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
+    ("broker/asking/leases.py", "when_safe"): (exchanges.lease,),
+    ("broker/dead_letters.py", "when_room"): (exchanges.remote_dead_letters,),
+    ("broker/vhost.py", "awaits_flush"): (exchanges.persistent_publishes,),
+    ("channels/channel.py", "METADATA_WRITE_EFFORT"): (exchanges.declarations,),
+    ("channels/channel.py", "report_later"): (exchanges.persistent_publishes,),
+    ("channels/consumer.py", "DELIVERY_BATCH"): (exchanges.backlog,),
+    ("connections/channel_frames.py", "HEADER_BYTES_PER_EFFORT"): (exchanges.publishes_with_headers,),
+    ("connections/channel_frames.py", "postpone"): (exchanges.behind_a_declaration,),
+    ("connections/connection.py", "BYTES_PER_CREDIT"): (exchanges.congested_queue,),
+    ("connections/connection.py", "METADATA_WRITE_EFFORT"): (exchanges.login,),
+    ("connections/connection.py", "POSTPONED_BYTES_MAX"): (exchanges.behind_a_declaration,),
+    ("connections/connection.py", "PUBLISHER_CREDIT"): (exchanges.congested_queue,),
+    ("connections/connection.py", "REPLY_BYTES_MAX"): (exchanges.large_replies,),
+    ("connections/connection.py", "TURN_EFFORT"): (exchanges.declarations, exchanges.small_methods),
+    ("connections/connection.py", "hold"): (exchanges.behind_a_declaration, exchanges.late_mirrors),
+    ("connections/connection.py", "when_room"): (exchanges.late_mirrors, exchanges.remote_publishes),
+    ("connections/handshake.py", "hold"): (exchanges.login,),
+    ("connections/outbox.py", "SOCKET_OUTPUT_BYTES_MAX"): (exchanges.large_backlog,),
+    ("queues/dying.py", "DEAD_LETTERS_UNDER_WAY_MAX"): (exchanges.expiry,),
+    ("queues/lifetimes.py", "DEAD_LETTERS_UNDER_WAY_MAX"): (exchanges.expiry,),
+    ("queues/lifetimes.py", "EXPIRED_PER_LOOK"): (exchanges.expiry,),
+    ("queues/queue.py", "CONGESTED_BYTES"): (exchanges.congested_queue,),
+    ("queues/queue.py", "CONGESTED_MESSAGES"): (exchanges.congested_queue,),
+    ("queues/queue.py", "DELIVERIES_PER_PUMP"): (exchanges.backlog,),
+    ("queues/queue.py", "DELIVERY_BATCH_BYTES"): (exchanges.large_backlog,),
+    ("queues/queue.py", "awaits_flush"): (exchanges.persistent_publishes,),
+    ("queues/queue.py", "when_room"): (exchanges.late_mirrors,),
+    ("remote/publishes.py", "PUBLISH_BYTES_MAX"): (exchanges.remote_publishes,),
+    ("remote/publishes.py", "PUBLISH_MESSAGES_MAX"): (exchanges.remote_publishes,),
+    ("remote/remote_client.py", "when_writable"): (exchanges.remote_gets, exchanges.remote_range_reads),
+    ("remote/remote_consumer.py", "DELIVERED_BYTES_MAX"): (exchanges.remote_consumer,),
+    ("remote/remote_consumer.py", "when_writable"): (exchanges.remote_consumer_of_a_full_stream,),
+    ("remote/remote_queue.py", "PUBLISH_BYTES_TOTAL_MAX"): (exchanges.remote_publishes,),
+    ("remote/remote_queue.py", "when_room"): (exchanges.remote_publishes,),
+    ("remote/remote_queue.py", "when_writable"): (exchanges.remote_publishes,),
+    ("remote/stream.py", "STREAM_BYTES_MAX"): (exchanges.remote_publishes,),
+    ("remote/subscription.py", "CREDIT_MAX"): (exchanges.remote_consumer,),
+    ("remote/subscription.py", "DELIVERED_BYTES_MAX"): (exchanges.remote_consumer,),
+    ("remote/subscription.py", "DELIVERY_BATCH"): (exchanges.remote_consumer,),
+    ("replication/lateness.py", "RING_BEHIND_BYTES"): (exchanges.late_mirrors,),
+    ("replication/lateness.py", "RING_BEHIND_OPERATIONS"): (exchanges.late_mirrors,),
+    ("runtime/amqp_socket.py", "READ_BYTES_PER_EFFORT"): (exchanges.large_publishes,),
+    ("runtime/amqp_socket.py", "SOCKET_OUTPUT_BYTES_MAX"): (exchanges.slow_reader,),
+    ("runtime/amqp_socket.py", "pause_reading"): (exchanges.alarm, exchanges.congested_queue),
+    ("runtime/application.py", "COMMIT_POSTPONEMENTS"): (exchanges.persistent_publishes,),
+    ("runtime/client_sockets.py", "PUBLISHER_REST_S"): (exchanges.congested_queue,),
+    ("runtime/interlink_link.py", "CONGESTED_BYTES"): (exchanges.congested_link,),
+    ("runtime/interlink_link.py", "RELIEVED_BYTES"): (exchanges.congested_link,),
+    ("runtime/interlink_link.py", "WRITE_BYTES_PER_TURN"): (exchanges.congested_link,),
+}
+
+ELSEWHERE = {
+    ("remote/remote_client.py", "hold"): "remembers messages that are out with consumers",
+    ("remote/remote_consumer.py", "hold"): "the same",
+}
+"""Uses of the same names that put nothing off."""
+
+EXCHANGES = sorted({one for used in PLACES.values() for one in used}, key=lambda one: one.__name__)
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CALLS:
+            yield node.func.attr
+        elif isinstance(node, ast.Attribute) and node.attr in BUDGETS:
+            yield node.attr
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in BUDGETS:
+            yield node.id
+
+
+def _found() -> set[tuple[str, str]]:
+    found: set[tuple[str, str]] = set()
+    for path in SOURCE.rglob("*.py"):
+        file = path.relative_to(SOURCE)
+        if file.parts[0] not in ("simulator", "spark", "perf", "chaos", "cli", "testing"):
+            found |= {(file.as_posix(), name) for name in _names(ast.parse(path.read_text()))}
+    return {(file, name) for file, name in found if not file.endswith("limits.py")}
+
+
+def test_the_list_is_complete() -> None:
+    found = _found()
+    assert found - PLACES.keys() - ELSEWHERE.keys() == set(), "name an exchange that passes through these"
+    assert (PLACES.keys() | ELSEWHERE.keys()) - found == set(), "these places are gone"
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda one: one.__name__)
+def test_it_waits_for_no_timer_but_its_own(
+    exchange: exchanges.Exchange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name, value in exchanges.SMALLER.get(exchange, ()):
+        monkeypatch.setattr(module, name, value)
+    run(exchange, exchanges.NODES.get(exchange, 1), tmp_path, monkeypatch)
