@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 TICK_NS = 10_000_000
 
+EVERYWHERE = "the whole cluster"
+"""In place of a node's name."""
+
 KINDS = (Kind.ATTEMPTED, Kind.CONFIRMED, Kind.DELIVERED)
 
 
@@ -66,6 +69,14 @@ def silences(ticked: DataFrame) -> DataFrame:
             F.col("longest.first_ns").alias("to_ns"),
         )
     )
+
+
+def cluster_silences(ticked: DataFrame) -> DataFrame:
+    """Per run and kind: the longest time in which no node at all had one, in columns of `silences`.
+
+    This is the outage that a client sees which may connect to any node.
+    """
+    return silences(ticked.withColumn("node", F.lit(EVERYWHERE)))
 
 
 def _edges(ticked: DataFrame) -> DataFrame:

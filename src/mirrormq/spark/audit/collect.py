@@ -186,6 +186,8 @@ class Collector:
         )
         longest = activity.silences(ticked).orderBy("kind", F.desc("silence_ns"), "run", "node")
         self.found.silences = rows_of(longest.limit(TABLE_ROWS_MAX))
+        everywhere = activity.cluster_silences(ticked).orderBy("kind", "run")
+        self.found.cluster_silences = rows_of(everywhere.limit(TABLE_ROWS_MAX))
         stopped = (Kind.DISCONNECTED, Kind.CANCELLED)
         if self._has(*stopped):
             self.found.interruptions = rows_of(

@@ -46,6 +46,7 @@ class Findings:
     inversions: list[Row] = field(default_factory=list)
     rates: list[Row] = field(default_factory=list)
     silences: list[Row] = field(default_factory=list)
+    cluster_silences: list[Row] = field(default_factory=list)
     latencies: list[Row] = field(default_factory=list)
     """Per measure: messages, percentiles and the maximum."""
     latencies_over_time: list[Row] = field(default_factory=list)

@@ -84,7 +84,10 @@ def _sections(found: Findings) -> str:
         ("Messages that were overtaken", tables.inversions(found) + tables.cut(found.inversions, few)),
         ("Queues", f'<div class="wide">{tables.queues(found)}</div>' + tables.cut(found.queues, many)),
         ("Latencies", _latencies(found)),
-        ("Longest silence of each node", tables.silences(found) + tables.cut(found.silences, many)),
+        (
+            "Longest silence of the cluster and of each node",
+            tables.silences(found) + tables.cut(found.silences, many),
+        ),
         ("Interruptions", tables.interruptions(found)),
         ("Replicas in the end", tables.replicas(found) + tables.cut(found.replicas, many)),
         ("Rows of the history", tables.kinds(found)),

@@ -207,7 +207,7 @@ def replicas(found: Findings) -> str:
 
 
 def silences(found: Findings) -> str:
-    """The longest time without a confirm, and without a delivery, at each node."""
+    """The longest time without a confirm, and without a delivery, in the cluster and at each node."""
     rows = [
         [
             *_run(found, row),
@@ -217,7 +217,7 @@ def silences(found: Findings) -> str:
             since(row["from_ns"], found.start_ns) if row["silence_ns"] > TICK_NS else "",
             since(row["to_ns"], found.start_ns) if row["silence_ns"] > TICK_NS else "",
         ]
-        for row in found.silences
+        for row in (*found.cluster_silences, *found.silences)
     ]
     return table(
         [*_run_head(found), "node", "without", "for", "from", "to"], rows, left=2 + len(_run_head(found))
