@@ -128,7 +128,6 @@ class Member:
             self.consensus.campaign()
         self.work()
         self._running_before = self._running_at_the_end()
-        self._note_unmet()
         if not self._single:
             self._presence_changed()
 
