@@ -240,7 +240,7 @@ class Channel(Verbs):
         """Wait for the next methods on this channel and write each down; the last one is returned."""
         heard: Method | Event | None = None
         for _ in range(count):
-            heard = self.note(self._next())
+            heard = self.note(self.next())
         return heard if isinstance(heard, Method) else Method("", {})
 
     def call(self, method: str, **fields: Any) -> Method:
@@ -254,7 +254,7 @@ class Channel(Verbs):
             return Method("", {})
         answers = METHODS[method].answers
         while True:
-            heard = self.note(self._next())
+            heard = self.note(self.next())
             if isinstance(heard, Method):
                 if heard.name in answers or self.closed:
                     return heard
@@ -266,7 +266,7 @@ class Channel(Verbs):
         acked: set[int] = set()
         nacked: set[int] = set()
         while self.unconfirmed:
-            heard = self._next()
+            heard = self.next()
             if isinstance(heard, Method) and heard.name in ("basic.ack", "basic.nack"):
                 tags = self._resolve(heard)
                 (acked if heard.name == "basic.ack" else nacked).update(tags)
@@ -336,7 +336,7 @@ class Channel(Verbs):
         self.unconfirmed -= tags
         return tags
 
-    def _next(self) -> Method | Event:
+    def next(self) -> Method | Event:
         """The next thing on this channel; the end of the connection is heard on every channel."""
         deadline = time.monotonic() + REPLY_DEADLINE_S
         while not self.inbox:
@@ -359,12 +359,12 @@ class Channel(Verbs):
     def wait_for_hidden_confirms(self) -> None:
         """Return when every publish so far has reached its queues, or the channel has ended."""
         deadline = time.monotonic() + REPLY_DEADLINE_S
-        while self._confirms_hidden and self.unconfirmed and not self._ending:
+        while self._confirms_hidden and self.unconfirmed and not self.ending:
             if not self.connection.pump(deadline) and time.monotonic() >= deadline:
                 raise Stopped(f"{self.name}: publishes {show_tags(self.unconfirmed)} were not confirmed")
 
     @property
-    def _ending(self) -> bool:
+    def ending(self) -> bool:
         return (
             self.closed
             or self.connection.ended_or_ending

@@ -23,12 +23,12 @@ def qos(channel: Channel, method: methods.BasicQos) -> None:
     """basic.qos: per consumer for those to come, or for the whole channel."""
     if method.prefetch_size:
         raise NotImplemented_(f"prefetch_size!=0 ({method.prefetch_size})")
+    channel.send(methods.encode_basic_qos_ok())
     if method.global_:
         channel.prefetch = method.prefetch_count
         settling.make_room(channel)
     else:
         channel.consumer_prefetch = method.prefetch_count
-    channel.send(methods.encode_basic_qos_ok())
 
 
 def consume(channel: Channel, method: methods.BasicConsume) -> None:

@@ -12,7 +12,7 @@ import re
 import time
 from typing import Any
 
-from tests.differential.client import Channel, Connection
+from tests.differential.client import Channel, Connection, Event
 from tests.differential.codec import METHODS
 from tests.differential.context import Context
 from tests.differential.conversations.making import Step
@@ -22,7 +22,7 @@ DRAIN_MAX = 40
 RESOURCE_LOCKED = 405
 DELIVERY = re.compile(r'^(\w+\.\d+) < basic\.deliver consumer-tag="(.*?)" delivery-tag=(\d+)')
 GOT = re.compile(r"^(\w+\.\d+) < basic\.get-ok delivery-tag=(\d+)")
-SLOW = frozenset(["drop", "connection.close", "set_policy", "clear_policy"])
+SLOW = frozenset(["drop", "connection.close", "cross connection.close", "set_policy", "clear_policy"])
 """What RabbitMQ tells its queues about in the background."""
 SLOW_PAUSES = 5
 
@@ -45,7 +45,8 @@ class Player:
         for step in self.steps:
             self.take(step)
             self.wait(self.pause_s * (SLOW_PAUSES if step.verb in SLOW else 1))
-            self.learn(bool(step.fields.get("no_ack")) and step.verb == "basic.get")
+            got = step.fields if step.verb == "basic.get" else step.fields.get("fields", {})
+            self.learn(bool(got.get("no_ack")))
         self.look()
         self.drain()
 
@@ -66,16 +67,55 @@ class Player:
                 channel.connection.end()
             case "channel.close":
                 channel.call("channel.close", reply_code=200)
+            case "cross channel.close":
+                self.cross(channel)
+            case "cross connection.close":
+                with channel.connection.at_once():
+                    for _ in range(2):
+                        channel.connection.zero.send("connection.close", reply_code=200)
+                channel.connection.zero.read(2)
+                channel.connection.end()
             case "basic.publish":
-                where = fields.pop("exchange"), fields.pop("routing_key")
-                body, times = fields.pop("body"), fields.pop("times", 1)
-                for number in range(times):
-                    channel.publish(*where, f"{body}-{number}" if number else body, **fields)
+                self.publish(channel, fields)
+            case "publish and":
+                with channel.connection.at_once():
+                    self.publish(channel, dict(fields["publish"]))
+                    channel.send(fields["verb"], **fields["fields"])
+                self.hear(channel, *METHODS[fields["verb"]].answers)
             case "basic.ack" | "basic.nack" | "basic.reject":
                 for _ in range(fields.pop("times", 1)):
                     self.settle(channel, step.verb, dict(fields))
             case _:
                 self.say(channel, step.verb, fields)
+
+    def publish(self, channel: Channel, fields: dict[str, Any]) -> None:
+        where = fields.pop("exchange"), fields.pop("routing_key")
+        body, times = fields.pop("body"), fields.pop("times", 1)
+        for number in range(times):
+            channel.publish(*where, f"{body}-{number}" if number else body, **fields)
+
+    def cross(self, channel: Channel) -> None:
+        """The broker's channel.close and the client's are under way at the same time; both are answered."""
+        channel.connection.answers_closes = False
+        with channel.connection.at_once():
+            channel.send("queue.declare", queue="missing", passive=True)
+            channel.send("channel.close", reply_code=200)
+        while not channel.connection.ended_or_ending and channel.read().name != "channel.close-ok":
+            pass
+        channel.send("channel.close-ok")
+        channel.connection.answers_closes = True
+
+    def hear(self, channel: Channel, *answers: str) -> None:
+        """Write down an answer, or whatever ends the channel. What came before it is written down later: in
+        RabbitMQ a delivery or a confirm is now before and now behind an answer."""
+        earlier = []
+        while not channel.closed and not channel.connection.ended:
+            heard = channel.next()
+            if isinstance(heard, Event) or heard.name in (*answers, "channel.close", "connection.close"):
+                channel.note(heard)
+                break
+            earlier.append(heard)
+        channel.inbox.extendleft(reversed(earlier))
 
     def say(self, channel: Channel, verb: str, fields: dict[str, Any]) -> None:
         if verb == "basic.consume" and fields.get("no_ack"):
@@ -131,6 +171,9 @@ class Player:
         for channel in self.alive():
             channel.wait_for_hidden_confirms()
         self.ask()
+        for channel in self.alive():
+            if channel.ending:  # RabbitMQ keeps what a failed channel got until close-ok; MirrorMQ does not
+                channel.flush()
         time.sleep(pause_s)
         self.ask()
         for channel in self.alive():

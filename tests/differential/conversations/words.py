@@ -196,6 +196,21 @@ class Words:
                 headers[name] = [self.one(*KEYS) for _ in range(self.one(0, 1, 1, 2))]
             elif self.mistake(0.03):
                 headers[name] = self.one(*ODD_VALUES)
+        if self.chance(0.08):
+            headers["x-death"] = [self.death() for _ in range(self.one(1, 2, 2, 3, 4))]
+        if self.chance(0.03):
+            headers[self.one("x-first-death-queue", "x-first-death-reason", "x-match")] = self.one(*QUEUES)
         if self.mistake(0.06):
             headers[self.one("x-death", "x-first-death-queue", "x-delay", "h")] = self.one(*ODD_VALUES)
         return headers
+
+    def death(self) -> dict[str, Any]:
+        """An entry of x-death such as the broker writes, more or less."""
+        entry: dict[str, Any] = {
+            "queue": self.one(*QUEUES[:2]),
+            "reason": self.one("rejected", "expired", "maxlen"),
+            "count": Typed("l", self.one(1, 2, 7)),
+            "exchange": self.one("", "e"),
+            "routing-keys": [self.one(*KEYS)],
+        }
+        return {name: value for name, value in entry.items() if not self.chance(0.15)}

@@ -58,7 +58,7 @@ def hear_consume_ok(ch: Channel, count: int) -> None:
     """Take the answers out of what comes, wherever they are between deliveries."""
     kept = []
     while count:
-        heard = ch._next()
+        heard = ch.next()
         if getattr(heard, "name", "") == "basic.consume-ok":
             count -= 1
         else:
