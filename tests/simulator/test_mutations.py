@@ -15,7 +15,7 @@ from mirrormq.broker.asking import leases
 from mirrormq.cluster import coordinator
 from mirrormq.cluster.partitions import AUTOHEAL, PAUSE_MINORITY
 from mirrormq.cluster.serving import Serving
-from mirrormq.consensus import Majority
+from mirrormq.consensus import Majority, durable_states
 from mirrormq.metadata.changes import Change
 from mirrormq.metadata.commands import Command, PutPolicy
 from mirrormq.metadata.state import State
@@ -85,6 +85,20 @@ def promote_an_unsynchronised_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
         return view if after is everybody else after
 
     monkeypatch.setattr(coordinator, "settle", rash)
+
+
+def trust_every_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a full stop the member that was named first becomes master, whatever its disk has."""
+
+    def gullible(view: View, hopes: tuple[str, ...], *others: Any) -> str:
+        return hopes[0]
+
+    monkeypatch.setattr(promotion, "_compare", gullible)
+
+
+def count_votes_of_restored_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No statement of a node shows that its disk went back."""
+    monkeypatch.setattr(durable_states, "went_back", lambda known, stated: False)
 
 
 def confirm_before_the_lap_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,6 +249,19 @@ def power_fails_often(seed: int) -> Options:
     return run(seed, *cuts, queues=("m0", "u1"))
 
 
+def disks_fail(seed: int) -> Options:
+    """All nodes stop at once, and the disk of one is lost or garbled, or replaced by an older copy."""
+    nodes = "abc"[seed % 3 :] + "abc"[: seed % 3]
+    return run(seed, ("disks", 1500, 3000, nodes, seed * 4))
+
+
+def disks_go_back(seed: int) -> Options:
+    """The same after one node was away, so that only the restored one and another have what was agreed."""
+    nodes = "abc"[seed % 3 :] + "abc"[: seed % 3]
+    stops: list[Planned] = [("policy", at, at, "a", at % 3) for at in range(1600, 2900, 100)]
+    return run(seed, *stops, ("clog", 1500, 3000, nodes[0] + nodes[2], 400), ("disks", 1500, 3000, nodes, 8))
+
+
 def masters_die(seed: int) -> Options:
     """While what they say takes its time."""
     late: list[Planned] = [("clog", 500, 3500, way, 200) for way in ("ab", "ac", "ba", "bc", "ca", "cb")]
@@ -300,6 +327,8 @@ MUTATIONS: list[tuple[Mutation, Callable[[int], Options], str]] = [
     (skip_one_fsync, power_fails_often, "ConfirmedIsKept"),
     (skip_the_epoch_check, masters_move, "RingsAgree"),
     (promote_an_unsynchronised_mirror, mirrors_lag, "ConfirmedIsKept"),
+    (trust_every_disk, disks_fail, "ConfirmedIsKept"),
+    (count_votes_of_restored_nodes, disks_go_back, "UnsafeTruncation"),
     (confirm_before_the_lap_ends, masters_die, "ConfirmedIsKept"),
     (let_a_new_master_keep_the_epoch, masters_die, "OneMaster"),
     (let_a_minority_go_on, one_is_cut_off, "MinorityIsSilent"),
