@@ -75,6 +75,11 @@ DELIVERIES_PER_PUMP = 2048
 EXPIRED_PER_LOOK = 2048
 """How many expired messages one queue drops before the others have their turn."""
 
+DEAD_LETTER_HEADER_BYTES = 1024
+DEAD_LETTERS_HEADER_BYTES_MAX = 64 * 1024
+"""Large headers of the dead letters that a vhost publishes in one turn. Headers up to the first number do not
+count. A dead letter's headers are decoded and encoded again: 120 KiB of them took 45 ms."""
+
 DEAD_LETTERS_UNDER_WAY_MAX = 16 * 1024
 """Dead letters that a queue keeps until they are safe where they go to. When there are more, because a queue
 of another node takes no more or is down, messages that have expired stay where they are for now; those that

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import copies, copy_rules, equivalence
 from mirrormq.broker.counters import ChannelCounters, Traffic, publish_own
-from mirrormq.broker.dead_letters import dead_letter
+from mirrormq.broker.dead_letter_backlog import DeadLetterBacklog
 from mirrormq.broker.queue_factory import queue_settings
 from mirrormq.broker.tenures import Tenures
 from mirrormq.errors import NotFound, ResourceLocked
@@ -60,7 +59,7 @@ class Vhost:
         named = NamedCopies(lambda source, copy: copy_rules.may_copy(self._state, self.name, source, copy))
         self.router = Router(self.queues, named)
         self._owners: dict[str, Connection] = {}
-        self._dying: deque[tuple[Queue, Sequence[Message], str, Buried]] = deque()
+        self._dying = DeadLetterBacklog(self)
         self._burying = False
         self._repeats: tuple[int, dict[str, bool]] = (-1, {})
         self._tenures = Tenures(self)
@@ -213,7 +212,7 @@ class Vhost:
     def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str, buried: Buried) -> None:
         """Publish to the queue's dead-letter exchange. What dies of that in turn waits until it is done,
         so that a chain of queues may be longer than the stack is deep."""
-        self._dying.append((queue, messages, reason, buried))
+        self._dying.add(queue, messages, reason, buried)
         if not self._burying:
             with self.dead_letters_later():
                 pass
@@ -229,8 +228,7 @@ class Vhost:
             yield
         finally:
             try:
-                while self._dying:
-                    dead_letter(self, *self._dying.popleft())
+                self._dying.publish()
             finally:
                 self._burying = False
 

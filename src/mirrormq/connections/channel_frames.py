@@ -48,7 +48,8 @@ def publishes(
 
 def publishes_mixed(connection: Connection, channel: int, publish: bytes, contents: list[bytes]) -> None:
     """A run of publishes whose properties differ."""
-    connection.effort -= len(contents)
+    header_bytes = sum([int.from_bytes(content[3:7], "big") for content in contents])
+    connection.effort -= len(contents) + header_bytes // limits.HEADER_BYTES_PER_EFFORT
     open_channel = _publishing_channel(connection, channel, publish)
     if open_channel is None:
         return

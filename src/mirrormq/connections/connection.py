@@ -192,7 +192,7 @@ class Connection(Outbox):
 
     def frame(self, kind: int, channel: int, payload: bytes) -> None:
         """A frame from the scanner."""
-        self.effort -= 1
+        self.effort -= 1 if kind == BODY else 1 + len(payload) // limits.HEADER_BYTES_PER_EFFORT
         if self.state is State.CLOSING:
             self._while_closing(kind, channel, payload)
         elif kind == HEARTBEAT:
