@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mirrormq.broker.telling.journal_remarks import log_known_faults
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.store import INTERNAL_USER
 
@@ -46,6 +47,7 @@ class CopyReports:
         metadata, journal = self._broker.metadata, self._broker.journal
         if not self._journal_reported:
             self._journal_reported = True
+            log_known_faults(self._broker)
             report = journal.report
             command = commands.ReportJournal(
                 self._me,

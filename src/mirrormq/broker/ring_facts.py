@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.metadata import records
+from mirrormq.metadata.state import State
 from mirrormq.replication.mirrored_exchanges import mirrored_definition
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ def ring_facts(broker: Broker, record: records.Queue) -> dict[str, Any]:
         "in_sync": [name for name in view.members if name in view.in_sync],
         "joining": [name for name in view.members if name in view.joining],
         "waits_for": list(record.waits_for),
+        "untrusted": untrusted(broker.metadata.state, record),
         "lag": {},
         "sync": {},
         "lacks": {},
@@ -45,6 +48,28 @@ def ring_facts(broker: Broker, record: records.Queue) -> dict[str, Any]:
             elif name not in view.in_sync:
                 facts["lacks"][name] = session.total - session.progress
     return facts
+
+
+def untrusted(state: State, record: records.Queue) -> list[str]:
+    """Members that are not synchronised in the present incarnation of their node, which has a journal fault.
+
+    While the queue is down, the in-sync set is that of earlier incarnations.
+    """
+    view, nodes = record.ring, state.nodes
+    return [
+        name
+        for name in view.members
+        if name in nodes
+        and nodes[name].journal_fault
+        and (name not in view.in_sync or view.life_of(name) != nodes[name].life)
+    ]
+
+
+def untrusted_copies(state: State) -> dict[str, int]:
+    """Count the untrusted copies of each node; empty unless a node has a journal fault."""
+    if not any(node.journal_fault for node in state.nodes.values()):
+        return {}
+    return dict(Counter(name for record in state.queues.values() for name in untrusted(state, record)))
 
 
 def delivered_before(broker: Broker, record: records.Queue) -> int | None:

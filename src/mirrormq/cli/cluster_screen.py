@@ -28,6 +28,8 @@ def cluster_screen(found: dict[str, Any]) -> Iterable[str]:
             for name, others in found["partitions"].items()
         ],
     )
+    if faults := found.get("journal_faults"):
+        yield from _section("Journal Faults", [fault_line(fault) for fault in faults])
     listeners = [row for _, rows in sorted(found["listeners"].items()) for row in rows]
     yield from _section("Listeners", [listener_line(row) for row in listeners])
     flags = [f"Flag: {flag['name']}, state: {flag['state']}" for flag in found["feature_flags"]]
@@ -46,6 +48,11 @@ def _version(name: str, found: dict[str, str]) -> str:
 def alarm_line(alarm: dict[str, str]) -> str:
     """An alarm in RabbitMQ's words."""
     return f"{ALARMS.get(alarm['resource'], alarm['resource'])} alarm on node {alarm['node']}"
+
+
+def fault_line(fault: dict[str, Any]) -> str:
+    """Journal fault of a node, and how many of its copies have not caught up."""
+    return f"Node: {fault['node']}, fault: {fault['fault']}, untrusted copies: {fault['untrusted_copies']}"
 
 
 def listener_line(row: dict[str, Any], *, with_node: bool = True) -> str:

@@ -51,7 +51,15 @@ def cluster_status(found: Row) -> list[Any]:
             [(Atom(name), state) for name, state in found["maintenance_status"].items()],
         ),
         (Atom("feature_flags"), [_flag(flag) for flag in found["feature_flags"]]),
+        *_faults(found.get("journal_faults", [])),
     ]
+
+
+def _faults(faults: list[Row]) -> list[Any]:
+    """Section that RabbitMQ does not have; absent without faults."""
+    if not faults:
+        return []
+    return [(Atom("journal_faults"), [(Atom(fault["node"]), Atom(fault["fault"])) for fault in faults])]
 
 
 def _atoms(names: list[str]) -> list[Atom]:

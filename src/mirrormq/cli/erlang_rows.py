@@ -21,6 +21,7 @@ ATOM_COLUMNS = frozenset(
         "default_queue_type",
     }
 )  # fmt: skip
+ATOM_LISTS = frozenset({"tags", "untrusted_mirror_nodes"})
 PID_COLUMNS = frozenset(
     {
         "pid", "owner_pid", "exclusive_consumer_pid", "channel_pid", "slave_pids", "synchronised_slave_pids",
@@ -73,7 +74,7 @@ def _list(column: str, values: list[Any]) -> list[Any]:
     if column == "cluster_state":
         states = [STATE_OF_NODE.fullmatch(value) for value in values]
         return [(Atom(state[1]), Atom(state[2])) for state in states if state]
-    kind = Pid if column in PID_COLUMNS else Atom if column == "tags" else str
+    kind = Pid if column in PID_COLUMNS else Atom if column in ATOM_LISTS else str
     return [kind(value) if isinstance(value, str) else value for value in values]
 
 

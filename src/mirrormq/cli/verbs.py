@@ -68,6 +68,7 @@ QUEUE_COLUMNS = (
     "messages_persistent", "messages_ram", "messages_ready", "messages_ready_ram",
     "messages_unacknowledged", "messages_unacknowledged_ram", "mirror_pids", "name", "online", "owner_pid",
     "pid", "policy", "slave_pids", "state", "synchronised_mirror_pids", "synchronised_slave_pids", "type",
+    "untrusted_mirror_nodes",
 )  # fmt: skip
 CONNECTION_COLUMNS = (
     "auth_mechanism", "channel_max", "channels", "client_properties", "connected_at", "frame_max", "host",

@@ -119,7 +119,7 @@ def stored_copies(queue: Queue, nodes: Mapping[str, Node]) -> dict[str, StoredCo
 
 def _trust(joined: int, node: Node) -> Trust:
     """Trust in a copy that a member took part in the ring with, in its incarnation `joined`."""
-    if joined < node.intact_since:
+    if node.has_lost_copy(joined):
         return Trust.LOST
     return Trust.INTACT if joined >= node.sound_since else Trust.DOUBTFUL
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.broker.operator_queues import declaration
-from mirrormq.broker.ring_facts import is_mirrored, synchronising
+from mirrormq.broker.ring_facts import is_mirrored, synchronising, untrusted
 from mirrormq.control.memory import memory_parts
 from mirrormq.control.queue_facts import queue_facts
 from mirrormq.control.tables import typed_arguments, typed_table
@@ -96,8 +96,10 @@ class BrokerView:
         """RabbitMQ shows nothing for a queue that no policy mirrors, and a list for any other."""
         mirrors: list[str] | str = ""
         synchronised: list[str] | str = ""
+        distrusted: list[str] | str = ""
         if is_mirrored(self._broker, record):
             view = record.ring
+            distrusted = untrusted(self._broker.metadata.state, record)
             mirrors = [self._pids.of_replica(record, name) for name in view.members[1:]]
             synchronised = [
                 self._pids.of_replica(record, name) for name in view.members[1:] if name in view.in_sync
@@ -107,6 +109,7 @@ class BrokerView:
             "synchronised_slave_pids": synchronised,
             "mirror_pids": mirrors,
             "synchronised_mirror_pids": synchronised,
+            "untrusted_mirror_nodes": distrusted,
         }
 
     @property

@@ -281,6 +281,10 @@ class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
     def key(self) -> str:
         return self.name
 
+    def has_lost_copy(self, joined: int) -> bool:
+        """Whether the journal lost something of a copy that incarnation `joined` held."""
+        return joined < self.intact_since
+
 
 class LeaseTake(msgspec.Struct, frozen=True, array_like=True):
     """Messages that a lease has taken with one question."""

@@ -40,6 +40,8 @@ class Events:
         """The same, counted; also while nobody is bound."""
         self.logins: Counter[tuple[str, bool]] = Counter()
         """How often somebody tried to log in, by protocol and by whether it was a success."""
+        self.promotions_incomplete = 0
+        """Promotions of this node that did without copies of the in-sync set, or without a trusted one."""
         self.dead_lettered: Counter[str] = Counter()
         """Messages that went to a dead-letter exchange, by reason."""
         self.watch = EventWatch()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mirrormq.broker.telling import journal_remarks
 from mirrormq.broker.telling.remarks import CONNECTION, DEFAULT, MIRRORING, QUEUE
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change, Deleted
@@ -89,6 +90,10 @@ def _ring(broker: Broker, record: records.Queue, before: records.Queue) -> None:
     elif view.master == me:
         for level, text in _news(broker, record, before):
             broker.remarks.add(level, MIRRORING, f"Mirrored {who}: {text}", **facts)
+        lost = list(journal_remarks.lost_copies(broker, record, before))
+        for text in lost:
+            broker.remarks.add("warning", MIRRORING, f"Mirrored {who}: {text}", **facts)
+        broker.events.promotions_incomplete += bool(lost)
 
 
 def _news(broker: Broker, record: records.Queue, before: records.Queue) -> Iterator[tuple[str, str]]:
@@ -113,6 +118,7 @@ def _news(broker: Broker, record: records.Queue, before: records.Queue) -> Itera
 
 
 def _node(broker: Broker, record: records.Node, before: records.Node | None) -> None:
+    journal_remarks.follow_node(broker, record, before)
     if record.name == broker.settings.name:
         return
     was = before is not None and before.running

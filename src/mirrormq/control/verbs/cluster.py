@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirrormq.broker.ring_facts import untrusted_copies
 from mirrormq.config.showing import shown_settings
 from mirrormq.control.everywhere import everywhere
 from mirrormq.control.features import feature_flags
@@ -30,11 +31,14 @@ async def cluster_status(node: Shell, request: Request) -> dict[str, Any]:
     cluster = node.cluster
     facts = await everywhere(node, Request("node_facts", options=request.options), lambda: _facts(node))
     by_name = {found["name"]: found for found in sorted(facts, key=lambda found: str(found["name"]))}
+    faults = _journal_faults(node)
     return {
         "alarms": [alarm for found in by_name.values() for alarm in found["alarms"]],
         "cluster_name": cluster_name(node),
         "disk_nodes": cluster.members,
         "feature_flags": feature_flags(),
+        # RabbitMQ has no such key: it is there only if there is a fault.
+        **({"journal_faults": faults} if faults else {}),
         "listeners": {name: found["listeners"] for name, found in by_name.items()},
         "maintenance_status": {name: found["maintenance"] for name, found in by_name.items()},
         "partitions": cluster.partitions,
@@ -42,6 +46,17 @@ async def cluster_status(node: Shell, request: Request) -> dict[str, Any]:
         "running_nodes": list(by_name),
         "versions": {name: found["versions"] for name, found in by_name.items()},
     }
+
+
+def _journal_faults(node: Shell) -> list[dict[str, Any]]:
+    """Faults that the running nodes found in their journals when they started."""
+    state = node.metadata.state
+    copies = untrusted_copies(state)
+    return [
+        {"node": name, "fault": record.journal_fault, "untrusted_copies": copies.get(name, 0)}
+        for name, record in sorted(state.nodes.items())
+        if record.running and record.journal_fault
+    ]
 
 
 def node_facts(node: Shell, request: Request) -> dict[str, Any]:

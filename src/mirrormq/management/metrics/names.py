@@ -235,10 +235,14 @@ cluster_nodes_running
     Nodes that serve clients and can be reached from this one
 cluster_partitions
     Nodes that this one is partitioned from
+journal_fault
+    1 if this node found the fault in its journal when it started
 orphan_messages
     Messages of partitions that this node's side has lost, set aside until somebody decides
 orphan_queues
     Queues that such messages are of
+queue_copies_untrusted
+    Copies of rings that this node masters on nodes with a journal fault, not synchronised yet
 queues_down
     Queues of this node that have no master and wait for one
 queues_unsynchronised
@@ -267,6 +271,8 @@ scrub_segments_done
     COUNTER: """
 failovers_total
     Promotions that this node saw because a master was lost
+promotions_incomplete_total
+    Promotions of this node without the copies of members that had not reported, or without a trusted copy
 scrub_damaged_messages_total
     Messages found damaged by verification or by reading
 scrub_damaged_stretches_total

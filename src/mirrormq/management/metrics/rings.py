@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mirrormq.broker.ring_facts import ring_facts
 from mirrormq.management.metrics.sheet import Sheet, labels
+from mirrormq.metadata.ring_commands import DAMAGED, OUTDATED, REPLACED
 
 if TYPE_CHECKING:
     from mirrormq.management.seam import ManagedNode
@@ -23,7 +24,7 @@ async def of_rings(node: ManagedNode, sheet: Sheet, per_object: bool) -> None:
     mastered = [r for r in records if r.ring.master == me and len(r.ring.members) > 1 and not r.waits_for]
     sheet.add("mirrormq_rings", len(mastered))
     sheet.add("mirrormq_queues_down", sum([me in record.waits_for for record in records]))
-    members = in_sync = epochs = lag_most = behind = 0
+    members = in_sync = epochs = lag_most = behind = distrusted = 0
     for start in range(0, len(mastered), SLICE_RINGS):
         for record in mastered[start : start + SLICE_RINGS]:
             facts, which = ring_facts(node.broker, record), labels(vhost=record.vhost, queue=record.name)
@@ -31,6 +32,7 @@ async def of_rings(node: ManagedNode, sheet: Sheet, per_object: bool) -> None:
             whole = len(facts["in_sync"]) == len(facts["members"])
             members, in_sync = members + len(facts["members"]), in_sync + len(facts["in_sync"])
             epochs, lag_most, behind = epochs + facts["epoch"], max(lag_most, lag), behind + (not whole)
+            distrusted += len(facts["untrusted"])
             if per_object:
                 sheet.add("mirrormq_ring_members", len(facts["members"]), which)
                 sheet.add("mirrormq_ring_in_sync_members", len(facts["in_sync"]), which)
@@ -38,6 +40,7 @@ async def of_rings(node: ManagedNode, sheet: Sheet, per_object: bool) -> None:
                 sheet.add("mirrormq_ring_lag_messages", lag, which)
         await asyncio.sleep(0)
     sheet.add("mirrormq_queues_unsynchronised", behind)
+    sheet.add("mirrormq_queue_copies_untrusted", distrusted)
     sheet.add("mirrormq_ring_epochs", epochs)
     if not per_object:
         sheet.add("mirrormq_ring_members", members)
@@ -51,6 +54,11 @@ def _cluster(node: ManagedNode, sheet: Sheet) -> None:
     sheet.add("mirrormq_cluster_nodes_running", len(cluster.running))
     sheet.add("mirrormq_cluster_partitions", len(cluster.partitions.get(node.settings.name, [])))
     sheet.add("mirrormq_failovers_total", node.timeline.failovers)
+    sheet.add("mirrormq_promotions_incomplete_total", node.broker.events.promotions_incomplete)
+    own = node.metadata.state.nodes.get(node.settings.name)
+    for fault in (DAMAGED, OUTDATED, REPLACED):
+        found = own is not None and own.journal_fault == fault
+        sheet.add("mirrormq_journal_fault", found, labels(reason=fault))
     kept = node.live.orphans.kept
     sheet.add("mirrormq_orphan_queues", len({title.queue.key for title in kept.titles.values()}))
     sheet.add("mirrormq_orphan_messages", sum([kept.count(number) for number in kept.titles]))

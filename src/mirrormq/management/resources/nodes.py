@@ -72,6 +72,7 @@ def own_row(call: Call) -> dict[str, Any]:
         "running": True,
         "partitions": call.node.cluster.partitions.get(settings.name, []),
         "cluster_links": _links(call),
+        "journal_fault": _journal_fault(call, settings.name),
         "os_pid": str(status["pid"]),
         "uptime": status["uptime"] * 1000,
         "processors": os.cpu_count(),
@@ -98,6 +99,12 @@ def own_row(call: Call) -> dict[str, Any]:
     }
 
 
+def _journal_fault(call: Call, name: str) -> str:
+    """Fault that the node found in its journal when it started; empty: none."""
+    record = call.state.nodes.get(name)
+    return record.journal_fault if record is not None and record.running else ""
+
+
 def _links(call: Call) -> list[dict[str, Any]]:
     """The nodes to which there is a link, and where they are."""
     found = []
@@ -118,6 +125,7 @@ def silent_row(call: Call, name: str) -> dict[str, Any]:
         "running": runs and name in call.elsewhere.peers,
         "partitions": [],
         "cluster_links": [],
+        "journal_fault": _journal_fault(call, name),
     }
 
 

@@ -11,7 +11,7 @@ export function NodeTable({ nodes, masters }) {
     { id: "name", label: t("common.name"), head: true, cell: (node) => node.name },
     { id: "state", label: t("common.state"), cell: (node) => (node.running === false
       ? html`<${Badge} tone="bad">${t("node.stopped")}<//>`
-      : html`<${Badge} tone="good">${t("node.running")}<//>`) },
+      : html`<${Badge} tone="good">${t("node.running")}<//>${node.journal_fault && html` <${Badge} tone="bad">${t(`node.fault.${node.journal_fault}`)}<//>`}`) },
     masters && { id: "masters", label: t("cluster.masters"), numeric: true, cell: (node) => count(masters[node.name]?.masters ?? 0) },
     masters && { id: "mirrors", label: t("cluster.mirrors"), numeric: true, cell: (node) => count(masters[node.name]?.mirrors ?? 0) },
     { id: "memory", label: t("node.memory"), cell: running((node) => html`<${Meter} label=${t("node.memoryOf", { node: node.name })} used=${node.mem_used} limit=${node.mem_limit} alarm=${node.mem_alarm} />`) },
@@ -36,6 +36,11 @@ export function Troubles({ nodes }) {
       t("trouble.partitionOf", { node: node.name, others: node.partitions.join(", ") })}</li>`)}</ul><//>`);
   }
   if (stopped.length) found.push(html`<${Notice} key="stopped" tone="bad" title=${t("trouble.stopped")}>${stopped.map((node) => node.name).join(", ")}<//>`);
+  const faulty = nodes.filter((node) => node.journal_fault);
+  if (faulty.length) {
+    found.push(html`<${Notice} key="journal" tone="bad" title=${t("trouble.journal")}><ul>${faulty.map((node) => html`<li key=${node.name}>${
+      t("trouble.journalOf", { node: node.name, fault: t(`node.fault.${node.journal_fault}`) })}</li>`)}</ul><//>`);
+  }
   for (const [flag, key] of [["mem_alarm", "memory"], ["disk_free_alarm", "disk"]]) {
     const raised = nodes.filter((node) => node[flag]);
     if (raised.length) {

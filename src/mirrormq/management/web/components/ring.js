@@ -21,6 +21,10 @@ function state(member) {
 }
 
 export function standing(member) {
+  return member.untrusted ? `${placed(member)}, ${t("ring.untrusted")}` : placed(member);
+}
+
+function placed(member) {
   if (member.state !== "behind" && member.state !== "joining") return state(member);
   if (member.lacks > 0) return `${state(member)}, ${t("ring.lacks", { n: count(member.lacks) })}`;
   return member.lag > 0 ? `${state(member)}, ${t("ring.lag", { n: count(member.lag) })}` : state(member);
@@ -109,6 +113,7 @@ export function RingMembers({ ring }) {
       <div><span class="ring-list-name">${member.name}</span> <${Badge} tone=${TONES[member.state]}>${MARKS[member.state]} ${t(`ring.${member.state === "syncing" ? "syncingShort" : member.state}`)}<//></div>
       ${member.state === "syncing" && html`<${Progress} label=${t("ring.progressOf", { node: member.name })} done=${member.done} total=${member.total} />
         <small class="soft">${t("ring.doneOf", { done: count(member.done), total: count(member.total) })}</small>`}
+      ${member.untrusted && html`<small class="bad-text">${t("ring.untrusted")}</small>`}
       ${member.lacks > 0 && html`<small class="soft">${t("ring.lacks", { n: count(member.lacks) })}</small>`}
       ${member.lag > 0 && html`<small class="soft">${t("ring.lag", { n: count(member.lag) })}</small>`}
     </li>`)}

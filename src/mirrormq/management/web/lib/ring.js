@@ -4,7 +4,7 @@ function list(value) {
   return Array.isArray(value) ? value : [];
 }
 
-// → {epoch, up, members: [{name, state, lag, lacks, done, total}], waitsFor: [names]}; the master comes first.
+// → {epoch, up, members: [{name, state, lag, lacks, untrusted, done, total}], waitsFor: [names]}; the master comes first.
 export function ringOf(queue, nodes) {
   const ours = queue.mirrormq || {};
   const given = list(ours.members).length ? list(ours.members) : [queue.node, ...list(queue.slave_nodes)];
@@ -24,7 +24,8 @@ export function ringOf(queue, nodes) {
     else if (inSync.has(name)) state = "synchronised";
     else if (joining.includes(name)) state = "joining";
     const lacks = Number((ours.lacks || {})[name] ?? 0);
-    return { name, state, lag, lacks, done: progress?.done ?? 0, total: progress?.total ?? 0 };
+    const untrusted = list(ours.untrusted).includes(name);
+    return { name, state, lag, lacks, untrusted, done: progress?.done ?? 0, total: progress?.total ?? 0 };
   });
   return {
     epoch: Number.isFinite(ours.epoch) ? ours.epoch : null,
