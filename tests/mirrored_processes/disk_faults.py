@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import urllib.request
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from mirrormq.control.client import call
 from mirrormq.control.protocol import Request
@@ -192,6 +194,15 @@ class FaultyCluster(Cluster):
             lines = answer.read().decode().splitlines()
         return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
 
+    def ask(self, path: str) -> Any:
+        """Answer of the HTTP API of node 0."""
+        address = f"http://127.0.0.1:{self.management_port(0)}/api/{path}"
+        login = {"Authorization": f"Basic {base64.b64encode(b'guest:guest').decode()}"}
+        with urllib.request.urlopen(
+            urllib.request.Request(address, headers=login), timeout=PATIENCE_S
+        ) as answer:
+            return json.loads(answer.read())
+
     def check_fault(self, index: int, fault: str) -> None:
         """The fault of one node, and of no other, is in all logs, `cluster_status` and a metric."""
         name = self.name(index)
@@ -205,6 +216,8 @@ class FaultyCluster(Cluster):
             assert found == (other == index)
         status = json.loads(self.ctl("--formatter", "json", "cluster_status"))
         assert [(row["node"], row["fault"]) for row in status["journal_faults"]] == [(name, fault)]
+        shown = {row["name"]: row.get("journal_fault", "") for row in self.ask("nodes")}
+        assert {node: found for node, found in shown.items() if found} == {name: fault}
         assert f"Journal Faults\n\nNode: {name}, fault: {fault}, " in self.ctl("cluster_status")
 
     def check_nothing_lost(self) -> None:

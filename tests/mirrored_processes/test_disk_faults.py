@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mirrored_processes.asking import queue
+from tests.mirrored_processes.asking import drain, publish, queue
 from tests.mirrored_processes.disk_faults import ROUND, FaultyCluster
 from tests.waiting import until
 
@@ -82,14 +82,25 @@ def test_an_older_copy_of_the_node_that_stopped_last_is_put_back(
 
 
 def test_journal_of_one_node_is_removed_while_the_others_run(cluster: FaultyCluster) -> None:
+    """Its copy of a queue that is synchronised by hand stays untrusted until it is synchronised."""
+    cluster.ctl("set_policy", "manual", "^manual$", '{"ha-mode":"all"}', "--apply-to", "queues")
+    publish(cluster, "manual", b"kept")
     cluster.kill(0)
     cluster.remove_journal(0)
     cluster.start(0)
     cluster.check_fault(0, "replaced")
     cluster.publish()
     cluster.await_synchronised()
+    faulty, master = cluster.name(0), cluster.master("manual")
+    assert queue(cluster, "manual")["mirrormq"]["untrusted"] == [faulty]
     assert queue(cluster, "always")["mirrormq"]["untrusted"] == []
+    assert cluster.metric(master, "mirrormq_queue_copies_untrusted") == 1
+    listed = cluster.ctl("-q", "list_queues", "name", "untrusted_mirror_nodes")
+    assert f"manual\t[{faulty}]" in listed and "always\t[]" in listed
+    cluster.ctl("sync_queue", "manual")
+    until(lambda: queue(cluster, "manual")["mirrormq"]["untrusted"] == [], "the copy has caught up")
     cluster.check_nothing_lost()
+    assert drain(cluster, "manual") == [b"kept"]
 
 
 def test_promotion_without_a_member_is_reported() -> None:

@@ -72,7 +72,7 @@ def own_row(call: Call) -> dict[str, Any]:
         "running": True,
         "partitions": call.node.cluster.partitions.get(settings.name, []),
         "cluster_links": _links(call),
-        "journal_fault": _journal_fault(call, settings.name),
+        **_journal_fault(call, settings.name),
         "os_pid": str(status["pid"]),
         "uptime": status["uptime"] * 1000,
         "processors": os.cpu_count(),
@@ -99,10 +99,13 @@ def own_row(call: Call) -> dict[str, Any]:
     }
 
 
-def _journal_fault(call: Call, name: str) -> str:
-    """Fault that the node found in its journal when it started; empty: none."""
+def _journal_fault(call: Call, name: str) -> dict[str, str]:
+    """Fault that the node found in its journal when it started. RabbitMQ has no such field: it is there only
+    if there is a fault."""
     record = call.state.nodes.get(name)
-    return record.journal_fault if record is not None and record.running else ""
+    if record is None or not record.running or not record.journal_fault:
+        return {}
+    return {"journal_fault": record.journal_fault}
 
 
 def _links(call: Call) -> list[dict[str, Any]]:
@@ -125,7 +128,7 @@ def silent_row(call: Call, name: str) -> dict[str, Any]:
         "running": runs and name in call.elsewhere.peers,
         "partitions": [],
         "cluster_links": [],
-        "journal_fault": _journal_fault(call, name),
+        **_journal_fault(call, name),
     }
 
 
