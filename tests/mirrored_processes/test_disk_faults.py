@@ -69,18 +69,6 @@ def test_an_older_copy_of_a_data_directory_is_put_back_while_all_are_down(
     cluster.check_nothing_lost()
 
 
-@pytest.mark.xfail(strict=True, reason="members that left the ring before the last one are not compared")
-def test_an_older_copy_of_the_node_that_stopped_last_is_put_back(
-    cluster: FaultyCluster, tmp_path: Path
-) -> None:
-    cluster.copy(0, tmp_path / "running")
-    cluster.publish()
-    cluster.stop_all(1, 2, 0)
-    cluster.put_back(0, tmp_path / "running")
-    cluster.start_all(voter=0, server=1)
-    cluster.check_nothing_lost()
-
-
 def test_journal_of_one_node_is_removed_while_the_others_run(cluster: FaultyCluster) -> None:
     """Its copy of a queue that is synchronised by hand stays untrusted until it is synchronised."""
     cluster.ctl("set_policy", "manual", "^manual$", '{"ha-mode":"all"}', "--apply-to", "queues")
