@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrormq.client import client_channel, frame_decoder
+from mirrormq.client import frame_decoder
 from mirrormq.client.client_connection import ClientConnection, ClientState
 from mirrormq.client.client_events import (
     Blocked,
@@ -88,6 +88,15 @@ def test_any_split_of_damaged_bytes_gives_the_same_events(
     whole, split = two_channels(), two_channels()
     assert feed(split, bytes(data), where) == feed(whole, bytes(data), [])
     assert split.state is whole.state
+
+
+@pytest.mark.parametrize("octet", [0, 1, 60, 255])
+def test_every_damaged_octet_is_noticed_alike_in_runs_and_in_frames(octet: int) -> None:
+    data = delivery(1, b"first") + delivery(2, b"") + delivery(3, b"third") + confirm(1) + confirm(2)
+    for place in range(len(data)):
+        damaged = data[:place] + bytes((octet,)) + data[place + 1 :] + HEARTBEAT_FRAME
+        whole, single = two_channels(), two_channels()
+        assert feed(single, damaged, list(range(len(damaged)))) == feed(whole, damaged, []), place
 
 
 @given(st.binary(max_size=200), cuts)
@@ -351,7 +360,7 @@ def test_a_frame_limit_that_no_broker_may_set_is_refused() -> None:
 
 @pytest.mark.parametrize("piece", [b"", b"x"])
 def test_a_body_in_single_octets_costs_little_more_than_itself(piece: bytes) -> None:
-    count = 100 * client_channel.PIECES_MAX
+    count = 100 * 1024
     connection = opened()
     opened_channel(connection)
     header = frame(HEADER, 1, b"\0\x3c\0\0" + (count + 1).to_bytes(8, "big") + b"\0\0")

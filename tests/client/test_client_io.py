@@ -182,7 +182,7 @@ class Program:
         self.queue = queue
         self.channel: ClientChannel | None = None
         self.waiting = UnconfirmedMessages[bytes]()
-        self.bodies: list[bytes] = []
+        self.bodies: list[bytes | bytearray] = []
         self.acks = AckBatch()
         self.closed: asyncio.Future[Closed] = asyncio.get_running_loop().create_future()
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
+from mirrormq.perf import load
 from mirrormq.perf.load import run
 from mirrormq.perf.options import Options, PerfError
+from mirrormq.perf.report import Report
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
 from tests.needs import OPENSSL
 from tests.tls import certificates
 from tests.tls.certificates import Authority
 from tests.tls.conftest import configuration
+
+DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +39,19 @@ def test_every_message_comes_back_over_tls(uri: str, vary: bool) -> None:
     # Auto-ack: the broker sends all of it at once, so reads end in the middle of TLS records.
     consumed = run(Options([uri], "consume", queue, messages=20_000, vary=vary, auto_ack=True)).consumed
     assert consumed == 20_000
+
+
+def test_a_record_larger_than_the_buffer_is_read_to_its_end(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(Options([uri], "publish", "tls-records", messages=5_000))
+    monkeypatch.setattr(load, "room_for", lambda body_bytes, *, one: 2048)
+    reports: list[Report] = []
+    options = Options([uri], "consume", "tls-records", messages=5_000, auto_ack=True)
+    thread = threading.Thread(target=lambda: reports.append(run(options)), daemon=True)
+    thread.start()
+    thread.join(DEADLINE_S)
+    assert reports and reports[0].consumed == 5_000
 
 
 def test_large_bodies_over_tls(uri: str) -> None:

@@ -101,7 +101,7 @@ def test_a_consumer_that_takes_a_backlog_without_acknowledging_it_costs_less_tha
     client.socket.close()
     until(lambda: ready(node, "q") == MESSAGES // 2, "the rest is requeued")
     again = node.dial()
-    again.prefetch(1)
+    again.call(methods.encode_basic_qos(prefetch_count=1))
     wire, reader = Wire(again), Deliveries()
     wire.send(method_frame(1, methods.encode_basic_consume("q", "c", nowait=True)))
     found = []

@@ -25,10 +25,6 @@ from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames, method_frame
 from mirrormq.wire.frames import BODY, HEADER, METHOD
 
-PIECES_MAX = 1024
-"""Body frames of one content that are kept apart: 128 MiB of frames of the usual size. Smaller ones are
-joined as they come, because each costs some 200 bytes beside its octets."""
-
 ANSWERS: dict[int, tuple[int, ...]] = {
     methods.CHANNEL_OPEN: (methods.CHANNEL_OPEN_OK,),
     methods.EXCHANGE_DECLARE: (methods.EXCHANGE_DECLARE_OK,),
@@ -84,33 +80,24 @@ class ChannelOwner(Protocol):
 class PartialContent:
     """Content of which header or body frames are missing."""
 
-    __slots__ = ("_body", "_pieces", "body_bytes_missing", "method", "properties")
+    __slots__ = ("body", "body_bytes_missing", "method", "properties")
 
     def __init__(self, method: methods.Method) -> None:
         self.method = method
         self.properties: bytes | None = None
         self.body_bytes_missing = 0
-        self._pieces: list[bytes | memoryview] = []
-        self._body = bytearray()
+        self.body: bytes | bytearray = b""
 
     def add(self, payload: bytes | memoryview) -> None:
         """Take a body frame."""
-        self._pieces.append(payload)
+        # Copied at once: the memory of the read is then used for the next one, which costs less than new
+        # memory, and a broker that sends a body in single octets does not cost an object for each.
+        if self.body:
+            self.body = self.body if isinstance(self.body, bytearray) else bytearray(self.body)
+            self.body += payload
+        else:
+            self.body = bytes(payload)
         self.body_bytes_missing -= len(payload)
-        if len(self._pieces) >= PIECES_MAX:
-            self._join()
-
-    def _join(self) -> None:
-        for piece in self._pieces:
-            self._body += piece
-        self._pieces.clear()
-
-    @property
-    def body(self) -> bytes:
-        if self._body:
-            self._join()
-            return bytes(self._body)
-        return b"".join(self._pieces)
 
 
 class ClientChannel:

@@ -115,7 +115,8 @@ class Delivery(NamedTuple):
     routing_key: str
     properties: bytes
     """From the flags on."""
-    body: bytes
+    body: bytes | bytearray
+    """A bytearray only if it came in several frames."""
 
 
 class GetReply(NamedTuple):
@@ -128,7 +129,7 @@ class GetReply(NamedTuple):
     routing_key: str
     message_count: int
     properties: bytes
-    body: bytes
+    body: bytes | bytearray
 
 
 class Returned(NamedTuple):
@@ -140,7 +141,7 @@ class Returned(NamedTuple):
     exchange: str
     routing_key: str
     properties: bytes
-    body: bytes
+    body: bytes | bytearray
 
 
 class Confirm(NamedTuple):

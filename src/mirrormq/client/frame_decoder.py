@@ -20,6 +20,10 @@ HANDSHAKE_FRAME_BYTES_MAX = 64 * 1024
 REST_PIECES_MAX = 64
 """Pieces of an incomplete frame; a broker that sends single octets must not cost an object for each."""
 
+REST_SHARE = 4
+"""The rest of a read is kept where it is if it is more than this part of it, and copied otherwise: a frame
+that has begun must not hold the memory of all that came before it."""
+
 _KINDS = frozenset({METHOD, HEADER, BODY, HEARTBEAT})
 _PROTOCOL_HEADER_KIND: Final = ord("A")
 _DELIVER: Final = methods.BASIC_DELIVER.to_bytes(4, "big")
@@ -62,7 +66,7 @@ class FrameDecoder:
     def __init__(self, sink: FrameSink) -> None:
         self._sink = sink
         self._payload_max = HANDSHAKE_FRAME_BYTES_MAX - FRAME_OVERHEAD
-        self._rest: list[bytes] = []
+        self._rest: list[bytes | memoryview] = []
         """Pieces of the one frame that is not complete."""
         self._rest_bytes = 0
 
@@ -85,7 +89,7 @@ class FrameDecoder:
 
     def _complete(self, data: bytes) -> int:
         """Complete the frame that began in an earlier read; returns the position behind it in `data`."""
-        at = 0
+        at, view = 0, memoryview(data)
         if self._rest_bytes < HEAD_SIZE:
             at = min(HEAD_SIZE - self._rest_bytes, len(data))
             self._keep(data[:at])
@@ -96,17 +100,17 @@ class FrameDecoder:
         if after > len(data):
             self._keep(data[at:])
             return len(data)
-        self._keep(data[at:after])
+        self._keep(view[at:after])
         self._scan(self.take_rest(), 0)
         return after
 
-    def _keep(self, data: bytes) -> None:
+    def _keep(self, data: bytes | memoryview) -> None:
         if len(self._rest) >= REST_PIECES_MAX:
             self._rest = [b"".join(self._rest)]
         self._rest.append(data)
         self._rest_bytes += len(data)
 
-    def _frame_bytes(self, buffer: bytes, at: int) -> int:
+    def _frame_bytes(self, buffer: bytes | memoryview, at: int) -> int:
         """Check a frame's head; returns the size of the whole frame."""
         kind, _channel, payload_size = _head(buffer, at)
         if kind not in _KINDS:
@@ -143,7 +147,9 @@ class FrameDecoder:
             at = after
             if sink.finished:
                 return
-        if at < size:
+        if size - at > size // REST_SHARE:
+            self._keep(view[at:])
+        elif at < size:
             self._keep(buffer[at:])
 
     def _run(self, buffer: bytes, at: int, after: int, channel: int) -> int:

@@ -116,7 +116,7 @@ class Leaser(Client):
             properties = decode_properties(event.properties, 0)
             headers = properties.headers or {}
             if properties.type_ == questions.OK:
-                self._answered(headers, event.body)
+                self._answered(headers, bytes(event.body))
             elif headers["code"].value == NOT_FOUND and self._step in (Step.SETTLE, Step.RELEASE):
                 self._done()  # it was heard the last time, and the answer was not
             elif self._step is Step.SETTLE:
