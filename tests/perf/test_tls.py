@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mirrormq.perf.load import run
-from mirrormq.perf.options import Options, PerfError, parse_uri
+from mirrormq.perf.options import Options, PerfError
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
 from tests.needs import OPENSSL
@@ -45,16 +45,8 @@ def test_many_connections_send_to_themselves(place: tuple[str, str]) -> None:
 
 def test_a_certificate_of_nobody_is_refused_in_one_sentence(place: tuple[str, str]) -> None:
     uri, query = place
-    with pytest.raises(PerfError, match=r"cannot speak TLS with 127.0.0.1:\d+ \(.*certificate verify failed"):
+    with pytest.raises(PerfError, match=r"no TLS with 127.0.0.1:\d+: CERTIFICATE_VERIFY_FAILED"):
         run(Options(uris=[uri], messages=1))
     run(Options(uris=[f"{uri}?verify=verify_none"], messages=1))
-    with pytest.raises(PerfError, match="cannot speak TLS with"):
+    with pytest.raises(PerfError, match="files of the TLS options cannot be used"):
         run(Options(uris=[uri + query.replace("cacertfile=", "cacertfile=/nowhere")], messages=1))
-
-
-def test_a_uri_says_what_is_wrong_with_it() -> None:
-    assert parse_uri("amqps://broker").port == 5671
-    with pytest.raises(PerfError, match="parameter 'cafile' is unknown; there are cacertfile, certfile"):
-        parse_uri("amqps://broker/?cafile=x")
-    with pytest.raises(PerfError, match="verify is one of verify_peer, verify_none, not 'no'"):
-        parse_uri("amqps://broker/?verify=no")
