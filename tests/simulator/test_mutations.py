@@ -213,14 +213,18 @@ def spoil_what_mirrors_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MirrorCopy, "_keep", spoiling)
 
 
-def pass_a_policy_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of three nodes does not carry a command out that all agreed on."""
-    apply, count = State.apply, 0
+def read_a_policy_differently(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of three nodes carries a command out in another way than the others."""
+    apply = State.apply
+    states: list[State] = []
 
     def forgetful(self: State, command: Command) -> list[Change]:
-        nonlocal count
-        count += isinstance(command, PutPolicy)
-        return [] if isinstance(command, PutPolicy) and count % 3 == 0 else apply(self, command)
+        if isinstance(command, PutPolicy):
+            if not any(known is self for known in states):
+                states.append(self)  # of each run: three that founders begin with, then the three nodes'
+            if any(known is self for known in states[5::6]):
+                command = PutPolicy(msgspec.structs.replace(command.record, priority=7))
+        return apply(self, command)
 
     monkeypatch.setattr(State, "apply", forgetful)
 
@@ -342,7 +346,7 @@ MUTATIONS: list[tuple[Mutation, Callable[[int], Options], str]] = [
     (let_what_is_given_back_go, nodes_are_killed, "AcksAreNotInvented"),
     (turn_batches_round, nodes_are_killed, "OrderIsKept"),
     (spoil_what_mirrors_keep, nodes_are_killed, "NothingIsInvented"),
-    (pass_a_policy_over, policies_change, "MetadataIsEqual"),
+    (read_a_policy_differently, policies_change, "MetadataIsEqual"),
     (never_ask_to_join, nodes_are_killed, "EverythingSettles"),
 ]
 """What is wrong, the runs in which it matters, and the checker that finds it."""

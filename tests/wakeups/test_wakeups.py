@@ -46,6 +46,7 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("channels/channel.py", "report_later"): (exchanges.persistent_publishes,),
     ("channels/consumer.py", "DELIVERY_BATCH"): (exchanges.backlog,),
     ("connections/channel_frames.py", "HEADER_BYTES_PER_EFFORT"): (exchanges.publishes_with_headers,),
+    ("connections/connection.py", "HEADER_BYTES_PER_EFFORT"): (exchanges.publishes_with_headers,),
     ("connections/channel_frames.py", "postpone"): (exchanges.behind_a_declaration,),
     ("connections/connection.py", "BYTES_PER_CREDIT"): (exchanges.congested_queue,),
     ("connections/connection.py", "METADATA_WRITE_EFFORT"): (exchanges.login,),
@@ -93,6 +94,10 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
 ELSEWHERE = {
     ("remote/remote_client.py", "hold"): "remembers messages that are out with consumers",
     ("remote/remote_consumer.py", "hold"): "the same",
+    (
+        "runtime/http_connection.py",
+        "pause_reading",
+    ): "flow control of one HTTP request; its reader resumes",
 }
 """Uses of the same names that put nothing off."""
 
