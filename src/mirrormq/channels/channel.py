@@ -85,7 +85,7 @@ class Channel:
         """What the next consumer gets (qos without `global`)."""
         self.limited_unacked = 0
         self.share: int | None = None
-        """What the consumer whose turn it is may get of that limit, while room is shared out."""
+        """Share of that limit for the consumer whose turn it is, while room is shared out."""
         self.last_served: Consumer | None = None
         self.flowing = True
         self.closing = False

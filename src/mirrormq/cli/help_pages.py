@@ -52,7 +52,7 @@ SPECIAL = {
     ("chaos", "rate"): "N",
     ("perf", "rate"): "N",
 }
-"""The same for a parameter of one command, or of the commands of one group."""
+"""Metavars of parameters of one command, or of the commands of one group."""
 
 _VALUE_OF = {parameter: value for value, parameters in VALUES.items() for parameter in parameters}
 

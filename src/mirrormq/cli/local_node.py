@@ -22,7 +22,7 @@ class LocalNode:
 
     @property
     def host(self) -> str:
-        """Where other nodes find it."""
+        """Address at which other nodes find it."""
         return self.name.partition("@")[2]
 
 

@@ -17,7 +17,7 @@ class AckBatch:
         self._open: dict[int, None] = {}
         """Delivery tags that the broker takes for unacknowledged, oldest first."""
         self._acked: set[int] = set()
-        """Those among them whose ack is not sent."""
+        """Delivery tags whose ack is not sent yet."""
         self._nacks: list[tuple[int, bool]] = []
 
     @property

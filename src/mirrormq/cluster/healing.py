@@ -60,7 +60,7 @@ class Presence(msgspec.Struct, frozen=True, array_like=True, tag="presence"):
     history: tuple[int, int] = (0, 0)
     """How late its metadata is: the last leader's term, the last change."""
     durable: DurableState | None = None
-    """How far its disk is (`consensus.durable_states`)."""
+    """Durable position of its metadata (`consensus.durable_states`)."""
 
 
 class YouLost(msgspec.Struct, frozen=True, array_like=True, tag="lost"):

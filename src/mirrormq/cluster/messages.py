@@ -35,7 +35,7 @@ class StateKnown(msgspec.Struct, frozen=True, array_like=True, tag="state-known"
     """Answer to a node's statement of its durable state: the first message on a link."""
 
     lost: DurableState | None = None
-    """What the sender remembers, if the receiver's disk went back."""
+    """State that the sender remembers, if the receiver's disk went back."""
 
 
 class Reach(msgspec.Struct, frozen=True, array_like=True, tag="reach"):

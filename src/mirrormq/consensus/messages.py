@@ -76,7 +76,7 @@ ENTRY_BYTES = 64
 
 
 class DurableState(msgspec.Struct, frozen=True, array_like=True, tag="durable-state"):
-    """How far a node's disk is, as the node states it when a link comes up."""
+    """Durable position of a node's metadata, as the node states it when a link comes up."""
 
     name: str
     boots: int
