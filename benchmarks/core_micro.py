@@ -19,16 +19,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from mirrormq.broker.broker import Broker, Outside
+from mirrormq.broker.broker import Broker, Environment
 from mirrormq.clock import Clock
-from mirrormq.cluster.founding import member_in_memory
+from mirrormq.cluster.bootstrap import member_in_memory
 from mirrormq.config.settings import Settings
 from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer
 from mirrormq.metadata import records
 from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.hot_budget import HotBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.journal import Journal
 from mirrormq.wire import methods
@@ -49,8 +49,8 @@ def make_broker(
     journal = Journal(LocalDisk(), directory, make_envelope)
     journal.open()
     names = itertools.count()
-    outside = Outside(lambda: str(next(names)), lambda n: 0, lambda check: check.decided(True), send)
-    clock, budget = Clock(1_700_000_000_000), HotBudget(1 << 30)
+    outside = Environment(lambda: str(next(names)), lambda n: 0, lambda check: check.decided(True), send)
+    clock, budget = Clock(1_700_000_000_000), MemoryBudget(1 << 30)
     return Broker(settings or Settings(), metadata, journal, clock, budget, outside)
 
 

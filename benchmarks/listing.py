@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from mirrormq.client_io.blocking_client import connect
-from mirrormq.config.load import default_runtime_directory
-from mirrormq.control import client
-from mirrormq.control.protocol import Request
+from mirrormq.config.settings_loader import default_runtime_directory
+from mirrormq.control import control_client
+from mirrormq.control.control_protocol import Request
 from mirrormq.testing import Cluster
 from mirrormq.wire import methods
 
@@ -90,7 +90,7 @@ def declare(count: int) -> None:
         for number in range(count)
     ]
     request = Request("import_definitions", [msgspec.json.encode({"queues": queues}).decode()])
-    client.call(default_runtime_directory(os.environ), "mirror1@localhost", request, 120)
+    control_client.call(default_runtime_directory(os.environ), "mirror1@localhost", request, 120)
 
 
 def listings(management_port: int) -> dict[str, list[str]]:

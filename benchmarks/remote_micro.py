@@ -30,14 +30,14 @@ from benchmarks.core_micro import (
 from mirrormq.broker.broker import Broker
 from mirrormq.config.settings import Settings
 from mirrormq.metadata import commands, records
-from mirrormq.metadata.view import View
-from mirrormq.remote.messages import RemoteMessage
-from mirrormq.replication.messages import RingMail
+from mirrormq.metadata.ring_view import View
+from mirrormq.remote.remote_messages import RemoteMessage
+from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(RemoteMessage | RingMail).decode
+_decode = msgspec.msgpack.Decoder(RemoteMessage | RingBatch).decode
 
 
 class Nodes:
@@ -52,7 +52,7 @@ class Nodes:
             broker = make_broker(f"{directory}/{name}", Settings(name=name), partial(self._send, name))
             self.brokers[name] = broker
             for node in names:
-                broker.metadata.write(commands.PutNode(records.Node(node, life=1, running=True)))
+                broker.metadata.write(commands.PutNode(records.Node(node, incarnation=1, running=True)))
         for one in names:
             for other in names:
                 if one != other:
@@ -64,7 +64,7 @@ class Nodes:
             broker.metadata.write(commands.PutQueue(queue))
         self.turn()
 
-    def _send(self, own: str, peer: str, message: RemoteMessage | RingMail) -> None:
+    def _send(self, own: str, peer: str, message: RemoteMessage | RingBatch) -> None:
         self.parcels += 1
         self._lanes[own, peer].append(_encode(message))
 

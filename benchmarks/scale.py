@@ -28,12 +28,12 @@ from rich.table import Table
 
 from benchmarks.brokers import STOP_DEADLINE_S, MirrorMQ
 from mirrormq.client_io.blocking_client import BlockingClient, connect
-from mirrormq.control.client import call
-from mirrormq.control.protocol import Request
-from mirrormq.perf.frames import publish_frames
-from mirrormq.perf.load import Load
-from mirrormq.perf.options import Options
-from mirrormq.perf.report import Report
+from mirrormq.control.control_client import call
+from mirrormq.control.control_protocol import Request
+from mirrormq.perf.load_run import LoadRun
+from mirrormq.perf.perf_options import PerfOptions
+from mirrormq.perf.perf_report import PerfReport
+from mirrormq.perf.publish_frames import publish_frames
 from mirrormq.wire import methods
 
 QUEUE = "scale"
@@ -147,17 +147,17 @@ class Scale:
         finally:
             node.stop()
 
-    def _load(self, node: Node, what: str, **values: object) -> Report:
+    def _load(self, node: Node, what: str, **values: object) -> PerfReport:
         def show(part: float, published: int, consumed: int) -> None:
             rss, _ = node.memory_bytes()
             self._say(f"{what}: {part:.0%}, {rss / MIB:.0f} MiB resident")
 
-        options = Options(
+        options = PerfOptions(
             uris=[node.uri], queue=QUEUE, size=BODY_BYTES, durable=True, persistent=True, timeout=120
         )
         for name, value in values.items():
             setattr(options, name, value)
-        return Load(options, show).run()
+        return LoadRun(options, show).run()
 
     def _memory_row(self, work: str, watch: Watch) -> None:
         peak = watch.peak_bytes

@@ -20,12 +20,12 @@ from typing import NamedTuple
 from benchmarks import spark_lines
 from benchmarks.brokers import MirrorMQ
 from benchmarks.lines import perf
-from mirrormq.ranges import questions
-from mirrormq.ranges.stretches import Stretch, unpack
-from mirrormq.spark.client.address import parse_uris
-from mirrormq.spark.client.asking import Asker
-from mirrormq.spark.client.nodes import Nodes
-from mirrormq.spark.client.reading import read
+from mirrormq.ranges import range_protocol
+from mirrormq.ranges.spans import Span, unpack
+from mirrormq.spark.client.node_address import parse_uris
+from mirrormq.spark.client.node_selection import Nodes
+from mirrormq.spark.client.range_client import RangeClient
+from mirrormq.spark.client.range_reader import read
 
 QUEUE = "cost"
 LEASED = 300_000
@@ -49,14 +49,14 @@ def measure(rounds: int) -> Cost:
     broker.start()
     try:
         spark_lines.fill(broker.uri, QUEUE, LEASED)
-        with Asker(Nodes(parse_uris(broker.uri))) as asker:
-            taken = asker.ask(questions.take(QUEUE, "cost", 1, LEASED))
-        [stretch] = unpack(bytes(taken.body))
+        with RangeClient(Nodes(parse_uris(broker.uri))) as range_client:
+            taken = range_client.ask(range_protocol.take(QUEUE, "cost", 1, LEASED))
+        [span] = unpack(bytes(taken.body))
         alone, beside, rates = [], [], []
         for number in range(rounds):
             for with_reader in (number % 2 == 0, number % 2 == 1):
                 if with_reader:
-                    passed, rate = _beside_a_reader(broker, stretch)
+                    passed, rate = _beside_a_reader(broker, span)
                     beside.append(passed)
                     rates.append(rate)
                 else:
@@ -72,8 +72,8 @@ def _pass_through(broker: MirrorMQ) -> float:
     return min(answer["confirmed_per_second"], answer["consumed_per_second"])
 
 
-def _beside_a_reader(broker: MirrorMQ, stretch: Stretch) -> tuple[float, float]:
-    command = [sys.executable, "-m", __name__, broker.uri, QUEUE, *map(str, stretch)]
+def _beside_a_reader(broker: MirrorMQ, span: Span) -> tuple[float, float]:
+    command = [sys.executable, "-m", __name__, broker.uri, QUEUE, *map(str, span)]
     reader = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert reader.stdout is not None
@@ -86,15 +86,15 @@ def _beside_a_reader(broker: MirrorMQ, stretch: Stretch) -> tuple[float, float]:
     return passed, rows / seconds
 
 
-def read_until_told(uri: str, queue: str, stretch: Stretch) -> None:
+def read_until_told(uri: str, queue: str, span: Span) -> None:
     """The reader."""
     told = []
     signal.signal(signal.SIGTERM, lambda *_: told.append(True))
     rows, began = 0, time.monotonic()
     print("reading", flush=True)
-    with Asker(Nodes(parse_uris(uri))) as asker:
+    with RangeClient(Nodes(parse_uris(uri))) as range_client:
         while not told:
-            for batch in read(asker, queue, [stretch], spark_lines.BODY_BYTES):
+            for batch in read(range_client, queue, [span], spark_lines.BODY_BYTES):
                 rows += len(batch)
                 if told:
                     break

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pika  # type: ignore[import-untyped]
 
-from mirrormq.spark.client.address import parse_uris
-from mirrormq.spark.client.connection import FRAME_MAX_BYTES
-from mirrormq.spark.client.nodes import Nodes
-from mirrormq.spark.client.publishing import Publisher
-from mirrormq.spark.options import sink_options
-from mirrormq.spark.sink.rows import Rows
-from mirrormq.spark.source.schema import COLUMNS, PROPERTIES
+from mirrormq.spark.client.node_address import parse_uris
+from mirrormq.spark.client.node_selection import Nodes
+from mirrormq.spark.client.spark_connection import FRAME_MAX_BYTES
+from mirrormq.spark.client.spark_publisher import SparkPublisher
+from mirrormq.spark.data_source_options import sink_options
+from mirrormq.spark.sink.row_encoder import RowEncoder
+from mirrormq.spark.source.row_schema import COLUMNS, PROPERTIES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,9 +35,9 @@ def fill(uri: str, queue: str, messages: int) -> None:
     connection.channel().queue_declare(queue, durable=True)
     connection.close()
     options = sink_options({"uri": uri, "routingKey": queue, "broker": "rabbitmq"})
-    rows = Rows(options, None, 1, FRAME_MAX_BYTES)
+    rows = RowEncoder(options, None, 1, FRAME_MAX_BYTES)
     batch: pa.RecordBatch = pa.RecordBatch.from_pydict({"body": [b"x" * BODY_BYTES] * 10_000})
-    with Publisher(Nodes(parse_uris(uri))) as publisher:
+    with SparkPublisher(Nodes(parse_uris(uri))) as publisher:
         for _ in range(messages // batch.num_rows):
             for message in rows.messages(batch):
                 publisher.publish(message)

@@ -22,7 +22,7 @@ from benchmarks.brokers import MirrorMQ
 from benchmarks.machine import describe, today, write_table
 from benchmarks.spark_cost import Cost
 from mirrormq.spark import register
-from mirrormq.spark.session import start_session
+from mirrormq.spark.spark_session import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ from pyspark.sql import functions as f
 
 from mirrormq.spark import register
 from mirrormq.spark.decode import json_body
-from mirrormq.spark.session import SHORT_WORK, start_session
+from mirrormq.spark.spark_session import SHORT_WORK, start_session
 
 ORDERS, TOTALS = "orders", "totals"
 COUNT = 300

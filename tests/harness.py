@@ -16,10 +16,10 @@ import itertools
 import random
 from typing import Any, Literal, NamedTuple
 
-from mirrormq.broker.broker import Broker, Outside
+from mirrormq.broker.broker import Broker, Environment
 from mirrormq.client.client_handshake import ClientOptions, client_properties, sasl_response
 from mirrormq.clock import Clock
-from mirrormq.cluster.founding import new_cluster
+from mirrormq.cluster.bootstrap import new_cluster
 from mirrormq.cluster.member import Member
 from mirrormq.config.settings import Settings
 from mirrormq.connections.connection import Connection
@@ -29,7 +29,7 @@ from mirrormq.metadata import records
 from mirrormq.metadata.commands import Command
 from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.hot_budget import HotBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.queue import Queue
 from mirrormq.storage.consensus_log import ConsensusLog
 from mirrormq.storage.journal import Journal
@@ -83,7 +83,7 @@ class Node:
         self.journal = Journal(self.disk, "data/journal", make_envelope, segment_bytes=self._segment_bytes)
         self.journal.open()
         self.journal.forget_unknown([queue.queue_id for queue in self.metadata.state.queues.values()])
-        self.budget = HotBudget(HOT_BYTES)
+        self.budget = MemoryBudget(HOT_BYTES)
         self.clock = Clock(self.clock.now_ms)
         settings = Settings(name=self.name)
         self.broker = Broker(settings, self.metadata, self.journal, self.clock, self.budget, self.outside())
@@ -91,9 +91,9 @@ class Node:
     def metadata_opened(self) -> None:
         """For subclasses: the metadata is there, and nobody follows it yet."""
 
-    def outside(self) -> Outside:
+    def outside(self) -> Environment:
         """What the broker cannot do by itself."""
-        return Outside(
+        return Environment(
             lambda: f"name-{next(self._names)}",
             lambda below: 0,
             lambda check: check.decided(True),

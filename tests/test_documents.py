@@ -19,10 +19,10 @@ import pytest
 import typer
 
 from mirrormq.cli import ctl
+from mirrormq.cli.command_line import UsageError, parse
 from mirrormq.cli.completion import WITHOUT_A_NODE
-from mirrormq.cli.line import UsageError, parse
+from mirrormq.cli.ctl_commands import COMMANDS
 from mirrormq.cli.main import app
-from mirrormq.cli.verbs import VERBS
 from tests.test_tidy import ROOT, name_of, tracked_files
 
 DOCUMENTS = [path for path in tracked_files() if path.suffix == ".md" and path.name != "LICENSES.md"]
@@ -105,9 +105,9 @@ def read_by_mirrormqctl(words: list[str], *, whole: bool) -> None:
     if not line.words or line.words[0] in ("help", "version"):
         return
     name, line.words = line.words[0], line.words[1:]
-    assert name in VERBS or name in WITHOUT_A_NODE, f"there is no verb {name}"
+    assert name in COMMANDS or name in WITHOUT_A_NODE, f"there is no verb {name}"
     if whole:
-        ctl.check(VERBS[name], line)
+        ctl.check(COMMANDS[name], line)
 
 
 def complaint(command: str, *, whole: bool) -> str:

@@ -2,7 +2,7 @@
 
     AmqpError                 the peer did something; it is told so on the wire
     ├── ChannelError          soft: the channel closes, the connection lives
-    └── ConnectionError_      hard: the connection closes
+    └── AmqpConnectionError      hard: the connection closes
     DamageError               our own disk gave back something we did not write
     StartError                a node cannot start
     ├── ConfigurationError    the operator's settings cannot be used; a restart does not help
@@ -55,7 +55,7 @@ class ChannelError(AmqpError):
     """Soft: closes the channel it happened on."""
 
 
-class ConnectionError_(AmqpError):  # noqa: N801 - the builtin's name is taken
+class AmqpConnectionError(AmqpError):
     """Hard: closes the connection."""
 
 
@@ -75,54 +75,54 @@ class PreconditionFailed(ChannelError):
     code, name = 406, "PRECONDITION_FAILED"
 
 
-class ConnectionForced(ConnectionError_):
+class ConnectionForced(AmqpConnectionError):
     code, name = 320, "CONNECTION_FORCED"
 
 
-class AccessRefusedConnection(ConnectionError_):
+class AccessRefusedConnection(AmqpConnectionError):
     code, name = 403, "ACCESS_REFUSED"
 
 
-class FrameError(ConnectionError_):
+class FrameError(AmqpConnectionError):
     code, name = 501, "FRAME_ERROR"
 
 
-class SyntaxError_(ConnectionError_):  # noqa: N801 - the builtin's name is taken
+class FrameSyntaxError(AmqpConnectionError):
     code, name = 502, "SYNTAX_ERROR"
     silent = True
 
 
-class CommandInvalid(ConnectionError_):
+class CommandInvalid(AmqpConnectionError):
     code, name = 503, "COMMAND_INVALID"
 
 
-class ChannelErrorHard(ConnectionError_):
+class ChannelErrorHard(AmqpConnectionError):
     code, name = 504, "CHANNEL_ERROR"
 
 
-class UnexpectedFrame(ConnectionError_):
+class UnexpectedFrame(AmqpConnectionError):
     code, name = 505, "UNEXPECTED_FRAME"
 
 
-class ResourceError(ConnectionError_):
+class ResourceError(AmqpConnectionError):
     code, name = 506, "RESOURCE_ERROR"
 
 
-class NotAllowed(ConnectionError_):
+class NotAllowed(AmqpConnectionError):
     code, name = 530, "NOT_ALLOWED"
 
 
-class NotImplemented_(ConnectionError_):  # noqa: N801 - the builtin's name is taken
+class NotImplementedByBroker(AmqpConnectionError):
     code, name = 540, "NOT_IMPLEMENTED"
 
 
-class UnknownMethod(NotImplemented_):
+class UnknownMethod(NotImplementedByBroker):
     """Class and method ids that nobody knows."""
 
     silent = True
 
 
-class InternalError(ConnectionError_):
+class InternalError(AmqpConnectionError):
     code, name = 541, "INTERNAL_ERROR"
 
 

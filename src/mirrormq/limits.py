@@ -130,8 +130,8 @@ PRODUCERS_MAX = 1024
 """Nodes (each life of one counts) whose publish numbers a queue remembers. Lives that have ended are
 forgotten, so it is the number of nodes in the cluster; a thousand is more than any has."""
 
-PRESENTED_MAX = 16 * 1024
-PRESENTED_IDLE_MS = 7 * 86_400_000
+PRODUCERS_REMEMBERED_MAX = 16 * 1024
+PRODUCER_IDLE_MS = 7 * 86_400_000
 """Names of publishers that number their messages, and how long a queue remembers one that is
 silent. A job has one name for each of its tasks, about 300 bytes each; a week is longer than any retry."""
 

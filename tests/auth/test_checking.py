@@ -12,8 +12,8 @@ from mirrormq.auth.addresses import address_block
 from mirrormq.auth.password_queue import PENDING_MAX, PENDING_PER_ADDRESS_MAX, PENDING_PER_USER_MAX
 from mirrormq.auth.passwords import SCRYPT, PasswordCheck, hash_password, salt_bytes
 from mirrormq.metadata.records import User
-from mirrormq.runtime import passwords
-from mirrormq.runtime.passwords import PasswordChecker
+from mirrormq.runtime import password_checker
+from mirrormq.runtime.password_checker import PasswordChecker
 
 USER = User("u", password_hash=hash_password(b"right", bytes(salt_bytes(SCRYPT))), hashing_algorithm=SCRYPT)
 ATTACKER, VICTIM = "192.0.2.1", "192.0.2.2"
@@ -52,14 +52,14 @@ async def results(*clients: Client) -> list[bool | str]:
 def hashed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     """Passwords in the order in which they are hashed."""
     found: list[bytes] = []
-    verify = passwords.verify_login
+    verify = password_checker.verify_login
 
     def recorded(password: bytes, stored: str, algorithm: str) -> bool:
         found.append(password)
         return verify(password, stored, algorithm)
 
-    monkeypatch.setattr(passwords, "verify_login", recorded)
-    monkeypatch.setattr(passwords, "CHECKS_AT_ONCE", 1)
+    monkeypatch.setattr(password_checker, "verify_login", recorded)
+    monkeypatch.setattr(password_checker, "CHECKS_AT_ONCE", 1)
     yield found
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from mirrormq.auth import access_errors
 from mirrormq.auth import permissions as permissions_module
-from mirrormq.auth import refusals
 from mirrormq.auth.permissions import Permissions
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
-from mirrormq.metadata.state import State
+from mirrormq.metadata.state import MetadataState
 
 
-def state_with(configure: str = ".*", write: str = ".*", read: str = ".*") -> State:
-    state = State()
+def state_with(configure: str = ".*", write: str = ".*", read: str = ".*") -> MetadataState:
+    state = MetadataState()
     state.apply(c.PutVhost(r.Vhost("/")))
     state.apply(c.PutUser(r.User("u")))
     state.apply(c.PutPermission(r.Permission("u", "/", configure, write, read)))
@@ -105,17 +105,17 @@ def test_an_impersonator_may_name_anybody() -> None:
 
 
 def test_refusals_are_worded_as_rabbitmq_words_them() -> None:
-    assert refusals.resource_refused("queue", "q", "/", "u") == (
+    assert access_errors.resource_refused("queue", "q", "/", "u") == (
         "access to queue 'q' in vhost '/' refused for user 'u'"
     )
-    assert refusals.resource_refused("exchange", "", "/", "u") == (
+    assert access_errors.resource_refused("exchange", "", "/", "u") == (
         "access to exchange 'amq.default' in vhost '/' refused for user 'u'"
     )
-    assert refusals.topic_refused("a.b", "ux", "/", "u") == (
+    assert access_errors.topic_refused("a.b", "ux", "/", "u") == (
         "access to topic 'a.b' in exchange 'ux' in vhost '/' refused for user 'u'"
     )
-    assert refusals.vhost_refused("/", "u") == "access to vhost '/' refused for user 'u'"
-    assert refusals.vhost_not_found("nope") == "vhost nope not found"
-    assert refusals.user_id_refused("z", "u") == (
+    assert access_errors.vhost_refused("/", "u") == "access to vhost '/' refused for user 'u'"
+    assert access_errors.vhost_not_found("nope") == "vhost nope not found"
+    assert access_errors.user_id_refused("z", "u") == (
         "user_id property set to 'z' but authenticated user was 'u'"
     )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mirrormq.auth import sasl
 from mirrormq.auth.sasl import AMQPLAIN, EXTERNAL, PLAIN, Credentials
-from mirrormq.errors import CommandInvalid, SyntaxError_
+from mirrormq.errors import CommandInvalid, FrameSyntaxError
 
 LOGIN = b"\x05LOGIN"
 PASSWORD = b"\x08PASSWORD"
@@ -25,7 +25,7 @@ def test_plain() -> None:
     "response", [b"", b"guest", b"\0guest", b"guest\0guest", b"zzz\0guest\0guest", b"\0guest\0gu\0est"]
 )
 def test_malformed_plain(response: bytes) -> None:
-    with pytest.raises(SyntaxError_) as refusal:
+    with pytest.raises(FrameSyntaxError) as refusal:
         sasl.parse(PLAIN, response)
     assert "guest" not in refusal.value.text
 
@@ -48,7 +48,7 @@ def test_amqplain() -> None:
     ],
 )
 def test_malformed_amqplain(response: bytes) -> None:
-    with pytest.raises(SyntaxError_):
+    with pytest.raises(FrameSyntaxError):
         sasl.parse(AMQPLAIN, response)
 
 
@@ -79,7 +79,7 @@ def test_a_mechanism_that_is_not_offered(mechanism: str, text: str) -> None:
 def test_no_response_does_anything_else(mechanism: str, response: bytes) -> None:
     try:
         found = sasl.parse(mechanism, response)
-    except SyntaxError_:
+    except FrameSyntaxError:
         return
     assert isinstance(found.password, bytes)
 

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrormq import limits
-from mirrormq.broker.divided import DividedCounters
+from mirrormq.broker.per_object_counters import PerObjectCounters
 
 
 @given(st.data())
 def test_each_confirm_counts_for_the_exchange_that_was_published_to(data: st.DataObject) -> None:
     """Whatever the order of publishes, and however late and in whatever pieces they are confirmed."""
-    divided = DividedCounters()
+    divided = PerObjectCounters()
     exchanges = data.draw(st.lists(st.sampled_from("abc"), max_size=30))
     for number, exchange in enumerate(exchanges, 1):
         divided.numbered(number, exchange)
@@ -38,7 +38,7 @@ def joined(numbers: list[int]) -> list[tuple[int, int]]:
 
 
 def test_a_channel_that_has_been_everywhere_forgets_where_it_began() -> None:
-    divided = DividedCounters()
+    divided = PerObjectCounters()
     for number in range(limits.CHANNEL_PLACES_MAX + 5):
         divided.queue(f"q{number}").delivered += 1
         divided.exchange(f"x{number}").published += 1
@@ -49,7 +49,7 @@ def test_a_channel_that_has_been_everywhere_forgets_where_it_began() -> None:
 
 
 def test_changes_of_the_exchange_that_wait_for_confirms_are_bounded() -> None:
-    divided = DividedCounters()
+    divided = PerObjectCounters()
     count = limits.CONFIRM_CHANGES_MAX + 10
     for number in range(1, count + 1):
         divided.numbered(number, "ab"[number % 2])

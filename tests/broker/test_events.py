@@ -8,18 +8,18 @@ from typing import Any, cast
 
 import pytest
 
-from mirrormq.broker.telling import client_events
-from mirrormq.broker.telling import events as events_module
+from mirrormq.broker.events import connection_events
+from mirrormq.broker.events import event_exchange as events_module
 from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer
+from mirrormq.control.control_protocol import Request
 from mirrormq.control.dispatch import answer
-from mirrormq.control.live import BrokerView
-from mirrormq.control.node import AppState
-from mirrormq.control.protocol import Request
+from mirrormq.control.live_view import LiveView
+from mirrormq.control.node_interface import AppState
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
 from mirrormq.metadata.changes import Change, Deleted
-from mirrormq.metadata.store import INTERNAL_USER, Written
+from mirrormq.metadata.store import INTERNAL_USER, WriteResult
 from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
 from mirrormq.wire.fields import Field, Table, plain
@@ -28,7 +28,7 @@ from mirrormq.wire.properties import BasicProperties
 from tests.harness import START_MS, Client, Node
 
 EXCHANGE = events_module.EXCHANGE
-WHO = client_events.ACTOR
+WHO = connection_events.ACTOR
 CLI = "rmq-cli"
 
 
@@ -75,7 +75,7 @@ class Heard:
         node = SimpleNamespace(
             metadata=self.node.metadata,
             settings=self.node.broker.settings,
-            live=BrokerView(self.node.broker),
+            live=LiveView(self.node.broker),
             app_state=AppState.RUNNING,
             settled=_at_once,
             cluster=SimpleNamespace(ask_others=_nobody),
@@ -109,9 +109,9 @@ def test_nothing_is_built_while_nobody_is_bound(monkeypatch: pytest.MonkeyPatch)
         pytest.fail("facts were gathered for nobody")
 
     for name in ("connection_created", "connection_closed", "authentication", "channel_created"):
-        monkeypatch.setattr(client_events, name, built)
+        monkeypatch.setattr(connection_events, name, built)
     for name in ("channel_closed", "consumer_created", "consumer_deleted"):
-        monkeypatch.setattr(client_events, name, built)
+        monkeypatch.setattr(connection_events, name, built)
     monkeypatch.setattr(events_module, "events_of", built)
     node = Node()
     node.write(c.PutExchange(r.Exchange("/", EXCHANGE, "topic", internal=True)))
@@ -150,7 +150,7 @@ def test_a_connection_that_the_operator_closes_clears_up_by_itself() -> None:
     heard.client.call(methods.encode_queue_declare("mine", exclusive=True))
     heard.client.call(methods.encode_basic_consume("mine", "tag"))
     heard.messages()
-    live = BrokerView(heard.node.broker)
+    live = LiveView(heard.node.broker)
     pid = live.connections()[-1]["pid"]
     heard.order("close_connection", pid, "bye")
     assert heard.told(WHO) == [
@@ -168,7 +168,7 @@ def test_what_a_listener_writes_is_the_brokers_own() -> None:
         if isinstance(change, Deleted) and change.record == r.Queue("/", "first", 1):
             node.write(c.DeleteQueue("/", "second"))
 
-    def observe(written: Written) -> None:
+    def observe(written: WriteResult) -> None:
         seen.append((type(written.command).__name__, written.actor))
 
     node.metadata.observers.append(observe)
@@ -347,7 +347,7 @@ def test_alarms_are_told_by_their_source() -> None:
 def test_a_connection_is_named_by_the_pid_that_listings_show() -> None:
     heard = Heard()
     client = heard.node.connect()
-    shown = BrokerView(heard.node.broker).connections()[-1]["pid"]
+    shown = LiveView(heard.node.broker).connections()[-1]["pid"]
     client.call(methods.encode_queue_declare("mine", exclusive=True))
     client.lose()
     assert heard.told("pid", "owner_pid", "connection", "peer_host") == [

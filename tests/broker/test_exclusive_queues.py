@@ -6,7 +6,7 @@ import pytest
 
 from mirrormq.metadata import commands
 from mirrormq.metadata.records import Queue
-from mirrormq.metadata.store import Written
+from mirrormq.metadata.store import WriteResult
 from mirrormq.wire import methods
 from tests.harness import Client, Node
 
@@ -17,7 +17,7 @@ def deletions(node: Node) -> list[commands.Command]:
     """What is written to delete queues, from now on."""
     found: list[commands.Command] = []
 
-    def hear(written: Written) -> None:
+    def hear(written: WriteResult) -> None:
         if isinstance(written.command, commands.DeleteQueue):
             found.append(written.command)
 

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mirrormq.broker.import_placing import Places
+from mirrormq.broker.import_placement import ImportPlacement
 from mirrormq.config.settings import Settings
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Node, Policy, Queue, Vhost
-from mirrormq.metadata.state import State
+from mirrormq.metadata.state import MetadataState
 from mirrormq.wire.fields import Field
 
 NODES = ("a", "b", "c")
 
 
-def state() -> State:
-    found = State()
+def state() -> MetadataState:
+    found = MetadataState()
     found.apply(c.PutVhost(Vhost("/")))
     for name in NODES:
         found.apply(c.PutNode(Node(name, f"{name}:1", 1, running=True)))
     return found
 
 
-def places(found: State, *policies: Policy) -> Places:
-    scratch = State()
+def places(found: MetadataState, *policies: Policy) -> ImportPlacement:
+    scratch = MetadataState()
     scratch.apply(c.PutVhost(Vhost("/")))
-    made = Places(found, scratch, Settings(name="a"), lambda count: 0)
+    made = ImportPlacement(found, scratch, Settings(name="a"), lambda count: 0)
     for policy in policies:
         made.heed(c.PutPolicy(policy))
     return made

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mirrormq.broker.telling.events import EXCHANGE
+from mirrormq.broker.events.event_exchange import EXCHANGE
 from mirrormq.metadata import commands, records
-from mirrormq.metadata.policies import PolicyInvalid, validate_policy
+from mirrormq.metadata.policy_matching import PolicyInvalid, validate_policy
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Field, Table
 from mirrormq.wire.properties import BasicProperties

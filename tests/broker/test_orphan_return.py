@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mirrormq.broker.orphan_return import LOOK_MS, OrphanReturn
-from mirrormq.cluster.orphans import ORPHANED_FROM, Orphans
+from mirrormq.broker.orphan_restorer import LOOK_MS, OrphanRestorer
+from mirrormq.cluster.orphan_store import ORPHANED_FROM, OrphanStore
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Policy, Queue
 from mirrormq.storage.entry_log import EntryLog
@@ -13,28 +13,28 @@ from tests.cluster.test_orphans import message
 from tests.harness import Client, Node
 
 
-def orphans_of(node: Node) -> Orphans:
-    found = Orphans(node.journal, EntryLog(node.disk, "data/orphans"))
+def orphans_of(node: Node) -> OrphanStore:
+    found = OrphanStore(node.journal, EntryLog(node.disk, "data/orphans"))
     found.open()
     return found
 
 
-def start() -> tuple[Node, Client, Orphans]:
+def start() -> tuple[Node, Client, OrphanStore]:
     node = Node()
     client = node.connect()
     client.call(methods.encode_queue_declare("q", durable=True))
     return node, client, orphans_of(node)
 
 
-def set_aside(orphans: Orphans, name: str, *numbers: int, born_apart: bool = False) -> None:
+def set_aside(orphans: OrphanStore, name: str, *numbers: int, created_in_partition: bool = False) -> None:
     queue = Queue("/", name, 99, node="other")
-    orphans.set_aside(queue, "lost@host", 1, born_apart, [message(number) for number in numbers])
+    orphans.set_aside(queue, "lost@host", 1, created_in_partition, [message(number) for number in numbers])
 
 
 def test_orphans_go_back_to_their_queue_and_say_where_they_were() -> None:
     node, client, orphans = start()
     set_aside(orphans, "q", 5, 6)
-    OrphanReturn(node.broker, orphans)
+    OrphanRestorer(node.broker, orphans)
     node.turn()
     assert not orphans.titles, "confirmed, so they are not needed here"
     found = [client.get("q") for _ in range(2)]
@@ -49,7 +49,7 @@ def test_a_policy_keeps_them_and_an_operator_puts_them_back() -> None:
     node, client, orphans = start()
     node.write(c.PutPolicy(Policy("/", "p", "^q$", definition={"ha-mode": "all", "ha-orphans": "keep"})))
     set_aside(orphans, "q", 5)
-    back = OrphanReturn(node.broker, orphans)
+    back = OrphanRestorer(node.broker, orphans)
     node.advance(2 * LOOK_MS)
     assert client.get("q") is None and orphans.count(1) == 1
     assert back.restore(1) and not back.restore(2)
@@ -59,8 +59,8 @@ def test_a_policy_keeps_them_and_an_operator_puts_them_back() -> None:
 
 def test_a_queue_declared_apart_is_declared_again() -> None:
     node, client, orphans = start()
-    set_aside(orphans, "new", 5, born_apart=True)
-    OrphanReturn(node.broker, orphans)
+    set_aside(orphans, "new", 5, created_in_partition=True)
+    OrphanRestorer(node.broker, orphans)
     node.turn()
     assert client.drain("new") == [b"m5"]
     record = node.metadata.state.queues["/", "new"]
@@ -71,7 +71,7 @@ def test_the_orphans_of_a_deleted_queue_stay_until_it_is_there_or_somebody_asks(
     node, client, orphans = start()
     set_aside(orphans, "gone", 5)
     set_aside(orphans, "also gone", 6)
-    back = OrphanReturn(node.broker, orphans)
+    back = OrphanRestorer(node.broker, orphans)
     node.advance(LOOK_MS)
     assert len(orphans.titles) == 2 and ("/", "gone") not in node.metadata.state.queues
     client.call(methods.encode_queue_declare("gone", durable=True))
@@ -87,7 +87,7 @@ def test_what_a_full_queue_refuses_is_tried_again() -> None:
     arguments = {"x-max-length": Field("I", 1), "x-overflow": Field("S", b"reject-publish")}
     client.call(methods.encode_queue_declare("small", durable=True, arguments=arguments))
     set_aside(orphans, "small", 5, 6)
-    OrphanReturn(node.broker, orphans)
+    OrphanRestorer(node.broker, orphans)
     node.turn()
     assert orphans.count(1) == 1
     assert client.drain("small") == [b"m5"]
@@ -102,6 +102,6 @@ def test_after_a_restart_the_rest_goes_home() -> None:
     node.restart("power")
     node.write(c.DeletePolicy("/", "p"))
     again = orphans_of(node)
-    OrphanReturn(node.broker, again)
+    OrphanRestorer(node.broker, again)
     node.turn()
     assert node.connect().drain("q") == [b"m5"] and not again.titles

@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from mirrormq.control.client import call
-from mirrormq.control.protocol import ControlError, Request
+from mirrormq.control.control_client import call
+from mirrormq.control.control_protocol import ControlError, Request
 from tests.brokers.ports import free_ports
 
 START_DEADLINE_S = 60.0

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import socket
 
-from mirrormq.testing import ports
+from mirrormq.testing import port_allocator
 
 
 def free_port() -> int:
     """A loopback TCP port that nobody uses, and no other test is given."""
-    return ports.free_ports(1)
+    return port_allocator.free_ports(1)
 
 
 def free_ports(count: int) -> list[int]:
     """Several of them."""
-    first = ports.free_ports(count)
+    first = port_allocator.free_ports(count)
     return list(range(first, first + count))
 
 

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from mirrormq.testing.ports import BLOCK_PORTS, PORTS, Dealer
+from mirrormq.testing.port_allocator import BLOCK_PORTS, PORTS, PortAllocator
 
 DEALING = """
-from mirrormq.testing.ports import Dealer
+from mirrormq.testing.port_allocator import Dealer
 import sys
 dealer = Dealer()
 print(*(port for _ in range(40) for first in [dealer.neighbours(9)] for port in range(first, first + 9)))
@@ -24,8 +24,8 @@ sys.stdin.read()
 
 
 @contextmanager
-def dealer(ports: range) -> Iterator[Dealer]:
-    made = Dealer(ports)
+def dealer(ports: range) -> Iterator[PortAllocator]:
+    made = PortAllocator(ports)
     try:
         yield made
     finally:
@@ -40,15 +40,19 @@ def a_free_range() -> range:
 
 
 def test_processes_side_by_side_are_never_given_each_others_ports() -> None:
-    people = [
+    load_clients = [
         subprocess.Popen(
             [sys.executable, "-c", DEALING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         for _ in range(2)
     ]
-    given = [[int(port) for port in person.stdout.readline().split()] for person in people if person.stdout]
-    for person in people:
-        person.communicate()
+    given = [
+        [int(port) for port in load_client.stdout.readline().split()]
+        for load_client in load_clients
+        if load_client.stdout
+    ]
+    for load_client in load_clients:
+        load_client.communicate()
     assert [len(set(ports)) for ports in given] == [360, 360]
     assert not set(given[0]) & set(given[1])
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from mirrormq.channels.confirms import ConfirmLedger
+from mirrormq.channels.confirm_ledger import ConfirmLedger
 from mirrormq.wire.methods import BasicAck, BasicNack, decode_method
 
 

@@ -7,13 +7,13 @@ from threading import Timer
 
 import pytest
 
-from mirrormq.chaos.faults import Faults, Span
-from mirrormq.chaos.run import ChaosError, Options, Run
+from mirrormq.chaos.chaos_run import ChaosError, ChaosOptions, ChaosRun
+from mirrormq.chaos.process_faults import FaultSpan, ProcessFaults
 from mirrormq.chaos.verdict import judge
 from mirrormq.history import HistoryWriter
 from mirrormq.testing import Cluster
 
-HASTY = Span(fault_s=(0.5, 1.5), calm_s=(0.5, 1.5))
+HASTY = FaultSpan(fault_s=(0.5, 1.5), calm_s=(0.5, 1.5))
 
 
 def quiet(part: float, what: str) -> None:
@@ -21,14 +21,14 @@ def quiet(part: float, what: str) -> None:
 
 
 def test_one_node_that_is_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
-    options = Options(tmp_path, nodes=1, duration_s=8, kinds=("kill", "restart"), seed=3, span=HASTY)
-    outcome = Run(options, quiet).run()
+    options = ChaosOptions(tmp_path, nodes=1, duration_s=8, kinds=("kill", "restart"), seed=3, span=HASTY)
+    outcome = ChaosRun(options, quiet).run()
     assert outcome.faults >= 2
     assert outcome.verdict.confirmed > 1000
     assert outcome.verdict.sound, outcome.verdict.lines()
     assert not outcome.left
     with pytest.raises(ChaosError, match="choose an empty directory"):
-        Run(options, quiet).run()
+        ChaosRun(options, quiet).run()
 
 
 def test_a_policy_is_set_when_the_node_serves_again(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_policy_is_set_when_the_node_serves_again(tmp_path: Path) -> None:
         returns = Timer(1.0, cluster.ctl, ("start_app",))
         returns.start()
         history = HistoryWriter(tmp_path, "chaos")
-        faults = Faults(cluster, 1, ("policy",), 1, history, HASTY, lambda text: None)
+        faults = ProcessFaults(cluster, 1, ("policy",), 1, history, HASTY, lambda text: None)
         pauses = list(faults._policy(0, 1.0))
         returns.join()
         assert len(pauses) == 2 and '"ha-mode":"all"' in cluster.ctl("list_policies")
@@ -46,8 +46,8 @@ def test_a_policy_is_set_when_the_node_serves_again(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_three_mirrored_nodes_for_a_minute_of_kills_freezes_restarts_and_policies(tmp_path: Path) -> None:
-    options = Options(tmp_path, nodes=3, duration_s=60, seed=7, rate=300)
-    outcome = Run(options, quiet).run()
+    options = ChaosOptions(tmp_path, nodes=3, duration_s=60, seed=7, rate=300)
+    outcome = ChaosRun(options, quiet).run()
     assert outcome.faults >= 4
     assert outcome.verdict.confirmed > 10_000
     assert outcome.verdict.sound, outcome.verdict.lines()
@@ -56,7 +56,7 @@ def test_three_mirrored_nodes_for_a_minute_of_kills_freezes_restarts_and_policie
 
 def test_a_history_with_a_hole_is_judged_so(tmp_path: Path) -> None:
     """The check must be able to fail: take away what one consumer saw."""
-    Run(Options(tmp_path, nodes=1, duration_s=2, kinds=(), consumers=1, queues=1), quiet).run()
+    ChaosRun(ChaosOptions(tmp_path, nodes=1, duration_s=2, kinds=(), consumers=1, queues=1), quiet).run()
     assert judge(tmp_path).sound
     for file in tmp_path.glob("consumer-*.parquet"):
         file.unlink()

@@ -14,17 +14,17 @@ from typing import Any, cast
 
 import mirrormq.connections.connection  # noqa: F401 - the broker's types refer to it
 from mirrormq.auth import passwords
-from mirrormq.broker.broker import Broker, Outside
+from mirrormq.broker.broker import Broker, Environment
 from mirrormq.clock import Clock
-from mirrormq.cluster.founding import member_in_memory
+from mirrormq.cluster.bootstrap import member_in_memory
 from mirrormq.config.settings import Settings
-from mirrormq.control.live import BrokerView
-from mirrormq.control.node import AppState, Shell
-from mirrormq.control.protocol import Request
+from mirrormq.control.control_protocol import Request
+from mirrormq.control.live_view import LiveView
+from mirrormq.control.node_interface import AppState, NodeShell
 from mirrormq.metadata.records import User
 from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.hot_budget import HotBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.runtime.control_server import ControlServer
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
@@ -33,7 +33,7 @@ NODE_NAME = "mirror1@localhost"
 
 
 class Alone:
-    """A cluster of one: what `control.node.ClusterFace` tells of it. It cannot be changed."""
+    """A cluster of one: what `control.node.ClusterInterface` tells of it. It cannot be changed."""
 
     def __init__(self) -> None:
         self.members = [NODE_NAME]
@@ -47,7 +47,7 @@ class Alone:
 
 
 class ControlledNode:
-    """Implements `control.node.Shell`."""
+    """Implements `control.node.NodeShell`."""
 
     def __init__(self, runtime_directory: Path) -> None:
         self.settings = Settings(name=NODE_NAME, runtime_directory=runtime_directory)
@@ -67,8 +67,8 @@ class ControlledNode:
             self.metadata,
             journal,
             Clock(1_700_000_000_000),
-            HotBudget(1 << 30),
-            Outside(
+            MemoryBudget(1 << 30),
+            Environment(
                 lambda: f"name-{next(names)}",
                 lambda below: 0,
                 lambda check: check.decided(
@@ -78,7 +78,7 @@ class ControlledNode:
                 ),
             ),
         )
-        self.live = BrokerView(self.broker)
+        self.live = LiveView(self.broker)
         self.cluster = Alone()
 
     @property
@@ -122,7 +122,7 @@ def served(runtime_directory: Path) -> Iterator[ControlledNode]:
     finish = asyncio.Event()
 
     async def serve() -> None:
-        server = ControlServer(cast(Shell, node))
+        server = ControlServer(cast(NodeShell, node))
         assert await server.start() is None
         ready.set()
         await finish.wait()

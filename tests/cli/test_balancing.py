@@ -144,7 +144,7 @@ def test_clients_of_a_frozen_node_are_sent_to_another(tmp_path: Path) -> None:
             assert len({row.partition(".")[0] for row in rows if "<" in row}) == 3, "one on each node"
             cluster.freeze(2)
             deadline = time.monotonic() + DEADLINE_S
-            while all(map(_lives, connections)):
+            while all(map(_incarnations, connections)):
                 assert time.monotonic() < deadline, "the client of a frozen node was not cut off"
             again = pika.BlockingConnection(parameters)
             channel = again.channel()
@@ -157,7 +157,7 @@ def test_clients_of_a_frozen_node_are_sent_to_another(tmp_path: Path) -> None:
                     connection.close()
 
 
-def _lives(connection: pika.BlockingConnection) -> bool:
+def _incarnations(connection: pika.BlockingConnection) -> bool:
     try:
         connection.process_data_events(0.05)
     except pika.exceptions.AMQPError:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mirrormq import limits
-from mirrormq.control import client
-from mirrormq.control.protocol import ControlError, Request, frame, socket_path
+from mirrormq.control import control_client
+from mirrormq.control.control_protocol import ControlError, Request, frame, socket_path
 from mirrormq.errors import ConfigurationError
 from mirrormq.runtime.control_server import ControlServer
 from tests.cli.support import NODE_NAME, ControlledNode, served
@@ -41,7 +41,7 @@ def test_half_a_request_gets_no_answer_and_harms_nobody(node: ControlledNode, tm
     assert send(tmp_path, b"") == b""
     assert send(tmp_path, b"\0\0") == b""
     assert send(tmp_path, b"\0\0\0\x09{") == b""
-    assert client.call(tmp_path, NODE_NAME, Request("ping"), 10)["serving"] is True
+    assert control_client.call(tmp_path, NODE_NAME, Request("ping"), 10)["serving"] is True
 
 
 def test_a_length_beyond_the_limit_is_not_waited_for(node: ControlledNode, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_request_that_cannot_be_done_says_why(
     node: ControlledNode, tmp_path: Path, request_: Request, words: str
 ) -> None:
     with pytest.raises(ControlError, match=words):
-        client.call(tmp_path, NODE_NAME, request_, 10)
+        control_client.call(tmp_path, NODE_NAME, request_, 10)
 
 
 def test_names_that_are_not_utf_8_are_shown_with_a_replacement() -> None:
@@ -87,7 +87,7 @@ def test_a_socket_left_by_a_killed_node_is_replaced(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
         dead.bind(str(socket_path(tmp_path, NODE_NAME)))
     with served(tmp_path):
-        assert client.answers(tmp_path, NODE_NAME)
+        assert control_client.answers(tmp_path, NODE_NAME)
     assert not socket_path(tmp_path, NODE_NAME).exists()
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from mirrormq.cli import ctl
-from mirrormq.control.protocol import socket_path
-from mirrormq.control.tables import encoded_arguments
+from mirrormq.control.argument_tables import encoded_arguments
+from mirrormq.control.control_protocol import socket_path
 from mirrormq.metadata.commands import PutBinding, PutExchange, PutQueue
 from mirrormq.metadata.records import Binding, Exchange, Queue
 from tests.cli import transcript
@@ -262,7 +262,7 @@ def test_flags_may_stand_anywhere(node: ControlledNode) -> None:
 def test_help_names_every_verb_and_shows_an_example() -> None:
     code, out, _ = run("help")
     assert code == 0
-    assert all(f"   {name} " in out for name in ctl.VERBS)
+    assert all(f"   {name} " in out for name in ctl.COMMANDS)
     assert "Example: mirrormqctl set_policy" in run("help", "set_policy")[1]
     assert run("list_queues", "--help")[0] == 0
 

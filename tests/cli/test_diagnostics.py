@@ -13,8 +13,8 @@ from pathlib import Path
 import pika
 import pytest
 
-from mirrormq.control.protocol import Request
-from mirrormq.control.verbs.diagnostics import os_env
+from mirrormq.control.commands.diagnostics import os_env
+from mirrormq.control.control_protocol import Request
 from mirrormq.testing import Cluster
 from tests.cli.test_live import CTL, ctl
 

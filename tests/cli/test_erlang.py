@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mirrormq.cli import ctl
-from mirrormq.cli.erlang import Atom, Pid, written
+from mirrormq.cli.erlang_format import Atom, Pid, written
 from tests.cli.support import NODE_NAME, served
 
 LONG = "日本語のとても長い名前の待ち行列でございます"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mirrormq.cli.erlang import Atom, Chars, written
-from mirrormq.cli.erlang_facts import cluster_status, listeners
+from mirrormq.cli.erlang_format import Atom, Chars, written
+from mirrormq.cli.erlang_status import cluster_status, listeners
 from mirrormq.testing import Cluster
 from tests.cli import facts_scene
 from tests.cli.test_live import ctl

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrormq.cli.finding import DEFAULT_NODE, node_meant, runtime_directory
+from mirrormq.cli.node_discovery import DEFAULT_NODE, node_meant, runtime_directory
 
 
 @pytest.mark.parametrize(

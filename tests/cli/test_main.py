@@ -22,7 +22,7 @@ from mirrormq.cli.main import app, main
 from mirrormq.cli.processes import LocalCluster
 from mirrormq.config.settings import Address
 from mirrormq.testing import Cluster
-from mirrormq.testing.ports import free_ports
+from mirrormq.testing.port_allocator import free_ports
 
 DEADLINE_S = 30.0
 

@@ -16,7 +16,7 @@ from typing import Self
 import pytest
 
 from mirrormq.cli.completion import of_ctl
-from mirrormq.cli.shells import ALIASES, SCRIPTS
+from mirrormq.cli.completion_install import ALIASES, SCRIPTS
 from tests.needs import not_installed
 
 SHELL_DEADLINE_S = 60.0

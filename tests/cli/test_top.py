@@ -17,7 +17,7 @@ from typing import Any
 import pika
 import pytest
 
-from mirrormq.cli.top_screen import Picture, columns_of, duration, fitted, ring, screen, size
+from mirrormq.cli.top_screen import ClusterSnapshot, columns_of, duration, fitted, ring, screen, size
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_ports
 from tests.management.conftest import managed
@@ -39,13 +39,15 @@ def _text(line: list[tuple[str, str]]) -> str:
     return "".join(text for text, _ in line)
 
 
-def _picture(*rows: dict[str, Any], **node: Any) -> Picture:
+def _picture(*rows: dict[str, Any], **node: Any) -> ClusterSnapshot:
     nodes = [
         {"name": A, "running": True, "uptime": 3_700_000, "mem_used": 5 << 20, "mem_limit": 1 << 30, **node}
     ]
     queues = [{"name": "q", "vhost": "/", "messages_ready": 1, **row} for row in rows]
     overview = {"cluster_name": "shop", "object_totals": {"queues": len(rows)}}
-    return Picture("here", "12:00:00", overview, nodes, {"items": queues, "filtered_count": len(rows)})
+    return ClusterSnapshot(
+        "here", "12:00:00", overview, nodes, {"items": queues, "filtered_count": len(rows)}
+    )
 
 
 def test_a_ring_says_who_has_everything_and_who_is_behind() -> None:
@@ -74,8 +76,8 @@ def test_no_line_is_wider_and_no_screen_higher_than_the_terminal(width: int, hei
 def test_the_ring_is_whole_on_a_terminal_of_80_columns() -> None:
     rows = [{"name": "a.queue.with.a.long.name.indeed", "mirrormq": _facts(), "messages_ready": 1_234_567}]
     wide = _text(screen(_picture(*rows), "messages", 140, 30)[-1])
-    narrow = _text(screen(_picture(*rows), "messages", 80, 30)[-1])
-    for line in (wide, narrow):
+    tight_limits = _text(screen(_picture(*rows), "messages", 80, 30)[-1])
+    for line in (wide, tight_limits):
         assert line.endswith("★mirror1 ✓mirror2 ✓mirror3 e7")
         assert "1,234,567" in line
     heads = [_text(screen(_picture(*rows), "messages", width, 30)[-2]).split() for width in (140, 80)]

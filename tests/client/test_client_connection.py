@@ -21,8 +21,8 @@ from mirrormq.client.client_events import (
     Delivery,
     FlowChanged,
     GetReply,
+    MethodReply,
     Opened,
-    Reply,
     Returned,
     Unblocked,
 )
@@ -182,9 +182,9 @@ def test_requests_are_answered_in_their_order() -> None:
     answers = method_frame(1, declare_ok) + got + method_frame(1, get_empty)
     assert connection.receive(broker_bytes.channel_open_ok() + answers) == [
         ChannelOpened(1),
-        Reply(1, methods.QueueDeclareOk("q", 1, 0)),
+        MethodReply(1, methods.QueueDeclareOk("q", 1, 0)),
         GetReply(1, 1, False, "", "q", 0, b"\0\0", b"body"),
-        Reply(1, methods.BasicGetEmpty()),
+        MethodReply(1, methods.BasicGetEmpty()),
     ]
     assert channel.awaited_count == 0
 
@@ -197,7 +197,7 @@ def test_requests_without_an_answer_wait_for_none() -> None:
     assert channel.awaited_count == 0
     channel.request(methods.encode_basic_qos(0, 1))
     assert connection.receive(method_frame(1, methods.encode_basic_qos_ok())) == [
-        Reply(1, methods.BasicQosOk())
+        MethodReply(1, methods.BasicQosOk())
     ]
 
 

@@ -20,8 +20,8 @@ from mirrormq.client.client_events import (
     ConsumerCancelled,
     Delivery,
     Event,
+    MethodReply,
     Opened,
-    Reply,
     Returned,
 )
 from mirrormq.client.client_handshake import ClientOptions
@@ -203,7 +203,7 @@ class Program:
                     self.acks.ack(event.delivery_tag)
                 case Confirm():
                     self.waiting.settle(event.delivery_tag, event.multiple)
-                case Reply(_, methods.QueueDeleteOk()):
+                case MethodReply(_, methods.QueueDeleteOk()):
                     self.client.close()
                 case Closed():
                     self.closed.set_result(event)

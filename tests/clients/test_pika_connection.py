@@ -214,10 +214,10 @@ def test_a_connection_used_by_many_threads_through_callbacks(
 ) -> None:
     """pika's own rule: other threads hand work to the connection's thread."""
 
-    def publish_from_elsewhere(number: int) -> None:
+    def publish_from_peer(number: int) -> None:
         connection.add_callback_threadsafe(lambda: channel.basic_publish("", queue, b"%d" % number))
 
-    threads = [threading.Thread(target=publish_from_elsewhere, args=(number,)) for number in range(20)]
+    threads = [threading.Thread(target=publish_from_peer, args=(number,)) for number in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -9,11 +9,11 @@ import msgspec
 
 from mirrormq.cluster.coordinator import Coordinator
 from mirrormq.metadata import commands as c
-from mirrormq.metadata.policies import Policies
+from mirrormq.metadata.policy_matching import PolicyMatcher
 from mirrormq.metadata.records import CopyReport, Node, Policy, Queue, Vhost
-from mirrormq.metadata.state import State
-from mirrormq.metadata.view import View
-from mirrormq.replication.birth import locator, place
+from mirrormq.metadata.ring_view import View
+from mirrormq.metadata.state import MetadataState
+from mirrormq.replication.initial_placement import locator, place
 from mirrormq.wire.fields import Field
 
 LEADER = "leader"
@@ -28,8 +28,8 @@ class Desk:
 
     def __init__(self, nodes: str, **definition: Any) -> None:
         self.choice = random.Random(7)
-        self.state = State()
-        self.policies = Policies(self.state)
+        self.state = MetadataState()
+        self.policies = PolicyMatcher(self.state)
         self.coordinator = Coordinator(LEADER, self.state, self.policies, self.choice.randrange)
         self.coordinator.lead(True)
         self.reachable: set[str] = set()
@@ -65,13 +65,13 @@ class Desk:
         """Report the copies of queues that are down, as brokers do; False if there is nothing to report."""
         found = []
         for queue in self.state.queues.values() if self.reporting else ():
-            reported = {(copy.node, copy.life) for copy in queue.copies}
+            reported = {(copy.node, copy.incarnation) for copy in queue.copies}
             for name in queue.ring.members if queue.waits_for else ():
                 node = self.state.nodes.get(name)
-                if node is None or not node.running or queue.ring.life_of(name) == node.life:
+                if node is None or not node.running or queue.ring.incarnation_of(name) == node.incarnation:
                     continue
-                if (name, node.life) not in reported:
-                    copy = CopyReport(name, node.life, self.disks.get(name, 1), 0, 0)
+                if (name, node.incarnation) not in reported:
+                    copy = CopyReport(name, node.incarnation, self.disks.get(name, 1), 0, 0)
                     found.append((queue.queue_id, copy))
         if found:
             self.write(c.ReportCopies(found))
@@ -80,15 +80,17 @@ class Desk:
     def open_journal(self, name: str, *, journal: str = "", outdated: int = 0, damaged: bool = False) -> None:
         """A node that has started reports its journal; `outdated`: by how many generations it went back."""
         self.generations[name] = self.generations.get(name, 0) + 1 - outdated
-        life, known = self.state.nodes[name].life, self.state.nodes[name].journal
-        self.write(c.ReportJournal(name, life, journal or known or "first", self.generations[name], damaged))
+        incarnation, known = self.state.nodes[name].incarnation, self.state.nodes[name].journal
+        self.write(
+            c.ReportJournal(name, incarnation, journal or known or "first", self.generations[name], damaged)
+        )
 
     def start(self, name: str, **journal: Any) -> None:
         """A node's application starts, whether or not its former life was missed."""
         before = self.state.nodes.get(name)
         self.reachable.add(name)
         self.coordinator.reach(frozenset(self.reachable))
-        self.write(c.PutNode(Node(name, life=before.life + 1 if before else 1, running=True)))
+        self.write(c.PutNode(Node(name, incarnation=before.incarnation + 1 if before else 1, running=True)))
         self.open_journal(name, **journal)
         self.work()
 
@@ -129,7 +131,7 @@ class Desk:
             definition,
             at,
             self.state.nodes,
-            self.coordinator.census.masters,
+            self.coordinator.replica_index.masters,
             self.choice.randrange,
         )
         self.write(c.PutQueue(queue))
@@ -141,13 +143,13 @@ class Desk:
         queue = self.queue(name)
         view = queue.ring
         in_sync = view.in_sync | (frozenset(mirrors) or frozenset(view.members))
-        self.write(c.ChangeViews([c.ViewChange(queue.queue_id, view.with_standing(in_sync, {}))]))
+        self.write(c.ChangeViews([c.ViewChange(queue.queue_id, view.with_sync_generation(in_sync, {}))]))
         self.work()
 
     def fall_behind(self, name: str, *mirrors: str) -> None:
         """The master says that these lack something."""
         queue = self.queue(name)
-        view = queue.ring.with_standing(queue.ring.in_sync - set(mirrors), {})
+        view = queue.ring.with_sync_generation(queue.ring.in_sync - set(mirrors), {})
         self.write(c.ChangeViews([c.ViewChange(queue.queue_id, view)]))
         self.work()
 

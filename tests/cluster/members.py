@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from mirrormq.cluster.founding import new_cluster
+from mirrormq.cluster.bootstrap import new_cluster
+from mirrormq.cluster.cluster_messages import ClusterMessage
 from mirrormq.cluster.member import TICK_MS, Member
 from mirrormq.cluster.member_events import MemberEvent
-from mirrormq.cluster.messages import ClusterMessage
 from mirrormq.consensus import Automatic, QuorumRule, Snapshot
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
@@ -88,7 +88,7 @@ class World:
         node = self.nodes[name] = Node(self, name)
         node.start(lambda: new_cluster(name, self.random.randrange))
         self[name].metadata.boot(Defaults(r.User("guest")))
-        self[name].metadata.write(c.PutNode(r.Node(name, f"{name}:25672", life=1, running=True)))
+        self[name].metadata.write(c.PutNode(r.Node(name, f"{name}:25672", incarnation=1, running=True)))
         self.link()
 
     def join(self, name: str) -> None:
@@ -267,7 +267,9 @@ def cluster(count: int, **options: object) -> World:
         world.join(name)
         world.until(lambda name=name: name in world[names[0]].consensus.members.voters)
         node = world[name].metadata.state.nodes[name]
-        world.write(name, c.PutNode(msgspec.structs.replace(node, life=node.life + 1, running=True)))
+        world.write(
+            name, c.PutNode(msgspec.structs.replace(node, incarnation=node.incarnation + 1, running=True))
+        )
     world.until(world.settled)
     world.leader()
     return world

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cluster.stewards import Cluster
+from tests.cluster.controllers import Cluster
 
 Heard = dict[str, dict[str, tuple[str, ...]]]
 SOON_MS = 200
@@ -22,11 +22,11 @@ def watch(cluster: Cluster, heard: Heard, name: str) -> None:
     def hear(alarms: dict[str, tuple[str, ...]]) -> None:
         heard[name] = alarms
 
-    cluster.nodes[name].steward.alarms_heard = hear
+    cluster.nodes[name].controller.alarms_heard = hear
 
 
 def raise_alarms(cluster: Cluster, name: str, *alarms: str) -> None:
-    cluster.nodes[name].steward.own_alarms = alarms
+    cluster.nodes[name].controller.own_alarms = alarms
 
 
 def test_alarms_are_known_everywhere_at_once_and_lifted_when_they_are_cleared() -> None:
@@ -38,7 +38,7 @@ def test_alarms_are_known_everywhere_at_once_and_lifted_when_they_are_cleared() 
     assert cluster.until(lambda: heard["a"] == {"b": ("memory",), "c": ("disk", "memory")}) < SOON_MS
     raise_alarms(cluster, "b")
     assert cluster.until(lambda: heard["a"] == {"c": ("disk", "memory")}) < SOON_MS
-    assert cluster.nodes["a"].steward.alarms_elsewhere == heard["a"]
+    assert cluster.nodes["a"].controller.peer_alarms == heard["a"]
 
 
 def test_the_alarms_of_a_lost_node_are_lifted() -> None:
@@ -63,7 +63,7 @@ def test_a_node_that_serves_nobody_is_short_of_nothing() -> None:
     cluster, heard = watched(3)
     raise_alarms(cluster, "b", "memory")
     cluster.until(lambda: heard["a"])
-    cluster.nodes["b"].steward.want(False)
+    cluster.nodes["b"].controller.want(False)
     cluster.until(lambda: heard["a"] == heard["c"] == {})
     assert "b" in cluster.nodes["a"].member.linked
 

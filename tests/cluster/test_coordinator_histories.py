@@ -12,15 +12,15 @@ import msgspec
 import pytest
 
 from mirrormq.cluster.coordinator import Coordinator, fates, present, stored_copies
-from mirrormq.cluster.moves import CannotMove, drain, move, rebalance, recover, revive
+from mirrormq.cluster.master_moves import CannotMove, drain, move, rebalance, recover, revive
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.changes import Change, Put
-from mirrormq.metadata.policies import Policies
+from mirrormq.metadata.policy_matching import PolicyMatcher
 from mirrormq.metadata.records import CopyReport, Node, Policy, Queue, Vhost
-from mirrormq.metadata.state import State
-from mirrormq.replication.birth import place
+from mirrormq.metadata.state import MetadataState
+from mirrormq.replication.initial_placement import place
 from mirrormq.replication.placement import mirroring, wanted
-from mirrormq.replication.promotion import Fate, Trust, rules
+from mirrormq.replication.promotion import CopyTrust, MemberFate, rules
 
 NODES = "abcd"
 DEFINITIONS = [
@@ -39,8 +39,8 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self.choice = random.Random(seed)
-        self.state = State()
-        self.policies = Policies(self.state)
+        self.state = MetadataState()
+        self.policies = PolicyMatcher(self.state)
         self.coordinator = Coordinator("leader", self.state, self.policies, self.choice.randrange)
         self.coordinator.lead(True)
         self.line: list[c.Command] = [c.PutVhost(Vhost("/"))]
@@ -70,10 +70,12 @@ class History:
             return
         if isinstance(record, Queue):
             self.report_copies(record, record.ring.members)
-        elif isinstance(record, Node) and record.running and record.generation < record.life:
+        elif isinstance(record, Node) and record.running and record.generation < record.incarnation:
             damaged = self.choice.random() < 0.2
             journal = "other" if self.choice.random() < 0.1 else "own"
-            self.line.append(c.ReportJournal(record.name, record.life, journal, record.life, damaged))
+            self.line.append(
+                c.ReportJournal(record.name, record.incarnation, journal, record.incarnation, damaged)
+            )
             for queue in self.state.queues.values():
                 self.report_copies(queue, (record.name,))
 
@@ -82,10 +84,13 @@ class History:
             return
         found = fates(queue.ring, present(self.state.nodes))
         for name in members:
-            life = self.state.nodes[name].life if name in self.state.nodes else 0
-            if found.get(name) is Fate.RETURNED and (queue.queue_id, name, life) not in self.reported:
-                self.reported.add((queue.queue_id, name, life))
-                copy = CopyReport(name, life, self.choice.randrange(3), self.choice.randrange(3), 0)
+            incarnation = self.state.nodes[name].incarnation if name in self.state.nodes else 0
+            if (
+                found.get(name) is MemberFate.RETURNED
+                and (queue.queue_id, name, incarnation) not in self.reported
+            ):
+                self.reported.add((queue.queue_id, name, incarnation))
+                copy = CopyReport(name, incarnation, self.choice.randrange(3), self.choice.randrange(3), 0)
                 self.line.append(c.ReportCopies([(queue.queue_id, copy)]))
 
     def check(self, change: Change) -> None:
@@ -96,14 +101,16 @@ class History:
         view = queue.ring
         assert view.in_sync <= set(view.members) and len(set(view.members)) == len(view.members)
         assert view.master in view.in_sync and queue.node == view.master
-        assert {name for name, _ in view.lives} <= set(view.members)
+        assert {name for name, _ in view.incarnations} <= set(view.members)
         if not isinstance(before, Queue):
             return
         old = before.ring
         if queue.copies != before.copies and view == old:
             return
         assert view.version == old.version + 1
-        again = view.master != old.master or view.life_of(view.master) != old.life_of(old.master)
+        again = view.master != old.master or view.incarnation_of(view.master) != old.incarnation_of(
+            old.master
+        )
         assert view.epoch == old.epoch + again
         if queue.waits_for and before.waits_for:
             assert (queue.waits_for, view.members) != (before.waits_for, old.members), "said twice"
@@ -135,14 +142,20 @@ class History:
         if change.waits_for:
             return
         found = fates(before, present(self.state.nodes, self.coordinator._missed))
-        if found[before.master] is not Fate.ALIVE and found[master] is Fate.RETURNED and len(found) > 1:
+        if (
+            found[before.master] is not MemberFate.ALIVE
+            and found[master] is MemberFate.RETURNED
+            and len(found) > 1
+        ):
             self.check_comparison(queue, master)
         self.holed += master not in before.in_sync
-        if master in before.in_sync or found[master] is Fate.RETURNED:
+        if master in before.in_sync or found[master] is MemberFate.RETURNED:
             return
         assert change.view.in_sync == {master}
         policy = rules(self.policies.effective("/", queue.name, "queues").definition)
-        untrusted = all(copy.trust is Trust.LOST for copy in stored_copies(queue, self.state.nodes).values())
+        untrusted = all(
+            copy.trust is CopyTrust.LOST for copy in stored_copies(queue, self.state.nodes).values()
+        )
         assert policy.on_failure_always or not before.in_sync & self.state.nodes.keys() or untrusted
 
     def check_comparison(self, queue: Queue, master: str) -> None:
@@ -150,7 +163,9 @@ class History:
         hopes = queue.ring.in_sync & self.state.nodes.keys() or set(queue.ring.members)
         copies = stored_copies(queue, self.state.nodes)
         assert hopes & self.state.nodes.keys() <= copies.keys()
-        complete = [copies[name] for name in hopes if name in copies and copies[name].trust is not Trust.LOST]
+        complete = [
+            copies[name] for name in hopes if name in copies and copies[name].trust is not CopyTrust.LOST
+        ]
         assert not complete or copies[master] == max(complete)
         self.compared += 1
 
@@ -165,7 +180,7 @@ class History:
         self.linked.add(name)
         self.reach()
         self.line.append(c.DropTransient(name))
-        self.line.append(c.PutNode(Node(name, life=node.life + 1 if node else 1, running=True)))
+        self.line.append(c.PutNode(Node(name, incarnation=node.incarnation + 1 if node else 1, running=True)))
 
     def die(self) -> None:
         self.linked.discard(self.choice.choice(NODES))
@@ -197,7 +212,7 @@ class History:
             durable = self.choice.random() < 0.7
             record = Queue("/", name, durable=durable, exclusive=not durable and self.choice.random() < 0.5)
             definition = self.policies.effective("/", name, "queues").definition
-            at, masters = self.choice.choice(running), self.coordinator.census.masters
+            at, masters = self.choice.choice(running), self.coordinator.replica_index.masters
             placed = place(
                 record, "min-masters", definition, at, self.state.nodes, masters, self.choice.randrange
             )
@@ -208,7 +223,7 @@ class History:
             if self.choice.random() < 0.5 and not queue.waits_for:
                 view = queue.ring
                 mirrors = [name for name in view.members[1:] if self.choice.random() < 0.6]
-                after = view.with_standing(frozenset({view.master, *mirrors}), {})
+                after = view.with_sync_generation(frozenset({view.master, *mirrors}), {})
                 self.line.append(c.ChangeViews([c.ViewChange(queue.queue_id, after)]))
 
     def drain(self) -> None:
@@ -262,7 +277,9 @@ class History:
                     break
                 self.linked.add(name)
                 self.reach()
-                self.line.append(c.PutNode(Node(name, life=node.life + 1 if node else 1, running=True)))
+                self.line.append(
+                    c.PutNode(Node(name, incarnation=node.incarnation + 1 if node else 1, running=True))
+                )
                 self.rest()
 
     def check_rest(self) -> None:
@@ -271,18 +288,20 @@ class History:
         for queue in self.state.queues.values():
             view = queue.ring
             found = fates(view, now)
-            if found[view.master] is not Fate.ALIVE:
+            if found[view.master] is not MemberFate.ALIVE:
                 assert queue.waits_for and queue.survives_restart
-                assert not any(found[name] in (Fate.ALIVE, Fate.RETURNED) for name in queue.waits_for)
+                assert not any(
+                    found[name] in (MemberFate.ALIVE, MemberFate.RETURNED) for name in queue.waits_for
+                )
                 continue
             assert not queue.waits_for
-            assert all(fate is Fate.ALIVE for fate in found.values())
+            assert all(fate is MemberFate.ALIVE for fate in found.values())
             definition = self.policies.effective("/", queue.name, "queues").definition
             policy = None if queue.exclusive else mirroring(definition)
             master, mirrors = wanted(policy, view, now.running, lambda count: 0, now.resting)
             assert {master, *mirrors} == set(view.members) and master == view.master
-            heirs = (set(mirrors) & view.in_sync) - now.resting
-            assert not (view.master in now.resting and heirs), "a draining node kept a master"
+            successors = (set(mirrors) & view.in_sync) - now.resting
+            assert not (view.master in now.resting and successors), "a draining node kept a master"
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -292,8 +311,8 @@ def test_random_histories(seed: int) -> None:
         history.step()
     history.rest()
     history.check_rest()
-    census = history.coordinator.census
-    assert census.masters.total() == len(history.state.queues)
+    replica_index = history.coordinator.replica_index
+    assert replica_index.masters.total() == len(history.state.queues)
     history.start_all()
     history.check_rest()
     assert not any(queue.waits_for for queue in history.state.queues.values()), "everybody is back"

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mirrormq.cluster.coordinator import PROMOTION_TIMEOUT_MS
-from mirrormq.cluster.moves import CannotMove, drain, move, recover, revive, still_to_leave
+from mirrormq.cluster.master_moves import CannotMove, drain, move, recover, revive, still_to_leave
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Queue
 from tests.cluster.desk import Desk
@@ -100,7 +100,7 @@ def test_a_node_that_was_back_before_anybody_missed_it_is_another_member() -> No
     desk.synchronise("q")
     desk.start("a")
     assert desk.ring("q") == "CBa" and desk.view("q").epoch == before.epoch + 1
-    assert desk.view("q").lives == {("a", 2), ("b", 2), ("c", 1)}
+    assert desk.view("q").incarnations == {("a", 2), ("b", 2), ("c", 1)}
 
 
 def test_a_master_alone_that_restarts_unnoticed_is_master_in_a_new_epoch() -> None:
@@ -108,7 +108,7 @@ def test_a_master_alone_that_restarts_unnoticed_is_master_in_a_new_epoch() -> No
     before = desk.declare("q", "a")
     desk.start("a")
     assert desk.ring("q") == "A"
-    assert desk.view("q").epoch == before.epoch + 1 and desk.view("q").life_of("a") == 2
+    assert desk.view("q").epoch == before.epoch + 1 and desk.view("q").incarnation_of("a") == 2
 
 
 def power_cut(nodes: str = "abc", **definition: str) -> Desk:
@@ -280,11 +280,11 @@ def test_a_draining_node_hands_its_masters_to_the_least_loaded_mirrors_and_keeps
     desk.declare("own", "b")
     desk.declare("alone", "a", durable=False, exclusive=True)
     desk.write(drain(desk.state.nodes["a"]))
-    assert len(list(still_to_leave(desk.state, desk.coordinator.census, "a"))) == 6
+    assert len(list(still_to_leave(desk.state, desk.coordinator.replica_index, "a"))) == 6
     desk.work()
-    masters = desk.coordinator.census.masters
+    masters = desk.coordinator.replica_index.masters
     assert (masters["a"], masters["b"], masters["c"]) == (1, 4, 3)
-    assert not list(still_to_leave(desk.state, desk.coordinator.census, "a"))
+    assert not list(still_to_leave(desk.state, desk.coordinator.replica_index, "a"))
     assert all("a" in desk.view(f"q{number}").in_sync for number in range(6))
     assert desk.declare("new", "b").members == ("b", "c"), "nothing new goes there"
     desk.write(revive(desk.state.nodes["a"]))
@@ -363,7 +363,7 @@ def test_a_queue_that_is_down_is_forced_onto_a_node_that_never_had_it() -> None:
     desk.write(recover(desk.state, desk.queue("q"), "b"))
     desk.work()
     assert desk.ring("q") == "B" and desk.queue("q").node == "b"
-    assert desk.view("q").lives == {("b", 1)}
+    assert desk.view("q").incarnations == {("b", 1)}
     desk.start("a")
     assert desk.ring("q") == "B"
 
@@ -372,11 +372,11 @@ def test_a_ring_of_unknown_lives_is_taken_for_a_former_one() -> None:
     desk = Desk("ab")
     desk.declare("q", "a")
     queue = desk.queue("q")
-    desk.state.store(msgspec.structs.replace(queue, view=queue.ring._replace(lives=frozenset())))
+    desk.state.store(msgspec.structs.replace(queue, view=queue.ring._replace(incarnations=frozenset())))
     desk.coordinator.lead(False)
     desk.coordinator.lead(True)
     desk.work()
-    assert desk.ring("q") == "A" and desk.view("q").life_of("a") == 1
+    assert desk.ring("q") == "A" and desk.view("q").incarnation_of("a") == 1
 
 
 def test_a_queue_deleted_meanwhile_is_nobodys_business() -> None:

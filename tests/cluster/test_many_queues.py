@@ -7,7 +7,7 @@ from time import process_time
 from mirrormq.cluster.coordinator import CHANGES_PER_COMMAND, QUEUES_PER_TURN
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Queue
-from mirrormq.metadata.view import View
+from mirrormq.metadata.ring_view import View
 from tests.cluster.desk import Desk
 
 QUEUES = 10_000
@@ -44,4 +44,4 @@ def test_a_node_dies_under_ten_thousand_queues() -> None:
             desk.write(command)
     assert all(queue.ring.members == ("b", "c") for queue in desk.state.queues.values())
     desk.work()
-    assert desk.coordinator.census.masters["b"] == QUEUES
+    assert desk.coordinator.replica_index.masters["b"] == QUEUES

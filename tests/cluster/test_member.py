@@ -6,7 +6,7 @@ import pytest
 
 from mirrormq.cluster import member as member_module
 from mirrormq.cluster.member_events import Forgotten, ForkFound, LeaderChanged, MembersChanged, Refused
-from mirrormq.cluster.partitions import PAUSE_IF_ALL_DOWN, Handling
+from mirrormq.cluster.partitions import PAUSE_IF_ALL_DOWN, PartitionHandling
 from mirrormq.consensus import Majority, Reachable
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
@@ -202,10 +202,10 @@ def test_a_node_is_forgotten_and_may_join_again_as_a_new_one() -> None:
     world.until(lambda: world["a"].consensus.members.voters == ("a", "b"))
     world.until(world.settled)
     assert "c" not in world["b"].metadata.state.nodes
-    life = 5
+    incarnation = 5
     world.join("c")
     world.until(lambda: "c" in world["a"].consensus.members.voters)
-    assert world["a"].metadata.state.nodes["c"].life > life, "no life of before is lived again"
+    assert world["a"].metadata.state.nodes["c"].incarnation > incarnation, "no life of before is lived again"
 
 
 def test_a_node_that_was_forgotten_while_it_was_away_is_told() -> None:
@@ -266,7 +266,7 @@ def test_of_two_nodes_one_goes_on_and_the_other_waits_for_it() -> None:
     world = cluster(2)
     world.crash("a")
     assert world.write("b", declare("alone")) <= 5
-    world.write("b", c.PutNode(r.Node("a", "a:25672", life=1, running=False)))
+    world.write("b", c.PutNode(r.Node("a", "a:25672", incarnation=1, running=False)))
     world.crash("b")
     world.restart("a")
     world.run(20_000)
@@ -282,7 +282,7 @@ def test_of_two_nodes_one_goes_on_and_the_other_waits_for_it() -> None:
 def test_the_last_of_two_to_run_starts_without_the_other() -> None:
     world = cluster(2)
     world.crash("a")
-    world.write("b", c.PutNode(r.Node("a", "a:25672", life=1, running=False)))
+    world.write("b", c.PutNode(r.Node("a", "a:25672", incarnation=1, running=False)))
     world.crash("b")
     world.restart("b")
     assert world.until(lambda: world["b"].leading) < 100
@@ -318,7 +318,7 @@ def test_two_that_went_on_apart_find_out_and_exchange_nothing() -> None:
 
 
 def test_nodes_pause_that_see_none_of_those_listed() -> None:
-    world = cluster(3, rule=Handling(PAUSE_IF_ALL_DOWN, frozenset("a")).quorum)
+    world = cluster(3, rule=PartitionHandling(PAUSE_IF_ALL_DOWN, frozenset("a")).quorum)
     world.cut("a", "bc")
     world.write("a", declare("with a"))
     world.run(5000)

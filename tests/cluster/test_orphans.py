@@ -8,16 +8,16 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from mirrormq.cluster.apart import Apart, Mark, Share, share
-from mirrormq.cluster.orphans import BATCH_MESSAGES, ORPHANED_FROM, Orphans, Title, marked
-from mirrormq.cluster.putting_back import PuttingBack
+from mirrormq.cluster.divergence import DivergenceMark, DivergenceMarks, SharedPrefix, share
+from mirrormq.cluster.orphan_republisher import OrphanRepublisher
+from mirrormq.cluster.orphan_store import BATCH_MESSAGES, ORPHANED_FROM, OrphanStore, OrphanTitle, marked
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Queue, Vhost
-from mirrormq.metadata.state import State
-from mirrormq.metadata.view import View
+from mirrormq.metadata.ring_view import View
+from mirrormq.metadata.state import MetadataState
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.face import Publisher
 from mirrormq.queues.message import Message
+from mirrormq.queues.queue_interface import Publisher
 from mirrormq.storage.entry_log import EntryLog
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
@@ -49,9 +49,9 @@ class Node:
         self.journal = Journal(self.disk, "journal", make_envelope, segment_bytes=64 * 1024)
         self.journal.open()
         self.journal.forget_unknown([])
-        self.orphans = Orphans(self.journal, EntryLog(self.disk, "orphans"))
+        self.orphans = OrphanStore(self.journal, EntryLog(self.disk, "orphans"))
         self.orphans.open()
-        self.apart = Apart(EntryLog(self.disk, "apart"))
+        self.apart = DivergenceMarks(EntryLog(self.disk, "apart"))
         self.apart.open()
 
     def crash(self) -> None:
@@ -73,7 +73,7 @@ def test_what_was_set_aside_survives_a_crash_with_its_title(seed: int) -> None:
     )
     node.crash()
     title = node.orphans.titles[1]
-    assert (title.queue, title.node, title.at_ms, title.born_apart) == (QUEUE, "a", 5, False)
+    assert (title.queue, title.node, title.at_ms, title.created_in_partition) == (QUEUE, "a", 5, False)
     assert node.bodies(1) == [f"m{number}" for number in range(10, 1010)]
     assert node.orphans.count(1) == 1000 and node.orphans.size_bytes(1) > 3000
 
@@ -111,7 +111,7 @@ def test_a_batch_that_was_cut_short_has_what_was_written_and_a_deleted_one_stays
 def test_a_title_without_messages_is_forgotten() -> None:
     node = Node()
 
-    node.orphans._log.append(msgspec.msgpack.encode(Title(3, "a", 5, QUEUE, False)), sync=True)
+    node.orphans._log.append(msgspec.msgpack.encode(OrphanTitle(3, "a", 5, QUEUE, False)), sync=True)
     node.crash()
     assert not node.orphans.titles
 
@@ -172,7 +172,7 @@ class HealedQueue:
 
 def put_back(node: Node, queue: HealedQueue) -> list[bool]:
     finished: list[bool] = []
-    PuttingBack(node.orphans, 1, queue.publish, lambda: finished.append(True)).go_on()
+    OrphanRepublisher(node.orphans, 1, queue.publish, lambda: finished.append(True)).go_on()
     return finished
 
 
@@ -198,7 +198,7 @@ def test_a_queue_that_confirms_at_once_does_not_dig_itself_in() -> None:
         publisher.confirmed(first, first)
 
     node.orphans.set_aside(QUEUE, "a", 5, False, (message(number) for number in range(1, count + 1)))
-    PuttingBack(node.orphans, 1, publish, lambda: None).go_on()
+    OrphanRepublisher(node.orphans, 1, publish, lambda: None).go_on()
     assert len(taken) == count and not node.orphans.titles
 
 
@@ -232,24 +232,24 @@ def test_a_full_queue_leaves_the_rest_in_the_store_for_another_time() -> None:
 def test_the_first_marks_stand_until_everybody_is_back() -> None:
     node = Node()
     assert not node.apart.begun
-    node.apart.begin(50, {7: Mark(100, (("b", 1),))})
-    node.apart.begin(60, {7: Mark(200, (("b", 1),))})
+    node.apart.begin(50, {7: DivergenceMark(100, (("b", 1),))})
+    node.apart.begin(60, {7: DivergenceMark(200, (("b", 1),))})
     assert node.apart.begun and node.apart.first(7, None) == 100
-    assert node.apart.born_apart(50) and not node.apart.born_apart(49)
+    assert node.apart.created_in_partition(50) and not node.apart.created_in_partition(49)
     node.apart.end()
-    assert not node.apart.begun and not node.apart.born_apart(50)
+    assert not node.apart.begun and not node.apart.created_in_partition(50)
 
 
 def test_marks_survive_a_restart_and_their_loss_sets_aside_too_much() -> None:
     node = Node()
-    node.apart.begin(50, {7: Mark(100, (("b", 1),))})
+    node.apart.begin(50, {7: DivergenceMark(100, (("b", 1),))})
     node.start()
     assert node.apart.first(7, None) == 100
     assert node.apart.first(8, None) == 0, "no mark: it may all be ours"
 
 
-def healed(*queues: Queue) -> State:
-    state = State()
+def healed(*queues: Queue) -> MetadataState:
+    state = MetadataState()
     state.apply(c.PutVhost(Vhost("/")))
     for queue in queues:
         state.apply(c.PutQueue(queue))
@@ -257,16 +257,16 @@ def healed(*queues: Queue) -> State:
 
 
 def ring(
-    name: str, queue_id: int, members: str, in_sync: str = "", life: int = 1, waits_for: str = ""
+    name: str, queue_id: int, members: str, in_sync: str = "", incarnation: int = 1, waits_for: str = ""
 ) -> Queue:
-    lives = frozenset((member, life) for member in members)
-    view = View(2, 5, tuple(members), frozenset(in_sync or members), lives=lives)
+    incarnations = frozenset((member, incarnation) for member in members)
+    view = View(2, 5, tuple(members), frozenset(in_sync or members), incarnations=incarnations)
     return Queue("/", name, queue_id, node=members[0], view=view, waits_for=tuple(waits_for))
 
 
 def test_against_a_winner_that_had_holes_everything_is_set_aside() -> None:
     node = Node()
-    node.apart.begin(50, {7: Mark(100, (("b", 1),)), 8: Mark(10, ())})
+    node.apart.begin(50, {7: DivergenceMark(100, (("b", 1),)), 8: DivergenceMark(10, ())})
     assert node.apart.first(7, ring("q", 7, "bc")) == 100
     assert node.apart.first(7, ring("q", 7, "c")) == 0, "c was not synchronised when we parted"
     assert node.apart.first(7, ring("q", 9, "c")) == 100, "deleted and declared anew over there"
@@ -274,32 +274,34 @@ def test_against_a_winner_that_had_holes_everything_is_set_aside() -> None:
     assert node.apart.first(7, ring("q", 7, "ba", waits_for="ba")) == 0, (
         "they wait for losers, who give it up"
     )
-    assert node.apart.first(7, ring("q", 7, "b", life=2)) == 0, "b may have given it up as a loser"
+    assert node.apart.first(7, ring("q", 7, "b", incarnation=2)) == 0, "b may have given it up as a loser"
 
 
 def test_what_becomes_of_a_losers_copy() -> None:
     mine = ring("q", 7, "ab")
-    assert share("a", mine, "ab", healed(ring("q", 7, "cd"))) is Share.SET_ASIDE
-    assert share("b", mine, "ab", healed(ring("q", 7, "cd"))) is Share.DROP, "the master does it"
-    assert share("b", mine, "b", healed(ring("q", 7, "cd"))) is Share.SET_ASIDE, "the master is gone"
-    assert share("b", ring("q", 7, "ab", "a"), "b", healed()) is Share.DROP, "and b has holes"
-    assert share("a", mine, "ab", healed()) is Share.SET_ASIDE, "they have deleted it"
+    assert share("a", mine, "ab", healed(ring("q", 7, "cd"))) is SharedPrefix.SET_ASIDE
+    assert share("b", mine, "ab", healed(ring("q", 7, "cd"))) is SharedPrefix.DROP, "the master does it"
+    assert share("b", mine, "b", healed(ring("q", 7, "cd"))) is SharedPrefix.SET_ASIDE, "the master is gone"
+    assert share("b", ring("q", 7, "ab", "a"), "b", healed()) is SharedPrefix.DROP, "and b has holes"
+    assert share("a", mine, "ab", healed()) is SharedPrefix.SET_ASIDE, "they have deleted it"
 
 
 def test_a_queue_that_only_the_loser_holds_stays_as_it_is() -> None:
     home = ring("q", 7, "a")
-    assert share("a", home, "a", healed(ring("q", 7, "a"))) is Share.KEEP
-    assert share("a", home, "a", healed(ring("q", 7, "b"))) is Share.SET_ASIDE, "forced elsewhere"
-    assert share("a", home, "a", healed(ring("q", 9, "a"))) is Share.SET_ASIDE, "another queue of that name"
+    assert share("a", home, "a", healed(ring("q", 7, "a"))) is SharedPrefix.KEEP
+    assert share("a", home, "a", healed(ring("q", 7, "b"))) is SharedPrefix.SET_ASIDE, "forced elsewhere"
+    assert share("a", home, "a", healed(ring("q", 9, "a"))) is SharedPrefix.SET_ASIDE, (
+        "another queue of that name"
+    )
 
 
 def test_a_copy_that_was_handed_on_is_set_aside_if_nobody_of_the_ring_is_there() -> None:
     handed_on = ring("q", 7, "b")
-    assert share("a", handed_on, "ab", healed(ring("q", 7, "ac"))) is Share.DROP, "b does it"
-    assert share("a", handed_on, "a", healed(ring("q", 7, "ac"))) is Share.SET_ASIDE
-    assert share("a", handed_on, "a", healed(ring("q", 7, "a"))) is Share.KEEP
+    assert share("a", handed_on, "ab", healed(ring("q", 7, "ac"))) is SharedPrefix.DROP, "b does it"
+    assert share("a", handed_on, "a", healed(ring("q", 7, "ac"))) is SharedPrefix.SET_ASIDE
+    assert share("a", handed_on, "a", healed(ring("q", 7, "a"))) is SharedPrefix.KEEP
 
 
 def test_exclusive_queues_die_with_their_clients() -> None:
     queue = Queue("/", "x", 7, durable=False, exclusive=True, node="a")
-    assert share("a", queue, "a", healed()) is Share.DROP
+    assert share("a", queue, "a", healed()) is SharedPrefix.DROP

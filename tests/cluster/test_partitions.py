@@ -6,25 +6,31 @@ import itertools
 
 import pytest
 
-from mirrormq.cluster.healing import (
+from mirrormq.cluster.autoheal import (
+    LoserNotice,
     Presence,
-    YouLost,
+    accepts_notice,
+    arbiter_decisions,
     is_arbiter,
-    nobody_goes_on,
-    obeys,
+    no_side_continues,
+    node_to_join,
+    nodes_to_join,
     sides,
-    those_to_join,
-    verdicts,
-    whom_to_join,
     winner,
 )
-from mirrormq.cluster.partitions import DISAGREEMENT_MS, Handling, Sightings, may_start, partitioned
+from mirrormq.cluster.partitions import (
+    DISAGREEMENT_MS,
+    ConnectivityMatrix,
+    PartitionHandling,
+    may_start,
+    partitioned,
+)
 from mirrormq.consensus.quorum import Majority, Reachable
 
 ABC = frozenset("abc")
 
 
-def goes_on(handling: Handling, side: str, members: str = "abc") -> bool:
+def goes_on(handling: PartitionHandling, side: str, members: str = "abc") -> bool:
     """Does the whole of a side go on, when it sees itself and nobody else?"""
     answers = {handling.may_go_on(name, members, set(side) - {name}) for name in side}
     assert len(answers) == 1, "a side is of one mind"
@@ -34,20 +40,24 @@ def goes_on(handling: Handling, side: str, members: str = "abc") -> bool:
 @pytest.mark.parametrize(
     ("handling", "members", "sides_that_go_on"),
     [
-        (Handling("pause_minority"), "abc", {"abc", "ab", "ac", "bc"}),
-        (Handling("pause_minority"), "ab", {"ab"}),
-        (Handling("pause_minority"), "a", {"a"}),
-        (Handling("ignore"), "abc", {"abc", "ab", "ac", "bc", "a", "b", "c"}),
-        (Handling("autoheal"), "ab", {"ab", "a", "b"}),
-        (Handling("pause_if_all_down", frozenset("c")), "abc", {"abc", "ac", "bc", "c"}),
-        (Handling("pause_if_all_down", frozenset("ac")), "abc", {"abc", "ab", "ac", "bc", "a", "c"}),
-        (Handling("pause_if_all_down", frozenset("x")), "abc", {"abc", "ab", "ac", "bc", "a", "b", "c"}),
-        (Handling("auto"), "abc", {"abc", "ab", "ac", "bc"}),
-        (Handling("auto"), "ab", {"ab", "a", "b"}),
-        (Handling("auto"), "abcd", {"abcd", "abc", "abd", "acd", "bcd"}),
+        (PartitionHandling("pause_minority"), "abc", {"abc", "ab", "ac", "bc"}),
+        (PartitionHandling("pause_minority"), "ab", {"ab"}),
+        (PartitionHandling("pause_minority"), "a", {"a"}),
+        (PartitionHandling("ignore"), "abc", {"abc", "ab", "ac", "bc", "a", "b", "c"}),
+        (PartitionHandling("autoheal"), "ab", {"ab", "a", "b"}),
+        (PartitionHandling("pause_if_all_down", frozenset("c")), "abc", {"abc", "ac", "bc", "c"}),
+        (PartitionHandling("pause_if_all_down", frozenset("ac")), "abc", {"abc", "ab", "ac", "bc", "a", "c"}),
+        (
+            PartitionHandling("pause_if_all_down", frozenset("x")),
+            "abc",
+            {"abc", "ab", "ac", "bc", "a", "b", "c"},
+        ),
+        (PartitionHandling("auto"), "abc", {"abc", "ab", "ac", "bc"}),
+        (PartitionHandling("auto"), "ab", {"ab", "a", "b"}),
+        (PartitionHandling("auto"), "abcd", {"abcd", "abc", "abd", "acd", "bcd"}),
     ],
 )
-def test_who_goes_on(handling: Handling, members: str, sides_that_go_on: set[str]) -> None:
+def test_who_goes_on(handling: PartitionHandling, members: str, sides_that_go_on: set[str]) -> None:
     subsets = ["".join(s) for n in range(1, len(members) + 1) for s in itertools.combinations(members, n)]
     assert {side for side in subsets if goes_on(handling, side, members)} == sides_that_go_on
 
@@ -59,30 +69,41 @@ def test_with_a_majority_mode_two_sides_never_both_go_on(mode: str) -> None:
             for part in itertools.combinations(members, size):
                 rest = [name for name in members if name not in part]
                 both = (
-                    goes_on(Handling(mode), "".join(part), members),
-                    goes_on(Handling(mode), "".join(rest), members),
+                    goes_on(PartitionHandling(mode), "".join(part), members),
+                    goes_on(PartitionHandling(mode), "".join(rest), members),
                 )
                 assert sum(both) <= 1
 
 
 def test_the_quorum_rule_follows_from_the_mode() -> None:
-    assert type(Handling("pause_minority").quorum()) is Majority
-    assert type(Handling("ignore").quorum()) is type(Handling("autoheal").quorum()) is Reachable
-    automatic = Handling("auto").quorum()
+    assert type(PartitionHandling("pause_minority").quorum()) is Majority
+    assert (
+        type(PartitionHandling("ignore").quorum())
+        is type(PartitionHandling("autoheal").quorum())
+        is Reachable
+    )
+    automatic = PartitionHandling("auto").quorum()
     assert automatic.electorate(ABC, frozenset(), "a") == ABC
     assert automatic.electorate(frozenset("ab"), frozenset(), "a") == {"a"}
-    listed = Handling("pause_if_all_down", frozenset("c")).quorum()
+    listed = PartitionHandling("pause_if_all_down", frozenset("c")).quorum()
     assert listed.electorate(ABC, frozenset(), "c") == {"c"} and listed.may_go_on(ABC, frozenset(), "c")
     assert not listed.may_go_on(ABC, frozenset("b"), "a"), "it sees no listed node"
     assert listed.may_go_on(ABC, frozenset("c"), "a")
 
 
 def test_which_modes_heal_by_themselves() -> None:
-    healing = [Handling("autoheal"), Handling("pause_if_all_down", frozenset("a"), "autoheal")]
-    others = [Handling("ignore"), Handling("pause_minority"), Handling("pause_if_all_down", frozenset("a"))]
+    healing = [
+        PartitionHandling("autoheal"),
+        PartitionHandling("pause_if_all_down", frozenset("a"), "autoheal"),
+    ]
+    others = [
+        PartitionHandling("ignore"),
+        PartitionHandling("pause_minority"),
+        PartitionHandling("pause_if_all_down", frozenset("a")),
+    ]
     assert all(handling.heals(ABC) for handling in healing)
     assert not any(handling.heals(ABC) for handling in others)
-    assert Handling("auto").heals("ab") and not Handling("auto").heals(ABC)
+    assert PartitionHandling("auto").heals("ab") and not PartitionHandling("auto").heals(ABC)
 
 
 def test_a_partition_is_shown_by_those_who_see_it() -> None:
@@ -95,51 +116,51 @@ def test_a_partition_is_shown_by_those_who_see_it() -> None:
 # -- partial partitions ----------------------------------------------------------------------------
 
 
-def sightings(**seen: str) -> Sightings:
-    found = Sightings()
+def connectivity(**seen: str) -> ConnectivityMatrix:
+    found = ConnectivityMatrix()
     for node, reachable in seen.items():
         found.heard(node, reachable)
     return found
 
 
-def after_patience(found: Sightings, running: str) -> frozenset[str]:
-    assert found.victims(running, 1000) == frozenset(), "links take a moment to come back"
-    assert found.victims(running, 1000 + DISAGREEMENT_MS - 1) == frozenset()
-    return found.victims(running, 1000 + DISAGREEMENT_MS)
+def after_patience(found: ConnectivityMatrix, running: str) -> frozenset[str]:
+    assert found.nodes_to_isolate(running, 1000) == frozenset(), "links take a moment to come back"
+    assert found.nodes_to_isolate(running, 1000 + DISAGREEMENT_MS - 1) == frozenset()
+    return found.nodes_to_isolate(running, 1000 + DISAGREEMENT_MS)
 
 
 def test_of_two_nodes_out_of_each_others_sight_one_has_to_go() -> None:
-    assert after_patience(sightings(a="bc", b="a", c="a"), "abc") == {"c"}
+    assert after_patience(connectivity(a="bc", b="a", c="a"), "abc") == {"c"}
 
 
 def test_the_one_with_fewer_links_goes() -> None:
-    assert after_patience(sightings(a="bcd", b="a", c="ad", d="ac"), "abcd") == {"b"}
+    assert after_patience(connectivity(a="bcd", b="a", c="ad", d="ac"), "abcd") == {"b"}
 
 
 def test_a_view_in_one_direction_only_is_none() -> None:
-    assert after_patience(sightings(a="bc", b="ac", c="a"), "abc") == {"c"}
+    assert after_patience(connectivity(a="bc", b="ac", c="a"), "abc") == {"c"}
 
 
 def test_several_pairs_lose_as_few_as_possible() -> None:
-    found = sightings(a="bcde", b="a", c="ade", d="ace", e="acd")
+    found = connectivity(a="bcde", b="a", c="ade", d="ace", e="acd")
     assert after_patience(found, "abcde") == {"b"}
 
 
 def test_a_short_disagreement_is_forgotten() -> None:
-    found = sightings(a="bc", b="a", c="a")
-    found.victims("abc", 0)
+    found = connectivity(a="bc", b="a", c="a")
+    found.nodes_to_isolate("abc", 0)
     found.heard("b", "ac")
     found.heard("c", "ab")
-    assert found.victims("abc", DISAGREEMENT_MS) == frozenset()
+    assert found.nodes_to_isolate("abc", DISAGREEMENT_MS) == frozenset()
     found.heard("b", "a")
-    assert found.victims("abc", 2 * DISAGREEMENT_MS) == frozenset(), "its patience begins anew"
+    assert found.nodes_to_isolate("abc", 2 * DISAGREEMENT_MS) == frozenset(), "its patience begins anew"
 
 
 def test_who_is_out_of_sight_or_not_running_is_nobodys_opponent() -> None:
-    found = sightings(a="bc", b="a", c="a")
+    found = connectivity(a="bc", b="a", c="a")
     found.forget("c")
     assert after_patience(found, "abc") == frozenset()
-    assert after_patience(sightings(a="bc", b="a", c="a"), "ab") == frozenset()
+    assert after_patience(connectivity(a="bc", b="a", c="a"), "ab") == frozenset()
 
 
 def test_a_victim_comes_back_when_it_sees_everybody_who_serves() -> None:
@@ -192,10 +213,10 @@ def test_who_has_won_stays_so_while_it_serves() -> None:
 
 def test_nobody_goes_on_if_all_are_there_and_none_serves_or_is_led() -> None:
     waiting = by_name(presence("a", "", serving=False), presence("b", "", serving=False))
-    assert nobody_goes_on("ab", waiting)
-    assert not nobody_goes_on("abc", waiting), "the third may serve somewhere"
-    assert not nobody_goes_on("ab", waiting | by_name(presence("b", "b", serving=False))), "it soon serves"
-    assert not nobody_goes_on("ab", waiting | by_name(presence("b", "")))
+    assert no_side_continues("ab", waiting)
+    assert not no_side_continues("abc", waiting), "the third may serve somewhere"
+    assert not no_side_continues("ab", waiting | by_name(presence("b", "b", serving=False))), "it soon serves"
+    assert not no_side_continues("ab", waiting | by_name(presence("b", "")))
 
 
 def test_a_side_that_serves_nobody_loses() -> None:
@@ -209,18 +230,18 @@ def test_the_arbiter_tells_each_node_of_a_losing_side_who_won() -> None:
         presence("b", "b", 5, forked="a"),
         presence("c", "b", 0, forked="a"),
     )
-    assert verdicts("a", "bc", found) == [("a", YouLost("b"))]
-    assert verdicts("b", "ac", found) == [], "only one decides"
+    assert arbiter_decisions("a", "bc", found) == [("a", LoserNotice("b"))]
+    assert arbiter_decisions("b", "ac", found) == [], "only one decides"
     found["a"] = presence("a", "a", 9, forked="bc")
-    assert verdicts("a", "bc", found) == [("b", YouLost("a")), ("c", YouLost("a"))]
+    assert arbiter_decisions("a", "bc", found) == [("b", LoserNotice("a")), ("c", LoserNotice("a"))]
 
 
 def test_nothing_is_decided_before_everybody_was_heard_or_when_all_is_one_story() -> None:
     found = by_name(presence("a", "a", forked="b"), presence("b", "b", forked="a"))
-    assert verdicts("a", "bc", found) == []
-    assert verdicts("a", "b", found) == [("b", YouLost("a"))]
+    assert arbiter_decisions("a", "bc", found) == []
+    assert arbiter_decisions("a", "b", found) == [("b", LoserNotice("a"))]
     whole = by_name(presence("a", "b"), presence("b", "b"), presence("c", ""))
-    assert verdicts("a", "bc", whole) == []
+    assert arbiter_decisions("a", "bc", whole) == []
 
 
 def test_three_sides_follow_one() -> None:
@@ -229,30 +250,30 @@ def test_three_sides_follow_one() -> None:
         presence("b", "b", 2, forked="ac"),
         presence("c", "c", 3, forked="ab"),
     )
-    assert verdicts("a", "bc", found) == [("a", YouLost("c")), ("b", YouLost("c"))]
+    assert arbiter_decisions("a", "bc", found) == [("a", LoserNotice("c")), ("b", LoserNotice("c"))]
 
 
 def test_a_node_obeys_the_arbiter_it_would_name_itself_and_only_if_it_is_forked() -> None:
-    word = YouLost("c")
-    assert obeys("b", "ac", "c", "a", word)
-    assert not obeys("b", "ac", "c", "c", word), "not the arbiter"
-    assert not obeys("b", "ac", "", "a", word), "it has followed already"
+    word = LoserNotice("c")
+    assert accepts_notice("b", "ac", "c", "a", word)
+    assert not accepts_notice("b", "ac", "c", "c", word), "not the arbiter"
+    assert not accepts_notice("b", "ac", "", "a", word), "it has followed already"
     assert is_arbiter("a", "bc") and not is_arbiter("b", "ac") and is_arbiter("a", "")
 
 
 def test_a_node_that_starts_joins_those_who_serve_if_nobody_of_its_own_story_does() -> None:
     found = by_name(presence("b", "b", 1), presence("c", "b", 0))
-    assert those_to_join("bc", "bc", found) == [found["b"], found["c"]]
-    assert those_to_join("bc", "c", found) == [], "b is of its own story"
+    assert nodes_to_join("bc", "bc", found) == [found["b"], found["c"]]
+    assert nodes_to_join("bc", "c", found) == [], "b is of its own story"
     idle = by_name(presence("b", "b", serving=False))
-    assert those_to_join("b", "b", idle) == []
-    assert those_to_join("", "", {}) == []
+    assert nodes_to_join("b", "b", idle) == []
+    assert nodes_to_join("", "", {}) == []
 
 
 def test_it_joins_the_better_side_as_soon_as_that_has_a_leader() -> None:
     found = by_name(presence("b", "b", 1), presence("c", "d", 5), presence("d", "", 5))
-    others = those_to_join("bcd", "bcd", found)
+    others = nodes_to_join("bcd", "bcd", found)
     assert others == [found["b"], found["c"], found["d"]]
-    assert whom_to_join(others) == "d"
-    assert whom_to_join([found["d"]]) is None
-    assert those_to_join("bc", "bc", found) == [found["b"]], "d is out of sight"
+    assert node_to_join(others) == "d"
+    assert node_to_join([found["d"]]) is None
+    assert nodes_to_join("bc", "bc", found) == [found["b"]], "d is out of sight"

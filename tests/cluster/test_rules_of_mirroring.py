@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.metadata.policies import PolicyInvalid, validate_policy
+from mirrormq.metadata.policy_matching import PolicyInvalid, validate_policy
 from mirrormq.metadata.records import Queue
 from tests.cluster.desk import Desk
 
@@ -290,7 +290,7 @@ def test_45_an_exclusive_queue_is_where_its_client_is() -> None:
 
 
 def test_46_rebalancing_spreads_masters_over_synchronised_mirrors() -> None:
-    from mirrormq.cluster.moves import rebalance
+    from mirrormq.cluster.master_moves import rebalance
 
     desk = Desk("abc", ha_mode="all")
     for number in range(9):
@@ -298,12 +298,12 @@ def test_46_rebalancing_spreads_masters_over_synchronised_mirrors() -> None:
     for command in rebalance(desk.state, lambda queue: True):
         desk.write(command)
     desk.work()
-    assert desk.coordinator.census.masters == {"a": 3, "b": 3, "c": 3}
+    assert desk.coordinator.replica_index.masters == {"a": 3, "b": 3, "c": 3}
     assert all(len(queue.ring.in_sync) == 3 for queue in desk.state.queues.values())
 
 
 def test_46_rebalancing_concerns_the_queues_asked_for() -> None:
-    from mirrormq.cluster.moves import rebalance
+    from mirrormq.cluster.master_moves import rebalance
 
     desk = Desk("abc", ha_mode="all")
     for number in range(6):
@@ -314,7 +314,7 @@ def test_46_rebalancing_concerns_the_queues_asked_for() -> None:
 
     for command in rebalance(desk.state, concerns):
         desk.write(command)
-    assert desk.coordinator.census.masters == {"a": 4, "b": 1, "c": 1}
+    assert desk.coordinator.replica_index.masters == {"a": 4, "b": 1, "c": 1}
 
 
 def test_47_a_temporary_policy_of_high_priority_moves_a_master() -> None:
@@ -327,7 +327,7 @@ def test_47_a_temporary_policy_of_high_priority_moves_a_master() -> None:
 
 
 def test_48_a_moved_master_is_there_after_one_change() -> None:
-    from mirrormq.cluster.moves import move
+    from mirrormq.cluster.master_moves import move
 
     desk = Desk("abc", ha_mode="all")
     before = desk.declare("q", "a")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pika
 
-from mirrormq.control.client import call
-from mirrormq.control.protocol import ControlError, Request
+from mirrormq.control.control_client import call
+from mirrormq.control.control_protocol import ControlError, Request
 from tests.brokers.ports import free_ports
 from tests.waiting import until
 

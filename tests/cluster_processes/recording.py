@@ -23,7 +23,7 @@ from tests.brokers.rabbitmq import RabbitMQ, script_directory
 from tests.cli.transcript import BOLD, HINT
 
 HERE = Path(__file__).parent
-VERBS = HERE / "verbs.txt"
+COMMANDS = HERE / "verbs.txt"
 
 Outcome = tuple[int, str, str]
 """Exit code, stdout, stderr."""
@@ -47,7 +47,7 @@ class Trio(Protocol):
     def amqp_port(self, index: int) -> int: ...
 
 
-def transcript(trio: Trio, file: Path = VERBS) -> str:
+def transcript(trio: Trio, file: Path = COMMANDS) -> str:
     """Everything that was said to the lines of a file."""
     clients = Clients(trio)
     lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
@@ -183,4 +183,4 @@ class RabbitTrio:
 
 if __name__ == "__main__":
     with RabbitTrio() as recorded:
-        print(transcript(recorded, HERE / (sys.argv[1] if len(sys.argv) > 1 else VERBS.name)), end="")
+        print(transcript(recorded, HERE / (sys.argv[1] if len(sys.argv) > 1 else COMMANDS.name)), end="")

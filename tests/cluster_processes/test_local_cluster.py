@@ -13,7 +13,7 @@ from pathlib import Path
 import pika
 
 from mirrormq.testing import Cluster
-from mirrormq.testing.ports import free_ports
+from mirrormq.testing.port_allocator import free_ports
 
 NAMES = ["mirror1@localhost", "mirror2@localhost", "mirror3@localhost"]
 

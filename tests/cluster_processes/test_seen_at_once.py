@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pika
 
 from mirrormq.testing import Cluster
-from tests.seeds.people import parameters
+from tests.seeds.seed_clients import parameters
 
 ROUNDS = 60
 

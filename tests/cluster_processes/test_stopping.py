@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mirrormq.control.protocol import ControlError
+from mirrormq.control.control_protocol import ControlError
 from tests.cluster_processes.nodes import Nodes
 from tests.waiting import until
 

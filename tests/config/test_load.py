@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mirrormq.config.conf import Entry, parse_conf
+from mirrormq.config.conf import ConfEntry, parse_conf
 from mirrormq.config.cookie import find_cookie, read_or_make
 from mirrormq.config.keys import FAMILIES, SCALARS, WITHOUT_MEANING
-from mirrormq.config.load import UNNAMED_HOST, load_settings
 from mirrormq.config.settings import Address, CorsOptions, Seed, Settings
+from mirrormq.config.settings_loader import UNNAMED_HOST, load_settings
 from mirrormq.errors import ConfigurationError
 
 
@@ -127,7 +127,7 @@ def test_flags_beat_environment_beats_file_beats_defaults(tmp_path: Path) -> Non
     file = tmp_path / "node.conf"
     file.write_text("heartbeat = 1\nchannel_max = 1\nframe_max = 5000\n")
     settings = load_settings(
-        [Entry("heartbeat", "3", "--heartbeat")],
+        [ConfEntry("heartbeat", "3", "--heartbeat")],
         {"MIRRORMQ_HEARTBEAT": "2", "MIRRORMQ_CHANNEL_MAX": "2", "HOME": "/"},
         file,
     )
@@ -196,7 +196,7 @@ def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_lines_keep_where_they_stand() -> None:
-    assert parse_conf("\n a.b = c # d\n", "f") == [Entry("a.b", "c", "f:2")]
+    assert parse_conf("\n a.b = c # d\n", "f") == [ConfEntry("a.b", "c", "f:2")]
 
 
 def test_the_watermark_is_a_share_of_memory_or_a_number() -> None:

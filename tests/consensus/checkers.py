@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.consensus import Entry, Role
+from mirrormq.consensus import Entry, RaftRole
 
 if TYPE_CHECKING:
     from tests.consensus.world import Node
@@ -32,7 +32,7 @@ class ElectionSafety:
 
     def look(self, node: Node) -> None:
         core = node.core
-        if core is not None and core.role is Role.LEADER:
+        if core is not None and core.role is RaftRole.LEADER:
             branch = 0 if self._majority else core.state.run.branch
             before = self._leaders.setdefault((core.term, branch), node.name)
             claim(before == node.name, f"term {core.term} has two leaders: {before} and {node.name}")
@@ -46,7 +46,7 @@ class LeaderAppendOnly:
 
     def look(self, node: Node) -> None:
         core = node.core
-        if core is None or core.role is not Role.LEADER:
+        if core is None or core.role is not RaftRole.LEADER:
             return
         log, before = core.state.log, self._seen.get(node.name)
         if before is not None and before[0] == core.term:
@@ -78,7 +78,7 @@ class LeaderCompleteness:
         core = node.core
         if core is None:
             return
-        if core.role is Role.LEADER and (node.name, core.term) not in self._judged:
+        if core.role is RaftRole.LEADER and (node.name, core.term) not in self._judged:
             self._judged.add((node.name, core.term))
             index, writer, term = self._highest
             if writer is not None and term < core.term:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mirrormq.consensus import MemoryLog, Ready, Snapshot, Stored
+from mirrormq.consensus import MemoryLog, Ready, Snapshot, StoredLog
 
 
 class ForgetfulDisk:
@@ -15,7 +15,7 @@ class ForgetfulDisk:
         self._snapshot = self._lasting.snapshot()
         self._waiting: list[Ready] = []
 
-    def load(self) -> Stored:
+    def load(self) -> StoredLog:
         return self._lasting.load()
 
     def snapshot(self) -> Snapshot:

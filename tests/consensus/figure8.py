@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mirrormq.consensus import Consensus, Message, Role, Settings
-from mirrormq.consensus.messages import Append, Nothing, PreVote, Vote
+from mirrormq.consensus import Consensus, Message, RaftRole, RaftSettings
+from mirrormq.consensus.raft_messages import Append, Nothing, PreVote, Vote
 from tests.consensus.world import World
 
 Drop = Callable[[str, str, Message], bool]
-SETTINGS = Settings(append_bytes_max=1, inflight_max=4)
+SETTINGS = RaftSettings(append_bytes_max=1, inflight_max=4)
 """One entry a message, so that an old one can pass without the new one."""
 
 
@@ -42,7 +42,7 @@ def figure_8(node_type: type[Consensus]) -> None:
     world.crash("B")
     world.restart("E")
     world.drop = lambda sender, to, message: sender in "AB"
-    world.until(lambda: world["E"].role is Role.LEADER)
+    world.until(lambda: world["E"].role is RaftRole.LEADER)
     world.drop = lambda sender, to, message: False
     for name in "AB":
         world.restart(name)
@@ -58,7 +58,7 @@ def elect(world: World, name: str, entries_to: str | None = None) -> None:
         )
 
     def leads() -> bool:
-        if world[name].role is Role.FOLLOWER:
+        if world[name].role is RaftRole.FOLLOWER:
             world[name].campaign()
             world.pump(world.nodes[name])
         return world.leaders() == [name]

@@ -7,10 +7,10 @@ import msgspec
 from mirrormq.consensus import Consensus, Ready
 from mirrormq.consensus.elections import Elections
 from mirrormq.consensus.forks import Forks
-from mirrormq.consensus.history import Comparison, History, Verdict, common_index
-from mirrormq.consensus.messages import Command, PreVote, Vote, VoteReply
+from mirrormq.consensus.leader_replication import LeaderReplication
+from mirrormq.consensus.log_history import LogComparison, LogHistory, LogRelation, common_index
 from mirrormq.consensus.proposals import AppliedOnce, Proposals
-from mirrormq.consensus.replication import Replication
+from mirrormq.consensus.raft_messages import Command, PreVote, Vote, VoteReply
 
 
 class ForgetsVotes(Consensus):
@@ -23,7 +23,7 @@ class ForgetsVotes(Consensus):
         return ready
 
 
-class CountsAnything(Replication):
+class CountsAnything(LeaderReplication):
     def countable(self, index: int) -> bool:
         return True
 
@@ -35,10 +35,10 @@ class CountsOldTerms(Consensus):
 
 
 class PlainOrder(Forks):
-    def judge(self, peer: str, theirs: History) -> Comparison:
+    def judge(self, peer: str, theirs: LogHistory) -> LogComparison:
         mine = self._state.log.history()
-        verdict = Verdict.FOLLOW if theirs.rank >= mine.rank else Verdict.LEAD
-        return Comparison(verdict, common_index(mine, theirs))
+        verdict = LogRelation.FOLLOW if theirs.rank >= mine.rank else LogRelation.LEAD
+        return LogComparison(verdict, common_index(mine, theirs))
 
 
 class IgnoresBranches(Consensus):
@@ -92,7 +92,7 @@ class Gullible(Elections):
         term = question.term if granted else state.term
         state.send(sender, VoteReply(term, granted, True, state.log.history()))
 
-    def _may_vote(self, sender: str, request: Vote, verdict: Verdict) -> bool:
+    def _may_vote(self, sender: str, request: Vote, verdict: LogRelation) -> bool:
         return self._state.vote in (None, sender) and request.term == self._state.term
 
 

@@ -6,7 +6,7 @@ Used by the soak, and by the mutations that show what the soak can see.
 from __future__ import annotations
 
 from mirrormq.consensus import Consensus, ConsensusError, Majority, Reachable
-from mirrormq.consensus.history import Verdict, compare
+from mirrormq.consensus.log_history import LogRelation, compare
 from tests.consensus.world import Weather, World
 
 STORM_ROUNDS = 150
@@ -93,7 +93,7 @@ class Storm:
         winner = max(world.names, key=lambda name: world[name].state.log.worth)
         for name in world.names:
             mine, theirs = (world[each].state.log.history() for each in (winner, name))
-            if compare(mine, theirs).verdict is Verdict.FORK:
+            if compare(mine, theirs).verdict is LogRelation.FORK:
                 world.reset(name, winner)
 
     def _bring_back_members(self) -> None:

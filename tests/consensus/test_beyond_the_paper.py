@@ -6,8 +6,8 @@ from copy import deepcopy
 
 import pytest
 
-from mirrormq.consensus import Busy, Consensus, ConsensusError, Message, NotLeader, Role, Settings
-from mirrormq.consensus.messages import Append
+from mirrormq.consensus import Busy, Consensus, ConsensusError, Message, NotLeader, RaftRole, RaftSettings
+from mirrormq.consensus.raft_messages import Append
 from tests.consensus.world import World
 
 
@@ -37,7 +37,7 @@ def test_a_node_that_hears_its_leader_refuses_to_elect_another() -> None:
     world[eager].state.elections.campaign()
     world.pump(world.nodes[eager])
     world.round()
-    assert world[eager].role is Role.CANDIDATE
+    assert world[eager].role is RaftRole.CANDIDATE
     assert leader in world.leaders()
 
 
@@ -57,7 +57,7 @@ def test_a_leader_that_hears_no_quorum_steps_down() -> None:
     leader = world.leader()
     world.partition(leader, tell=False)
     world.run(2 * world.settings.election_ticks)
-    assert world[leader].role is not Role.LEADER
+    assert world[leader].role is not RaftRole.LEADER
     with pytest.raises(NotLeader):
         world[leader].propose(b"")
 
@@ -66,22 +66,22 @@ def test_leadership_is_handed_over_within_a_few_rounds() -> None:
     world = World("ABC")
     leader = world.leader()
     world.write(leader)
-    heir = others(world, leader)[0]
-    world[leader].transfer_leadership(heir)
+    successor = others(world, leader)[0]
+    world[leader].transfer_leadership(successor)
     with pytest.raises(Busy):
         world[leader].propose(b"")
     world.pump(world.nodes[leader])
-    world.until(lambda: world.leaders() == [heir], 5)
+    world.until(lambda: world.leaders() == [successor], 5)
     world.settle()
 
 
 def test_a_handover_to_a_dead_node_is_given_up() -> None:
     world = World("ABC")
     leader = world.leader()
-    heir = others(world, leader)[0]
-    world.crash(heir)
+    successor = others(world, leader)[0]
+    world.crash(successor)
     world.propose(leader)
-    world[leader].transfer_leadership(heir)
+    world[leader].transfer_leadership(successor)
     world.run(world.settings.election_ticks + 1)
     assert world.leaders() == [leader]
     assert world.propose(leader)
@@ -103,7 +103,7 @@ def test_only_the_leader_hands_over_or_changes_members() -> None:
 
 
 def test_messages_are_bounded_in_bytes_and_in_number() -> None:
-    settings = Settings(append_bytes_max=500, inflight_max=3)
+    settings = RaftSettings(append_bytes_max=500, inflight_max=3)
     world = World("AB", settings=settings)
     leader = world.leader()
     follower = others(world, leader)[0]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.consensus import Automatic, Majority, Message, Reachable, Role, Settings
-from mirrormq.consensus.messages import Append
+from mirrormq.consensus import Automatic, Majority, Message, RaftRole, RaftSettings, Reachable
 from mirrormq.consensus.quorum import Names
+from mirrormq.consensus.raft_messages import Append
 from tests.consensus.test_beyond_the_paper import others
 from tests.consensus.world import World
 
@@ -47,7 +47,7 @@ def test_if_the_first_one_cannot_win_the_next_one_tries_soon() -> None:
 @pytest.mark.parametrize("names", ["AB", "ABCD"])
 def test_divided_votes_are_asked_for_again_soon(names: str) -> None:
     """So many stand in the same moment that nobody wins; nobody waits for a whole silence then."""
-    world = World(names, settings=Settings(election_ticks=120, stagger_ticks=3))
+    world = World(names, settings=RaftSettings(election_ticks=120, stagger_ticks=3))
     rivals = names[: len(names) // 2 + 1]
     for name in rivals:
         world[name].state.elections.campaign()
@@ -58,7 +58,7 @@ def test_divided_votes_are_asked_for_again_soon(names: str) -> None:
 
 def test_who_is_refused_because_of_a_later_term_stands_again_soon() -> None:
     """B was in a term of its own, as one is that comes back from elsewhere, and does not stand itself."""
-    world = World("AB", settings=Settings(election_ticks=120, stagger_ticks=3))
+    world = World("AB", settings=RaftSettings(election_ticks=120, stagger_ticks=3))
     world["B"].state.enter(7)
     world["A"].state.elections.stand()
     world.pump(world.nodes["A"])
@@ -82,7 +82,7 @@ def test_a_leader_that_has_lost_the_majority_knows_at_once() -> None:
     world = World("ABC")
     leader = world.leader()
     world.partition("".join(others(world, leader)), leader)
-    assert world[leader].role is Role.FOLLOWER
+    assert world[leader].role is RaftRole.FOLLOWER
     assert world[leader].leader is None
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrormq.consensus import Forked, Majority, Reachable, Role, Settings
-from mirrormq.consensus.history import NOTHING, History, Run, Verdict, common_index, compare
+from mirrormq.consensus import Forked, Majority, RaftRole, RaftSettings, Reachable
+from mirrormq.consensus.log_history import NOTHING, LogHistory, LogRelation, TermRun, common_index, compare
 from tests.consensus.test_beyond_the_paper import others
 from tests.consensus.world import World
 
@@ -38,7 +38,7 @@ def test_of_two_nodes_one_goes_on_alone_and_the_other_catches_up() -> None:
 
 
 def test_whoever_leads_a_few_seeks_a_majority_as_soon_as_one_answers() -> None:
-    world = World("ABC", rule=Reachable, settings=Settings(election_ticks=240, stagger_ticks=3))
+    world = World("ABC", rule=Reachable, settings=RaftSettings(election_ticks=240, stagger_ticks=3))
     world["A"].state.elections.stand()
     world.pump(world.nodes["A"])
     world.until(world.leaders)
@@ -70,7 +70,7 @@ def test_two_nodes_that_both_did_something_are_forked_until_one_is_reset(seed: i
         [fork] = forks(world, name)
         assert (fork.peer, fork.common) == (peer, common)
         assert fork.branch != fork.peer_branch
-        assert world[name].role is Role.LEADER
+        assert world[name].role is RaftRole.LEADER
     assert theirs not in world.nodes["A"].machine
     assert mine not in world.nodes["B"].machine
     world.write("A")
@@ -84,7 +84,7 @@ def test_two_nodes_that_both_did_something_are_forked_until_one_is_reset(seed: i
 
 def test_nobody_waits_for_a_whole_silence_after_the_fork_has_healed() -> None:
     """A asked B for its vote before either knew of the fork; then B comes back to A's history."""
-    world = World("AB", rule=Reachable, settings=Settings(election_ticks=240, stagger_ticks=3))
+    world = World("AB", rule=Reachable, settings=RaftSettings(election_ticks=240, stagger_ticks=3))
     world["A"].state.elections.stand()
     world.pump(world.nodes["A"])
     world.until(world.leaders)
@@ -195,15 +195,15 @@ def test_a_leader_needs_a_new_election_to_need_fewer() -> None:
 
 
 def test_two_clusters_never_take_each_other_for_a_part() -> None:
-    ours, theirs = Run(0, 1, 0, True), Run(0, 2, 0, True)
-    judged = compare(History((ours,), 3, 3), History((theirs,), 5, 5))
-    assert (judged.verdict, judged.common) == (Verdict.FORK, NOTHING)
+    ours, theirs = TermRun(0, 1, 0, True), TermRun(0, 2, 0, True)
+    judged = compare(LogHistory((ours,), 3, 3), LogHistory((theirs,), 5, 5))
+    assert (judged.verdict, judged.common) == (LogRelation.FORK, NOTHING)
 
 
 def test_a_joining_node_lacks_everything_and_follows_anyone() -> None:
-    empty = History((), NOTHING, NOTHING)
-    assert compare(empty, History((Run(0, 1, 0, True),), 3, 3)).verdict is Verdict.FOLLOW
-    assert compare(History((Run(0, 1, 0, True),), 0, 0), empty).verdict is Verdict.LEAD
+    empty = LogHistory((), NOTHING, NOTHING)
+    assert compare(empty, LogHistory((TermRun(0, 1, 0, True),), 3, 3)).verdict is LogRelation.FOLLOW
+    assert compare(LogHistory((TermRun(0, 1, 0, True),), 0, 0), empty).verdict is LogRelation.LEAD
 
 
 def test_reachable_names_everyone_while_a_majority_is_there() -> None:
@@ -215,36 +215,38 @@ def test_reachable_names_everyone_while_a_majority_is_there() -> None:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> History:
+def histories(draw: st.DrawFn) -> LogHistory:
     """A log built run by run, out of few writers, so that two of them often share some."""
-    runs, first = [Run(0, 0, 0, True)], 0
+    runs, first = [TermRun(0, 0, 0, True)], 0
     for _ in range(draw(st.integers(0, 4))):
         first += draw(st.integers(1, 3))
         term = runs[-1].term + draw(st.integers(1, 2))
         partial = draw(st.booleans())
         branch = draw(st.integers(1, 3)) * 100 + first if partial or not runs[-1].whole else runs[-1].branch
-        runs.append(Run(term, branch, first, not partial))
+        runs.append(TermRun(term, branch, first, not partial))
     last = first + draw(st.integers(0, 3))
-    return History(tuple(runs), last, draw(st.integers(0, last)))
+    return LogHistory(tuple(runs), last, draw(st.integers(0, last)))
 
 
-def writers(history: History) -> list[tuple[int, int]]:
+def writers(history: LogHistory) -> list[tuple[int, int]]:
     """The log itself, spelled out entry by entry."""
     ends = [run.first for run in history.runs[1:]] + [history.last + 1]
     return [run.writer for run, end in zip(history.runs, ends, strict=True) for _ in range(run.first, end)]
 
 
 @given(histories(), histories())
-def test_the_common_index_is_the_last_place_where_the_writers_agree(one: History, other: History) -> None:
+def test_the_common_index_is_the_last_place_where_the_writers_agree(
+    one: LogHistory, other: LogHistory
+) -> None:
     pairs = list(zip(writers(one), writers(other), strict=False))
     agreeing = [index for index, (here, there) in enumerate(pairs) if here == there]
     assert common_index(one, other) == common_index(other, one) == max(agreeing, default=NOTHING)
 
 
 @given(histories(), histories())
-def test_both_sides_come_to_one_verdict(one: History, other: History) -> None:
+def test_both_sides_come_to_one_verdict(one: LogHistory, other: LogHistory) -> None:
     here, there = compare(one, other).verdict, compare(other, one).verdict
-    if Verdict.FORK in (here, there):
+    if LogRelation.FORK in (here, there):
         assert here is there
     elif one.rank != other.rank:
-        assert {here, there} == {Verdict.FOLLOW, Verdict.LEAD}
+        assert {here, there} == {LogRelation.FOLLOW, LogRelation.LEAD}

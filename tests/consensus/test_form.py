@@ -10,8 +10,8 @@ import pytest
 
 import mirrormq.consensus
 from mirrormq.consensus import Message, decode_message, encode_message
-from mirrormq.consensus.history import History, Run
-from mirrormq.consensus.messages import (
+from mirrormq.consensus.log_history import LogHistory, TermRun
+from mirrormq.consensus.raft_messages import (
     Append,
     AppendReply,
     Branch,
@@ -43,7 +43,7 @@ def test_nothing_outside_is_imported() -> None:
                 assert not name.startswith("mirrormq") or name.startswith("mirrormq.consensus")
 
 
-HISTORY = History((Run(1, 2, 3, True),), 9, 8)
+HISTORY = LogHistory((TermRun(1, 2, 3, True),), 9, 8)
 PAYLOADS = (
     Nothing(),
     Command("A", 1 << 62, 0, b"\xff"),

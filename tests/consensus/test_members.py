@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.consensus import ChangePending, Members, Role
+from mirrormq.consensus import ChangePending, Members, RaftRole
 from tests.consensus.test_beyond_the_paper import others
 from tests.consensus.world import World
 
@@ -32,7 +32,7 @@ def test_a_learner_that_lags_does_not_vote_and_does_not_stand() -> None:
     world.pump(world.nodes[leader])
     world.run(80)
     assert world[leader].members.learners == ("D",)
-    assert world["D"].role is Role.FOLLOWER
+    assert world["D"].role is RaftRole.FOLLOWER
     world.write(leader)
 
 
@@ -77,7 +77,7 @@ def test_a_removed_node_cannot_disturb_the_rest() -> None:
     world.group = {}
     term = world[leader].term
     world.run(100)
-    assert (world[leader].role, world[leader].term) == (Role.LEADER, term)
+    assert (world[leader].role, world[leader].term) == (RaftRole.LEADER, term)
 
 
 def test_a_leader_that_removes_itself_leads_until_that_is_committed() -> None:
@@ -87,7 +87,7 @@ def test_a_leader_that_removes_itself_leads_until_that_is_committed() -> None:
     world.pump(world.nodes[leader])
     rest = others(world, leader)
     world.until(lambda: set(world.leaders()) & set(rest))
-    assert world[leader].role is Role.FOLLOWER
+    assert world[leader].role is RaftRole.FOLLOWER
     world.write(rest[0])
     assert world[rest[0]].members.voters == tuple(rest)
 

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from mirrormq.consensus import Consensus, Majority, Role
-from mirrormq.consensus.messages import Append, HardState, PreVote, Vote, VoteReply
+from mirrormq.consensus import Consensus, Majority, RaftRole
 from mirrormq.consensus.quorum import agreed_index, is_quorum
+from mirrormq.consensus.raft_messages import Append, HardState, PreVote, Vote, VoteReply
 from tests.consensus.figure8 import figure_8
 from tests.consensus.world import Weather, World
 
@@ -25,7 +25,7 @@ def test_5_1_a_stale_leader_becomes_a_follower_when_it_hears_a_higher_term() -> 
     world.until(lambda: set(world.leaders()) & set(rest))
     world.group = {}
     world.leader()
-    assert world[old].role is Role.FOLLOWER
+    assert world[old].role is RaftRole.FOLLOWER
 
 
 def test_5_1_a_message_of_an_older_term_is_refused_and_told_the_newer() -> None:
@@ -160,7 +160,7 @@ def test_5_6_without_a_majority_nothing_is_committed() -> None:
     world.propose(leader)
     world.run(60)
     assert world[leader].commit_index == commit
-    assert world[leader].role is not Role.LEADER
+    assert world[leader].role is not RaftRole.LEADER
 
 
 def test_6_majorities_of_neighbouring_memberships_always_meet() -> None:
@@ -205,9 +205,9 @@ def test_hard_state_is_persisted_before_a_vote_is_counted() -> None:
     core = world["A"]
     core.campaign()
     ready = core.ready()
-    assert core.role is Role.CANDIDATE
+    assert core.role is RaftRole.CANDIDATE
     assert ready.must_sync
     assert ready.hard_state == HardState(1, "A", 1, 0)
     core.advance()
-    assert core.role is Role.LEADER
+    assert core.role is RaftRole.LEADER
     assert core.commit_index == 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.consensus import Busy, Message, NotLeader, Role, Settings
-from mirrormq.consensus.messages import Command, Forward
+from mirrormq.consensus import Busy, Message, NotLeader, RaftRole, RaftSettings
 from mirrormq.consensus.proposals import AppliedOnce
-from mirrormq.consensus.settings import ORIGINS_MAX
+from mirrormq.consensus.raft_messages import Command, Forward
+from mirrormq.consensus.raft_settings import ORIGINS_MAX
 from tests.consensus.test_beyond_the_paper import others
 from tests.consensus.world import World
 
@@ -106,7 +106,7 @@ def test_a_proposal_that_is_in_a_snapshot_is_reported_as_settled() -> None:
 
 
 def test_the_window_of_proposals_is_bounded() -> None:
-    world = World("ABC", settings=Settings(proposals_max=3))
+    world = World("ABC", settings=RaftSettings(proposals_max=3))
     follower = others(world, world.leader())[0]
     assert all(world.propose(follower) is not None for _ in range(3))
     with pytest.raises(Busy):
@@ -161,7 +161,7 @@ def test_what_a_leader_decided_is_not_insisted_on_by_a_follower() -> None:
     world.drop = lambda sender, to, message: leader in (sender, to)
     for number in (world[leader].propose(b"decided", b"void"), world[leader].propose(b"wished")):
         world.once.proposed((leader, number))
-    world.until(lambda: any(world[name].role is Role.LEADER for name in others(world, leader)))
+    world.until(lambda: any(world[name].role is RaftRole.LEADER for name in others(world, leader)))
     world.drop = lambda sender, to, message: False
     world.until(lambda: not world[leader].state.proposals.outstanding)
     log = world[leader].state.log

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirrormq.consensus import Message
-from mirrormq.consensus.messages import Chunk
+from mirrormq.consensus.raft_messages import Chunk
 from tests.consensus.test_beyond_the_paper import others
 from tests.consensus.world import World
 

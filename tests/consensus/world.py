@@ -16,9 +16,9 @@ from mirrormq.consensus import (
     ConsensusError,
     Majority,
     Message,
+    RaftRole,
+    RaftSettings,
     Ready,
-    Role,
-    Settings,
     decode_message,
     encode_message,
     founded,
@@ -28,7 +28,7 @@ from tests.consensus.disk import ForgetfulDisk
 
 Key = tuple[str, int]
 
-SMALL = Settings(append_bytes_max=200, inflight_max=4, chunk_bytes_max=64, trailing_bytes=200)
+SMALL = RaftSettings(append_bytes_max=200, inflight_max=4, chunk_bytes_max=64, trailing_bytes=200)
 """Small limits, so that a short run meets them."""
 
 
@@ -66,7 +66,7 @@ class World:
         rule: Callable[[], object] = Majority,
         seed: int = 0,
         node_type: type[Consensus] = Consensus,
-        settings: Settings = SMALL,
+        settings: RaftSettings = SMALL,
         weather: Weather | None = None,
     ) -> None:
         self.random = random.Random(seed)
@@ -258,7 +258,7 @@ class World:
 
     def leaders(self) -> list[str]:
         return [
-            n for n, node in self.nodes.items() if node.core is not None and node.core.role is Role.LEADER
+            n for n, node in self.nodes.items() if node.core is not None and node.core.role is RaftRole.LEADER
         ]
 
     def leader(self) -> str:

@@ -8,7 +8,7 @@ import pika.exceptions
 
 from mirrormq.testing import Cluster
 from tests.dedup.publisher import Numbered
-from tests.ranges.asking import Asker
+from tests.ranges.range_requests import Asker
 
 DEADLINE_S = 60
 
@@ -29,13 +29,13 @@ def until_confirmed(cluster: Cluster, node: int, queue: str, ids: range) -> None
 
 def copies(cluster: Cluster, node: int, queue: str, count: int) -> list[str]:
     """Until so many nodes have everything; says which, the master first."""
-    asker = Asker(cluster.uri(node))
+    range_client = Asker(cluster.uri(node))
     cluster.ctl("sync_queue", queue, node=node)
     deadline = time.monotonic() + DEADLINE_S
-    while len(found := asker.extent(queue).synchronised) != count:
+    while len(found := range_client.extent(queue).synchronised) != count:
         assert time.monotonic() < deadline, found
-        asker.connection.sleep(0.1)
-    asker.close()
+        range_client.connection.sleep(0.1)
+    range_client.close()
     return list(found)
 
 

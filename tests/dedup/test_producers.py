@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirrormq import limits
-from mirrormq.queues.producers import Origin, Producers, presented_by, presented_in
+from mirrormq.queues.publish_ids import PublishOrigin, SeenPublishIds, publish_id_of, publish_ids_in
 from mirrormq.storage.journal import Journal
 from mirrormq.wire.fields import Field, table_of
 from mirrormq.wire.properties import BasicProperties, encode_properties
@@ -13,7 +13,7 @@ from tests.queues.support import make_disk, make_message, open_journal
 
 
 def key(name: str) -> str:
-    found = presented_by(table_of({"x-producer": name, "x-publish-id": 1}))
+    found = publish_id_of(table_of({"x-producer": name, "x-publish-id": 1}))
     assert found is not None
     return found[0]
 
@@ -33,19 +33,19 @@ def key(name: str) -> str:
     ],
 )
 def test_what_is_not_presented_as_it_should_be_is_not_presented(headers: dict[str, object]) -> None:
-    assert presented_by(table_of(headers)) is None
+    assert publish_id_of(table_of(headers)) is None
 
 
 def test_properties_tell_who_presents() -> None:
     headers = table_of({"x-producer": "job", "x-publish-id": 1 << 40})
     properties = encode_properties(BasicProperties(headers=headers, message_id="x"))
-    assert presented_in(properties) == (key("job"), 1 << 40)
-    assert presented_in(encode_properties(BasicProperties(message_id="x"))) is None
+    assert publish_ids_in(properties) == (key("job"), 1 << 40)
+    assert publish_ids_in(encode_properties(BasicProperties(message_id="x"))) is None
 
 
 def test_the_one_not_heard_of_for_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PRESENTED_MAX", 3)
-    producers = Producers({key("known"): 5, "node#1": 9})
+    monkeypatch.setattr(limits, "PRODUCERS_REMEMBERED_MAX", 3)
+    producers = SeenPublishIds({key("known"): 5, "node#1": 9})
     for number, name in enumerate(("a", "b", "a", "c")):
         gone = producers.heard({key(name): number}, number)
         assert gone == ([key("known")] if name == "c" else [])
@@ -55,19 +55,19 @@ def test_the_one_not_heard_of_for_longest_goes_first(monkeypatch: pytest.MonkeyP
 
 
 def test_who_is_silent_for_too_long_is_forgotten() -> None:
-    producers = Producers()
+    producers = SeenPublishIds()
     producers.heard({key("a"): 1}, 1_000)
-    later = 1_000 + limits.PRESENTED_IDLE_MS
+    later = 1_000 + limits.PRODUCER_IDLE_MS
     assert producers.heard({key("b"): 1}, later - 1) == []
     assert producers.heard({key("b"): 2}, later) == [key("a")]
 
 
 def test_clients_do_not_push_nodes_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PRODUCERS_MAX", 2)
-    producers = Producers()
+    producers = SeenPublishIds()
     for number in range(4):
         producers.heard({key(f"{number}#1"): number}, number)
-        producers.seen(Origin(f"node#{number}", 1), 1)
+        producers.seen(PublishOrigin(f"node#{number}", 1), 1)
     assert [name for name in producers if name.startswith("node")] == ["node#2", "node#3"]
     assert len(producers) == 6
     assert producers.forget(lambda name: name.endswith("3")) == ["node#3"]
@@ -86,7 +86,7 @@ def stored(journal: Journal, first: int, last: int, *, noted: bool = True) -> No
         message.sequence = number
         messages.append(message)
     if noted:
-        store.present({key("job"): last}, last + 1)
+        store.record_producer_id({key("job"): last}, last + 1)
     store.append(messages, durable=True)
 
 
@@ -106,11 +106,11 @@ def test_what_was_flushed_is_known_after_a_restart(way: str) -> None:
     else:
         disk.crash()
     journal = open_journal(disk)
-    assert journal.queue(1).presented() == {key("job"): 200}
+    assert journal.queue(1).producer_ids() == {key("job"): 200}
     journal.queue(1).erase()
     journal.flush(sync=True)
     journal.close()
-    assert open_journal(disk).queue(1).presented() == {}
+    assert open_journal(disk).queue(1).producer_ids() == {}
 
 
 @pytest.mark.parametrize("before", [0, 1])
@@ -125,7 +125,7 @@ def test_messages_of_a_torn_flush_speak_for_themselves(before: int) -> None:
     journal.writer.sync()
     disk.crash()
     journal = open_journal(disk)
-    assert journal.queue(1).presented() == {key("job"): 10 * before + 5}
+    assert journal.queue(1).producer_ids() == {key("job"): 10 * before + 5}
 
 
 def test_queues_that_are_gone_are_forgotten() -> None:
@@ -136,4 +136,4 @@ def test_queues_that_are_gone_are_forgotten() -> None:
     journal = open_journal(disk)
     journal.forget_unknown({2})
     journal.close()
-    assert open_journal(disk).queue(1).presented() == {}
+    assert open_journal(disk).queue(1).producer_ids() == {}

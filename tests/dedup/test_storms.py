@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mirrormq.queues.producers import Producers
-from mirrormq.replication.mirror import MirrorCopy
+from mirrormq.queues.publish_ids import SeenPublishIds
+from mirrormq.replication.mirror_copy import MirrorCopy
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames, method_frame
 from mirrormq.wire.fields import table_of
@@ -34,7 +34,7 @@ class DedupStorm(LeaseStorm):
         super().__init__(seed)
         self.last = 0
         self.safe: set[int] = set()
-        self.publisher = self.people[0]
+        self.publisher = self.load_clients[0]
 
     def publish(self) -> None:
         present = self.present()
@@ -55,20 +55,20 @@ class DedupStorm(LeaseStorm):
         if self.publisher in self.publisher.node.clients and self.choice.random() < 0.5:  # type: ignore[comparison-overlap]
             self.publisher.lose()
         publisher = Publisher(self, name)
-        self.people.append(publisher)
+        self.load_clients.append(publisher)
         return publisher
 
     def send(self, numbers: range) -> None:
-        person, frames = self.publisher, []
+        load_client, frames = self.publisher, []
         method = method_frame(1, methods.encode_basic_publish("", "q"))
         for number in numbers:
             body = b"%d" % number
             self.persistent.add(body)
-            person.bodies[len(person.bodies) + 1] = body
+            load_client.bodies[len(load_client.bodies) + 1] = body
             headers = table_of({"x-producer": "one", "x-publish-id": number})
             header = encode_properties(BasicProperties(headers=headers, delivery_mode=2))
             frames.append(method + build_frames(1, header, body, 0))
-        person.connection.receive(b"".join(frames))
+        load_client.connection.receive(b"".join(frames))
 
     def read(self) -> None:
         super().read()
@@ -104,7 +104,7 @@ def test_everything_is_kept_once(block: int) -> None:
 
 def forgets_publishers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue does not remember clients."""
-    monkeypatch.setattr(Producers, "heard", lambda self, highest, now_ms: [])
+    monkeypatch.setattr(SeenPublishIds, "heard", lambda self, highest, now_ms: [])
 
 
 def mirrors_do_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,9 @@ import pika
 import pytest
 import yaml
 
-from mirrormq.config.conf import Entry
-from mirrormq.config.environment import READ_ELSEWHERE, key_of
-from mirrormq.config.load import load_settings
+from mirrormq.config.conf import ConfEntry
+from mirrormq.config.environment import READ_ON_PEER, key_of
+from mirrormq.config.settings_loader import load_settings
 from tests.brokers.ports import free_ports
 from tests.deploy.nodes import DEADLINE_S, ENTRYPOINT, ROOT, Container, containers
 
@@ -126,7 +126,7 @@ def _manifests() -> dict[tuple[str, str], dict[str, Any]]:
 def _check_settings(settings: str, members: list[str], tmp_path: Path) -> None:
     path = tmp_path / "mirrormq.conf"
     path.write_text(settings)
-    loaded = load_settings([Entry("name", members[0], "test")], {}, path)
+    loaded = load_settings([ConfEntry("name", members[0], "test")], {}, path)
     assert [seed.name for seed in loaded.classic_config_nodes] == members
     assert not loaded.warnings
 
@@ -174,7 +174,7 @@ def test_the_services_of_the_compose_file_are_each_others_members(tmp_path: Path
         assert service["volumes"][0].partition(":")[0] in compose["volumes"]
         for variable in service["environment"]:
             word = variable.removeprefix("MIRRORMQ_")
-            assert word in READ_ELSEWHERE or key_of(word), variable
+            assert word in READ_ON_PEER or key_of(word), variable
         for config in service["configs"]:
             assert config["source"] in compose["configs"]
 

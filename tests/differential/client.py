@@ -26,8 +26,8 @@ from typing import Any
 
 from tests.differential import codec
 from tests.differential.codec import BODY, HEADER, HEARTBEAT, METHOD, METHODS, Method
+from tests.differential.ctl_commands import Verbs
 from tests.differential.transcript import Transcript, show_content, show_received, show_sent, show_tags
-from tests.differential.verbs import Verbs
 
 REPLY_DEADLINE_S = 60.0
 """Far beyond any reply on a loaded machine; reached only when the expected thing never comes."""

@@ -222,11 +222,11 @@ class _Spoken:
     def __getattr__(self, name: str) -> Callable[..., None]:
         order = getattr(self._admin, name)
 
-        def speak(*arguments: Any) -> None:
+        def flush_operations(*arguments: Any) -> None:
             self._transcript.add(f"admin {name} " + " ".join(repr(argument) for argument in arguments))
             if name in Admin.OF_A_VHOST:
                 order(self._vhost, *arguments)
             else:
                 order(*arguments)
 
-        return speak
+        return flush_operations

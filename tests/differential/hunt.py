@@ -15,8 +15,8 @@ from tests.brokers.admin import RabbitAdmin
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.rabbitmq import RabbitMQ
 from tests.differential.context import Context
-from tests.differential.conversations.making import Step, conversation
-from tests.differential.conversations.playing import Player
+from tests.differential.pending_replies.making import Step, pending_reply
+from tests.differential.pending_replies.playing import Player
 from tests.differential.runner import Script, run_one
 from tests.differential.test_differential import difference
 
@@ -36,10 +36,10 @@ class Hunt:
     def both(self, name: str, steps: list[Step]) -> Found:
         """What RabbitMQ and MirrorMQ say."""
 
-        def speak(context: Context) -> None:
+        def flush_operations(context: Context) -> None:
             Player(context, steps, PAUSE_S).play()
 
-        one = Script(name, "hunt", speak, alone=False)
+        one = Script(name, "hunt", flush_operations, alone=False)
         first, second = (run_one(one, broker, admin) for broker, admin in self._sides)
         return first, second
 
@@ -67,7 +67,7 @@ class Hunt:
 
     def seed(self, seed: int) -> str:
         """What is to be said about a seed; nothing if the two agree."""
-        name, steps = f"conversation {seed}", conversation(seed)
+        name, steps = f"conversation {seed}", pending_reply(seed)
         found = self.differ(name, steps)
         if found is None:
             return ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrormq.storage import records, segment_header
+from mirrormq.storage import journal_records, segment_header
 from tests.durability.node import Node
 from tests.durability.traffic import browse, publish_all, ready
 from tests.waiting import until
@@ -72,8 +72,8 @@ def test_a_flipped_bit_in_a_length_costs_one_message(node: Node) -> None:
     publish_all(node, "q", COUNT)
     node.kill()
     path, at = find_message(node, 200)
-    head = path.read_bytes().rfind(bytes((records.MESSAGE, records.DURABLE, 0, 0)), 0, at)
-    flip(path, head - records.PREFIX_BYTES + 1)
+    head = path.read_bytes().rfind(bytes((journal_records.MESSAGE, journal_records.DURABLE, 0, 0)), 0, at)
+    flip(path, head - journal_records.PREFIX_BYTES + 1)
     node.boot()
     assert [delivery.number for delivery in browse(node, "q")] == [n for n in range(COUNT) if n != 200]
     assert "damaged; skipped to the next valid record" in node.output
@@ -137,7 +137,7 @@ def test_a_node_whose_snapshot_is_damaged_refuses_to_begin_anew(node: Node) -> N
     node.end()
     path = node.data / "metadata" / "metadata.log"
     content = path.read_bytes()
-    flip(path, records.DATA_AT + 40)
+    flip(path, journal_records.DATA_AT + 40)
     code, said = node.another()
     assert code == 1
     assert re.search(r"cannot start: the snapshot in \S+ is damaged", said), said

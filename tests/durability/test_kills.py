@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mirrormq.perf.frames import ack_frame
+from mirrormq.perf.publish_frames import ack_frame
 from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
 from tests.durability.node import DEADLINE_S, Node

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mirrormq.client_io.blocking_client import BlockingClient
-from mirrormq.perf.frames import ack_frame, publish_frames
+from mirrormq.perf.publish_frames import ack_frame, publish_frames
 from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
 from mirrormq.wire.frames import BODY, METHOD

@@ -43,7 +43,7 @@ mirror1@localhost is back, as a mirror
 1000 different messages came out: none is lost
 """,
 }
-ELSEWHERE = {"orders", "place", "test_checkout"}
+ON_PEER = {"orders", "place", "test_checkout"}
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
@@ -71,6 +71,6 @@ def test_the_tests_of_the_example_pass() -> None:
 
 def test_every_example_is_run_and_listed() -> None:
     names = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert names == EXPECTED.keys() | ELSEWHERE
+    assert names == EXPECTED.keys() | ON_PEER
     listed = set(re.findall(r"^\| \[(\w+)\.py\]", (EXAMPLES / "README.md").read_text(), re.MULTILINE))
     assert listed == names - {"place"}

@@ -9,7 +9,7 @@ import pytest
 from mirrormq.errors import AmqpError, InternalError, PreconditionFailed
 from mirrormq.exchanges.binding import to_queue
 from mirrormq.exchanges.exchange import Exchange, Properties
-from mirrormq.exchanges.registry import create, validate_binding
+from mirrormq.exchanges.exchange_types import create, validate_binding
 from mirrormq.wire.fields import Table, table_of
 
 KEYS = [f"order-{number}" for number in range(8000)]

@@ -6,8 +6,8 @@ import pytest
 
 from mirrormq.errors import PreconditionFailed
 from mirrormq.exchanges.binding import to_queue
+from mirrormq.exchanges.exchange_types import validate_binding
 from mirrormq.exchanges.headers import HeadersExchange
-from mirrormq.exchanges.registry import validate_binding
 from mirrormq.wire.fields import VOID, Field, ScaledDecimal, Table, table_of
 from tests.exchanges.bindings import encode_arguments
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrormq.exchanges.binding import to_queue
+from mirrormq.exchanges.exchange_types import create
 from mirrormq.exchanges.named_copies import NamedCopies
-from mirrormq.exchanges.registry import create
 from mirrormq.exchanges.router import Router
 
 NAMES = "abcdef"

@@ -7,8 +7,8 @@ import pytest
 from mirrormq.errors import PreconditionFailed
 from mirrormq.exchanges.binding import to_queue
 from mirrormq.exchanges.exchange import Exchange
+from mirrormq.exchanges.exchange_types import create
 from mirrormq.exchanges.recent_history import LENGTH_DEFAULT
-from mirrormq.exchanges.registry import create
 from mirrormq.wire.fields import Field, table_of
 from tests.exchanges.bindings import to_exchange
 

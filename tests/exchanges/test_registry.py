@@ -6,7 +6,7 @@ import pytest
 
 from mirrormq.errors import CommandInvalid
 from mirrormq.exchanges.binding import to_queue
-from mirrormq.exchanges.registry import KINDS, create
+from mirrormq.exchanges.exchange_types import KINDS, create
 from tests.exchanges.bindings import to_exchange
 
 

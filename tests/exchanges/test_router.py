@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mirrormq.exchanges.binding import Destination, to_queue
 from mirrormq.exchanges.exchange import NO_PROPERTIES, Properties
+from mirrormq.exchanges.exchange_types import create
 from mirrormq.exchanges.fanout import FanoutExchange
-from mirrormq.exchanges.registry import create
 from mirrormq.exchanges.router import CACHE_ENTRIES_MAX, Router
 from mirrormq.wire.fields import Table, table_of
 from tests.exchanges.bindings import encode_arguments, to_exchange

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 
-from mirrormq.broker.broker import Broker, Outside
+from mirrormq.broker.broker import Broker, Environment
 from mirrormq.clock import Clock
-from mirrormq.cluster.founding import member_in_memory
+from mirrormq.cluster.bootstrap import member_in_memory
 from mirrormq.config.settings import Settings
 from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer
 from mirrormq.metadata import records
 from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.hot_budget import HotBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
 from mirrormq.wire import methods
@@ -30,9 +30,9 @@ def make_broker(**settings: int) -> Broker:
     journal = Journal(SimulatedDisk(lambda below: 0), "journal", make_envelope)
     journal.open()
     names = itertools.count()
-    outside = Outside(lambda: str(next(names)), lambda below: 0, lambda check: check.decided(True))
+    outside = Environment(lambda: str(next(names)), lambda below: 0, lambda check: check.decided(True))
     return Broker(
-        Settings(**settings), metadata, journal, Clock(1_700_000_000_000), HotBudget(1 << 30), outside
+        Settings(**settings), metadata, journal, Clock(1_700_000_000_000), MemoryBudget(1 << 30), outside
     )
 
 

@@ -1,3 +1,3 @@
 """Leases are asked for as ranges are."""
 
-from tests.ranges.conftest import asker, queue  # noqa: F401 - fixtures for the files beside
+from tests.ranges.conftest import queue, range_client  # noqa: F401 - fixtures for the files beside

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mirrormq.errors import AmqpError
-from mirrormq.ranges import questions
-from mirrormq.ranges.batch import Batch
-from mirrormq.ranges.inquiry import Inquiry, Reply
-from mirrormq.ranges.stretches import Stretch, count_of, unpack
+from mirrormq.ranges import range_protocol
+from mirrormq.ranges.range_batch import RangeBatch
+from mirrormq.ranges.range_request import RangeReply, RangeRequest
+from mirrormq.ranges.spans import Span, count_of, unpack
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Table, decode_table, encode_table
 from tests.mirrored.cluster import MirroredClient
@@ -42,8 +42,8 @@ class Job:
     def __init__(self, storm: LeaseStorm) -> None:
         self._storm = storm
         self.number = 1
-        self.phase = questions.TAKE
-        self._stretches: list[Stretch] = []
+        self.phase = range_protocol.TAKE
+        self._spans: list[Span] = []
         self._at = 0
         self._rows: list[tuple[int, bytes]] = []
         self.settled: list[tuple[int, bytes]] = []
@@ -55,7 +55,7 @@ class Job:
         turn = (self.number, self.phase, self._at)
         headers, body, then = self._question()
 
-        def answered(given: Reply) -> None:
+        def answered(given: RangeReply) -> None:
             if turn == (self.number, self.phase, self._at):
                 then(given)
 
@@ -63,33 +63,35 @@ class Job:
             stale = turn != (self.number, self.phase, self._at)
             assert stale or (error.code == 404 and "no lease" not in error.explanation), error.explanation
 
-        queue.inquire(Inquiry(encode_table(headers), body, "guest"), answered, refused, self)
+        queue.handle_range_request(
+            RangeRequest(encode_table(headers), body, "guest"), answered, refused, self
+        )
 
-    def _question(self) -> tuple[Table, bytes, Callable[[Reply], None]]:
-        if self.phase == questions.TAKE:
+    def _question(self) -> tuple[Table, bytes, Callable[[RangeReply], None]]:
+        if self.phase == range_protocol.TAKE:
             count = 1 + self.number % 5
-            return questions.take("q", "job", self.number, count), b"", self._taken
-        if self.phase == questions.READ:
-            to = sum(self._stretches[-1])
-            return questions.read("q", self._at, to, 60), self._packed, self._read
-        return questions.settle("q", "job", number=self.number), b"", self._settled
+            return range_protocol.take("q", "job", self.number, count), b"", self._taken
+        if self.phase == range_protocol.READ:
+            to = sum(self._spans[-1])
+            return range_protocol.read("q", self._at, to, 60), self._packed, self._read
+        return range_protocol.settle("q", "job", number=self.number), b"", self._settled
 
-    def _taken(self, given: Reply) -> None:
+    def _taken(self, given: RangeReply) -> None:
         self.emptied = not given.body
         if given.body:
             self._packed = given.body
-            self._stretches = unpack(given.body)
-            self._at, self._rows = self._stretches[0][0], []
-            self.phase = questions.READ
+            self._spans = unpack(given.body)
+            self._at, self._rows = self._spans[0][0], []
+            self.phase = range_protocol.READ
 
-    def _read(self, given: Reply) -> None:
-        part = questions.read_part(decode_table(given.headers, 0)[0])
-        self._rows += [(row.sequence, row.body) for row in Batch(given.body)]
+    def _read(self, given: RangeReply) -> None:
+        part = range_protocol.read_part(decode_table(given.headers, 0)[0])
+        self._rows += [(row.sequence, row.body) for row in RangeBatch(given.body)]
         if part.next < part.to:
             assert part.next > self._at
             self._at = part.next
             return
-        assert len(self._rows) == count_of(self._stretches), "a message of the take is gone"
+        assert len(self._rows) == count_of(self._spans), "a message of the take is gone"
         self.phase = "again"
 
     def check_again(self, name: str) -> None:
@@ -100,18 +102,18 @@ class Job:
             self._packed,
         )
 
-        def answered(given: Reply) -> None:
+        def answered(given: RangeReply) -> None:
             if (self.number, self.phase) == (number, "again"):
                 assert given.body == packed, "another answer to the same take"
-                self.phase = questions.SETTLE
+                self.phase = range_protocol.SETTLE
 
-        inquiry = Inquiry(encode_table(questions.take("q", "job", number, 99)), b"", "guest")
-        queue.inquire(inquiry, answered, lambda error: None, self)
+        range_request = RangeRequest(encode_table(range_protocol.take("q", "job", number, 99)), b"", "guest")
+        queue.handle_range_request(range_request, answered, lambda error: None, self)
 
-    def _settled(self, given: Reply) -> None:
+    def _settled(self, given: RangeReply) -> None:
         self.settled += self._rows
         self.number += 1
-        self.phase = questions.TAKE
+        self.phase = range_protocol.TAKE
 
 
 class LeaseStorm(Storm):
@@ -119,10 +121,10 @@ class LeaseStorm(Storm):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        for person in self.people:
-            person.lose()
+        for load_client in self.load_clients:
+            load_client.lose()
         self.cluster.settle()
-        self.people = [Publisher(self, name) for name in "abc"]
+        self.load_clients = [Publisher(self, name) for name in "abc"]
         self.job = Job(self)
 
     def step(self) -> None:
@@ -130,11 +132,11 @@ class LeaseStorm(Storm):
             self.work()
         else:
             super().step()
-        for person in self.people[3:]:
-            if not isinstance(person, Publisher) and person in person.node.clients:
-                person.lose()
-                self.people.remove(person)
-                self.people.append(Publisher(self, person.node.name))
+        for load_client in self.load_clients[3:]:
+            if not isinstance(load_client, Publisher) and load_client in load_client.node.clients:
+                load_client.lose()
+                self.load_clients.remove(load_client)
+                self.load_clients.append(Publisher(self, load_client.node.name))
 
     def work(self) -> None:
         able = [member.name for member in self.cluster.living() if self.cluster.follows(member)]

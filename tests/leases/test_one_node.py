@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from mirrormq.ranges.stretches import count_of, digest, pack
+from mirrormq.ranges.spans import count_of, digest, pack
 from tests.brokers.mirrormq import MirrorMQ
-from tests.ranges.asking import Asker, Refused, bodies
+from tests.ranges.range_requests import Asker, Refused, bodies
 
 DEADLINE_S = 60.0
 LIFETIME_MS = 4000
@@ -21,186 +21,202 @@ def connect(mirrormq: MirrorMQ) -> Asker:
     return Asker(f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F")
 
 
-def counts(asker: Asker, queue: str) -> int:
-    return int(asker.channel.queue_declare(queue, passive=True).method.message_count)
+def counts(range_client: Asker, queue: str) -> int:
+    return int(range_client.channel.queue_declare(queue, passive=True).method.message_count)
 
 
 @pytest.mark.parametrize("mode", [1, 2])
 def test_what_is_taken_leaves_the_queue_and_is_read_by_its_stretches(
-    asker: Asker, queue: str, mode: int
+    range_client: Asker, queue: str, mode: int
 ) -> None:
-    asker.publish(queue, *bodies(100), mode=mode)
-    found = asker.take(queue, "job", 1, 60)
+    range_client.publish(queue, *bodies(100), mode=mode)
+    found = range_client.take(queue, "job", 1, 60)
     assert found == [(1, 60)]
-    assert counts(asker, queue) == 40
-    assert asker.bodies(queue, found) == bodies(60)
-    assert not any(row.redelivered for row in asker.read(queue, 1, 61)), "nobody has had them before"
-    assert asker.drain(queue) == [(body, False) for body in bodies(40, 60)]
-    assert asker.settle(queue, "job", number=1) == 60
-    assert asker.read(queue, 1, 101) == []
-    assert asker.settle(queue, "job", number=1) == 0, "once more changes nothing"
+    assert counts(range_client, queue) == 40
+    assert range_client.bodies(queue, found) == bodies(60)
+    assert not any(row.redelivered for row in range_client.read(queue, 1, 61)), "nobody has had them before"
+    assert range_client.drain(queue) == [(body, False) for body in bodies(40, 60)]
+    assert range_client.settle(queue, "job", number=1) == 60
+    assert range_client.read(queue, 1, 101) == []
+    assert range_client.settle(queue, "job", number=1) == 0, "once more changes nothing"
 
 
-def test_the_same_number_gives_the_same_answer(asker: Asker, queue: str) -> None:
-    asker.publish(queue, *bodies(30))
-    first = asker.take(queue, "job", 1, 10)
-    assert asker.take(queue, "job", 1, 10) == first
-    second = asker.take(queue, "job", 2, 10)
+def test_the_same_number_gives_the_same_answer(range_client: Asker, queue: str) -> None:
+    range_client.publish(queue, *bodies(30))
+    first = range_client.take(queue, "job", 1, 10)
+    assert range_client.take(queue, "job", 1, 10) == first
+    second = range_client.take(queue, "job", 2, 10)
     assert second == [(11, 10)]
-    assert asker.take(queue, "job", 1, 5) == first
-    assert asker.settle(queue, "job", number=1) == 10
-    assert asker.take(queue, "job", 2, 99) == second
+    assert range_client.take(queue, "job", 1, 5) == first
+    assert range_client.settle(queue, "job", number=1) == 10
+    assert range_client.take(queue, "job", 2, 99) == second
     with pytest.raises(Refused, match="take 1 of lease 'job' is over; the last was 2"):
-        asker.take(queue, "job", 1, 10)
+        range_client.take(queue, "job", 1, 10)
 
 
-def test_only_the_takes_that_are_meant_are_settled(asker: Asker, queue: str) -> None:
+def test_only_the_takes_that_are_meant_are_settled(range_client: Asker, queue: str) -> None:
     """A client that was given other messages under this number must not settle these."""
-    asker.publish(queue, *bodies(30))
-    takes = [pack(asker.take(queue, "job", number, 10)) for number in (1, 2)]
+    range_client.publish(queue, *bodies(30))
+    takes = [pack(range_client.take(queue, "job", number, 10)) for number in (1, 2)]
     with pytest.raises(Refused, match="lease 'job' has other messages up to take 2"):
-        asker.settle(queue, "job", number=2, digest=digest(takes[:1]))
-    assert counts(asker, queue) == 10 and len(asker.read(queue, 1, 31)) == 30, "nothing has changed"
-    assert asker.settle(queue, "job", number=1, digest=digest(takes[:1])) == 10
-    assert asker.settle(queue, "job", number=1, digest=digest(takes[:1])) == 0, "once more changes nothing"
-    assert asker.settle(queue, "job", number=2, digest=digest(takes[1:])) == 10
-    assert asker.drain(queue) == [(body, False) for body in bodies(10, 20)]
+        range_client.settle(queue, "job", number=2, digest=digest(takes[:1]))
+    assert counts(range_client, queue) == 10 and len(range_client.read(queue, 1, 31)) == 30, (
+        "nothing has changed"
+    )
+    assert range_client.settle(queue, "job", number=1, digest=digest(takes[:1])) == 10
+    assert range_client.settle(queue, "job", number=1, digest=digest(takes[:1])) == 0, (
+        "once more changes nothing"
+    )
+    assert range_client.settle(queue, "job", number=2, digest=digest(takes[1:])) == 10
+    assert range_client.drain(queue) == [(body, False) for body in bodies(10, 20)]
 
 
-def test_questions_that_overtake_each_other_take_once(asker: Asker, queue: str) -> None:
-    asker.publish(queue, *bodies(30))
-    asker.extent(queue)
+def test_questions_that_overtake_each_other_take_once(range_client: Asker, queue: str) -> None:
+    range_client.publish(queue, *bodies(30))
+    range_client.extent(queue)
     question = {"ask": "take", "queue": queue, "lease": "job", "number": 1, "messages": 10}
-    numbers = [asker.put(question) for _ in range(5)]
-    assert len({asker.wait(number).body for number in numbers}) == 1
-    assert counts(asker, queue) == 20
+    numbers = [range_client.put(question) for _ in range(5)]
+    assert len({range_client.wait(number).body for number in numbers}) == 1
+    assert counts(range_client, queue) == 20
 
 
-def test_a_take_of_nothing_is_no_lease(asker: Asker, queue: str) -> None:
-    assert asker.take(queue, "job", 1, 10) == []
-    assert asker.leases(queue) == []
-    asker.publish(queue, b"later")
-    assert asker.take(queue, "job", 1, 10) == [(1, 1)]
+def test_a_take_of_nothing_is_no_lease(range_client: Asker, queue: str) -> None:
+    assert range_client.take(queue, "job", 1, 10) == []
+    assert range_client.leases(queue) == []
+    range_client.publish(queue, b"later")
+    assert range_client.take(queue, "job", 1, 10) == [(1, 1)]
 
 
-def test_a_take_ends_at_its_bytes(asker: Asker, queue: str) -> None:
-    asker.publish(queue, *[b"x" * 100] * 10)
-    assert asker.take(queue, "job", 1, 10, bytes=350) == [(1, 3)]
-    assert asker.take(queue, "job", 2, 10, bytes=1) == [(4, 1)], "one message, however small the limit"
+def test_a_take_ends_at_its_bytes(range_client: Asker, queue: str) -> None:
+    range_client.publish(queue, *[b"x" * 100] * 10)
+    assert range_client.take(queue, "job", 1, 10, bytes=350) == [(1, 3)]
+    assert range_client.take(queue, "job", 2, 10, bytes=1) == [(4, 1)], "one message, however small the limit"
 
 
-def test_a_lease_outlives_its_connection(mirrormq: MirrorMQ, asker: Asker, queue: str) -> None:
-    asker.publish(queue, *bodies(10))
+def test_a_lease_outlives_its_connection(mirrormq: MirrorMQ, range_client: Asker, queue: str) -> None:
+    range_client.publish(queue, *bodies(10))
     other = connect(mirrormq)
     found = other.take(queue, "job", 1, 10)
     other.close()
-    assert counts(asker, queue) == 0
-    assert asker.take(queue, "job", 1, 10) == found
-    assert asker.bodies(queue, found) == bodies(10)
+    assert counts(range_client, queue) == 0
+    assert range_client.take(queue, "job", 1, 10) == found
+    assert range_client.bodies(queue, found) == bodies(10)
 
 
-def test_released_messages_return_to_their_places_marked(asker: Asker, queue: str) -> None:
-    asker.publish(queue, *bodies(10))
-    asker.take(queue, "one", 1, 3)
-    asker.take(queue, "two", 1, 3)
-    asker.take(queue, "one", 2, 2)
-    assert asker.release(queue, "one") == 5
-    assert [lease.name for lease in asker.leases(queue)] == ["two"]
-    assert asker.drain(queue) == [
+def test_released_messages_return_to_their_places_marked(range_client: Asker, queue: str) -> None:
+    range_client.publish(queue, *bodies(10))
+    range_client.take(queue, "one", 1, 3)
+    range_client.take(queue, "two", 1, 3)
+    range_client.take(queue, "one", 2, 2)
+    assert range_client.release(queue, "one") == 5
+    assert [lease.name for lease in range_client.leases(queue)] == ["two"]
+    assert range_client.drain(queue) == [
         *((body, True) for body in [*bodies(3), *bodies(2, 6)]), *((body, False) for body in bodies(2, 8)),
     ]  # fmt: skip
     with pytest.raises(Refused, match=r"lease 'one' .* was released or has expired"):
-        asker.settle(queue, "one", number=9)
+        range_client.settle(queue, "one", number=9)
 
 
-def test_what_came_back_is_not_settled_with_a_take_before(asker: Asker, queue: str) -> None:
-    asker.publish(queue, *bodies(6))
-    held = asker.channel.basic_get(queue)[0]
-    assert asker.take(queue, "job", 1, 3) == [(2, 3)]
-    asker.channel.basic_nack(held.delivery_tag)
-    assert asker.take(queue, "job", 2, 9) == [(1, 1), (5, 2)]
-    assert asker.settle(queue, "job", number=1) == 3
-    assert [row.sequence for row in asker.read(queue, 1, 9)] == [1, 5, 6]
-    assert asker.settle(queue, "job", to=6) == 2
-    assert asker.take(queue, "job", 2, 9) == [(6, 1)]
+def test_what_came_back_is_not_settled_with_a_take_before(range_client: Asker, queue: str) -> None:
+    range_client.publish(queue, *bodies(6))
+    held = range_client.channel.basic_get(queue)[0]
+    assert range_client.take(queue, "job", 1, 3) == [(2, 3)]
+    range_client.channel.basic_nack(held.delivery_tag)
+    assert range_client.take(queue, "job", 2, 9) == [(1, 1), (5, 2)]
+    assert range_client.settle(queue, "job", number=1) == 3
+    assert [row.sequence for row in range_client.read(queue, 1, 9)] == [1, 5, 6]
+    assert range_client.settle(queue, "job", to=6) == 2
+    assert range_client.take(queue, "job", 2, 9) == [(6, 1)]
 
 
-def test_purge_limits_and_lifetimes_do_not_touch_what_is_leased(asker: Asker, queue: str) -> None:
+def test_purge_limits_and_lifetimes_do_not_touch_what_is_leased(range_client: Asker, queue: str) -> None:
     name = queue + "-limited"
-    asker.channel.queue_declare(name, arguments={"x-max-length": 5, "x-message-ttl": LIFETIME_MS})
-    asker.publish(name, *bodies(5))
-    found = asker.take(name, "job", 1, 3)
-    asker.publish(name, *bodies(9, 5))
-    assert counts(asker, name) == 5
-    asker.channel.queue_purge(name)
-    asker.publish(name, b"dies after all those that are leased")
+    range_client.channel.queue_declare(name, arguments={"x-max-length": 5, "x-message-ttl": LIFETIME_MS})
+    range_client.publish(name, *bodies(5))
+    found = range_client.take(name, "job", 1, 3)
+    range_client.publish(name, *bodies(9, 5))
+    assert counts(range_client, name) == 5
+    range_client.channel.queue_purge(name)
+    range_client.publish(name, b"dies after all those that are leased")
     deadline = time.monotonic() + DEADLINE_S
-    while counts(asker, name):
+    while counts(range_client, name):
         assert time.monotonic() < deadline, "it did not die"
-        asker.connection.sleep(0.1)
-    assert asker.bodies(name, found) == bodies(3)
-    asker.channel.queue_delete(name)
-    assert asker.leases() == []
+        range_client.connection.sleep(0.1)
+    assert range_client.bodies(name, found) == bodies(3)
+    range_client.channel.queue_delete(name)
+    assert range_client.leases() == []
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_an_idle_lease_is_given_up_and_a_used_one_is_not(asker: Asker, queue: str, durable: bool) -> None:
+def test_an_idle_lease_is_given_up_and_a_used_one_is_not(
+    range_client: Asker, queue: str, durable: bool
+) -> None:
     name = queue + "-idle"
-    asker.channel.queue_declare(name, durable=durable)
-    asker.publish(name, *bodies(4))
-    asker.take(name, "idle", 1, 2, idle_ms=IDLE_MS)
-    asker.take(name, "used", 1, 2, idle_ms=IDLE_MS)
+    range_client.channel.queue_declare(name, durable=durable)
+    range_client.publish(name, *bodies(4))
+    range_client.take(name, "idle", 1, 2, idle_ms=IDLE_MS)
+    range_client.take(name, "used", 1, 2, idle_ms=IDLE_MS)
     deadline = time.monotonic() + DEADLINE_S
-    while len(asker.leases(name)) == 2:
+    while len(range_client.leases(name)) == 2:
         assert time.monotonic() < deadline
-        asker.ask("renew", queue=name, lease="used")
-        asker.connection.sleep(0.1)
-    assert [lease.name for lease in asker.leases(name)] == ["used"]
-    assert asker.drain(name) == [(body, True) for body in bodies(2)]
-    asker.channel.queue_delete(name)
+        range_client.ask("renew", queue=name, lease="used")
+        range_client.connection.sleep(0.1)
+    assert [lease.name for lease in range_client.leases(name)] == ["used"]
+    assert range_client.drain(name) == [(body, True) for body in bodies(2)]
+    range_client.channel.queue_delete(name)
 
 
-def test_leases_are_listed(asker: Asker, queue: str) -> None:
-    asker.publish(queue, *bodies(20))
-    asker.take(queue, "job", 3, 4)
-    asker.take(queue, "job", 7, 5, idle_ms=60_000)
-    (lease,) = [lease for lease in asker.leases() if lease.queue == queue]
+def test_leases_are_listed(range_client: Asker, queue: str) -> None:
+    range_client.publish(queue, *bodies(20))
+    range_client.take(queue, "job", 3, 4)
+    range_client.take(queue, "job", 7, 5, idle_ms=60_000)
+    (lease,) = [lease for lease in range_client.leases() if lease.queue == queue]
     assert (lease.vhost, lease.name, lease.number, lease.user) == ("/", "job", 7, "guest")
     assert (lease.from_, lease.to, lease.count, lease.idle_ms) == (1, 10, 9, 60_000)
     assert [(take.number, take.from_, take.to) for take in lease.takes] == [(3, 1, 5), (7, 5, 10)]
     assert lease.idle_since is not None
-    assert asker.leases(queue)[0].takes == lease.takes
+    assert range_client.leases(queue)[0].takes == lease.takes
 
 
-def test_a_priority_queue_lends_the_highest_first(asker: Asker, queue: str) -> None:
+def test_a_priority_queue_lends_the_highest_first(range_client: Asker, queue: str) -> None:
     name = queue + "-priorities"
-    asker.channel.queue_declare(name, durable=True, arguments={"x-max-priority": 3})
+    range_client.channel.queue_declare(name, durable=True, arguments={"x-max-priority": 3})
     for number in range(9):
-        asker.publish(name, b"%d" % number, priority=number % 3)
-    found = asker.take(name, "job", 1, 4)
-    assert sorted(asker.bodies(name, found)) == [b"1", b"2", b"5", b"8"]
-    assert asker.release(name, "job") == 4
-    assert [body for body, _ in asker.drain(name)] == [b"2", b"5", b"8", b"1", b"4", b"7", b"0", b"3", b"6"]
-    asker.channel.queue_delete(name)
+        range_client.publish(name, b"%d" % number, priority=number % 3)
+    found = range_client.take(name, "job", 1, 4)
+    assert sorted(range_client.bodies(name, found)) == [b"1", b"2", b"5", b"8"]
+    assert range_client.release(name, "job") == 4
+    assert [body for body, _ in range_client.drain(name)] == [
+        b"2",
+        b"5",
+        b"8",
+        b"1",
+        b"4",
+        b"7",
+        b"0",
+        b"3",
+        b"6",
+    ]
+    range_client.channel.queue_delete(name)
 
 
 def test_a_lease_outlives_the_node() -> None:
     with MirrorMQ() as node:
-        asker = connect(node)
-        asker.channel.queue_declare("q", durable=True)
-        asker.channel.confirm_delivery()
-        asker.publish("q", *bodies(100))
-        found = asker.take("q", "job", 1, 30)
-        asker.take("q", "job", 2, 30)
-        assert asker.settle("q", "job", number=1) == 30
+        range_client = connect(node)
+        range_client.channel.queue_declare("q", durable=True)
+        range_client.channel.confirm_delivery()
+        range_client.publish("q", *bodies(100))
+        found = range_client.take("q", "job", 1, 30)
+        range_client.take("q", "job", 2, 30)
+        assert range_client.settle("q", "job", number=1) == 30
         node.kill()
         node.boot()
-        asker = connect(node)
-        assert asker.take("q", "job", 2, 30) == [(31, 30)]
-        assert asker.bodies("q", [(31, 30)]) == bodies(30, 30)
-        assert count_of(found) == 30 and asker.read("q", 1, 31) == []
-        assert asker.drain("q") == [(body, False) for body in bodies(40, 60)]
-        assert asker.settle("q", "job", number=2) == 30
+        range_client = connect(node)
+        assert range_client.take("q", "job", 2, 30) == [(31, 30)]
+        assert range_client.bodies("q", [(31, 30)]) == bodies(30, 30)
+        assert count_of(found) == 30 and range_client.read("q", 1, 31) == []
+        assert range_client.drain("q") == [(body, False) for body in bodies(40, 60)]
+        assert range_client.settle("q", "job", number=2) == 30
         node.kill()
         node.boot()
         assert connect(node).extent("q").ready == 0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mirrormq.testing import Cluster
-from tests.ranges.asking import Asker
+from tests.ranges.range_requests import Asker
 
 
 @pytest.fixture(scope="module")
@@ -34,18 +34,18 @@ def http(cluster: Cluster, node: int, method: str, path: str, user: str = "guest
 
 
 def leased(cluster: Cluster, queue: str) -> Asker:
-    asker = Asker(cluster.uri(0))
-    asker.channel.queue_declare(queue, durable=True)
-    asker.publish(queue, *[b"x" * 10] * 8)
-    asker.take(queue, "archive", 1, 3)
-    asker.take(queue, "archive", 2, 2, idle_ms=60_000)
-    return asker
+    range_client = Asker(cluster.uri(0))
+    range_client.channel.queue_declare(queue, durable=True)
+    range_client.publish(queue, *[b"x" * 10] * 8)
+    range_client.take(queue, "archive", 1, 3)
+    range_client.take(queue, "archive", 2, 2, idle_ms=60_000)
+    return range_client
 
 
 @pytest.mark.parametrize("node", [0, 1])
 def test_mirrormqctl_lists_and_releases(cluster: Cluster, node: int) -> None:
     queue = f"ctl-{node}"
-    asker = leased(cluster, queue)
+    range_client = leased(cluster, queue)
     listed = json.loads(cluster.ctl("-q", "list_leases", "--formatter", "json", node=node))
     (row,) = [row for row in listed if row["queue"] == queue]
     assert row.pop("idle_since") is not None
@@ -56,17 +56,17 @@ def test_mirrormqctl_lists_and_releases(cluster: Cluster, node: int) -> None:
     }  # fmt: skip
     said = cluster.ctl("release_lease", queue, "archive", node=node)
     assert f"5 messages return to queue '{queue}'" in said
-    assert asker.leases(queue) == []
-    assert [marked for _, marked in asker.drain(queue)] == [True] * 5 + [False] * 3
+    assert range_client.leases(queue) == []
+    assert [marked for _, marked in range_client.drain(queue)] == [True] * 5 + [False] * 3
     with pytest.raises(RuntimeError, match=f"Queue '{queue}' in vhost '/' has no lease 'archive'"):
         cluster.ctl("release_lease", queue, "archive", node=node)
-    asker.close()
+    range_client.close()
 
 
 @pytest.mark.parametrize("node", [0, 1])
 def test_the_api_lists_and_releases(cluster: Cluster, node: int) -> None:
     queue = f"api-{node}"
-    asker = leased(cluster, queue)
+    range_client = leased(cluster, queue)
     for path in ("mirrormq/leases", "mirrormq/leases/%2F"):
         status, rows = http(cluster, node, "GET", path)
         assert status == 200
@@ -75,17 +75,17 @@ def test_the_api_lists_and_releases(cluster: Cluster, node: int) -> None:
         assert row["takes"][1] == {"number": 2, "from": 4, "to": 6, "messages": 2}
     assert http(cluster, node, "DELETE", f"mirrormq/leases/%2F/{queue}/other")[0] == 404
     assert http(cluster, node, "DELETE", f"mirrormq/leases/%2F/{queue}/archive")[0] == 204
-    assert asker.leases(queue) == []
-    asker.close()
+    assert range_client.leases(queue) == []
+    range_client.close()
 
 
 def test_who_may_not_read_a_queue_sees_and_ends_none_of_its_leases(cluster: Cluster) -> None:
-    asker = leased(cluster, "private")
+    range_client = leased(cluster, "private")
     cluster.ctl("add_user", "other", "other")
     cluster.ctl("set_user_tags", "other", "management")
     cluster.ctl("set_permissions", "other", ".*", ".*", "^public")
     status, rows = http(cluster, 0, "GET", "mirrormq/leases", "other")
     assert (status, rows) == (200, [])
     assert http(cluster, 0, "DELETE", "mirrormq/leases/%2F/private/archive", "other")[0] == 401
-    assert len(asker.leases("private")) == 1
-    asker.close()
+    assert len(range_client.leases("private")) == 1
+    range_client.close()

@@ -14,8 +14,8 @@ import pytest
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import lease_commands
 from mirrormq.metadata import state as state_module
-from mirrormq.metadata.state import State
-from mirrormq.queues.leasing import Leasing
+from mirrormq.metadata.state import MetadataState
+from mirrormq.queues.lease_operations import LeaseOperations
 from tests.leases.storm import run
 
 STORMS = int(os.environ.get("STORMS", "20"))
@@ -39,17 +39,18 @@ def test_everything_is_settled_once(block: int) -> None:
 
 def does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not safe is leased."""
-    monkeypatch.setattr(Leasing, "when_safe", lambda self, told: told())
+    monkeypatch.setattr(LeaseOperations, "when_safe", lambda self, told: told())
 
 
 def takes_any_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """A take counts, whoever is master when it is agreed upon."""
 
-    def take(state: State, command: c.TakeMessages) -> None:
+    def take(state: MetadataState, command: c.TakeMessages) -> None:
         ring = state.queues[state.queue_keys[command.queue_id]].ring
-        life = state.nodes[ring.master].life
+        incarnation = state.nodes[ring.master].incarnation
         lease_commands.take_messages(
-            state, msgspec.structs.replace(command, epoch=ring.epoch, node=ring.master, life=life)
+            state,
+            msgspec.structs.replace(command, epoch=ring.epoch, node=ring.master, incarnation=incarnation),
         )
 
     monkeypatch.setitem(state_module._APPLY, c.TakeMessages, take)

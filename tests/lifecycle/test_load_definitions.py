@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mirrormq.testing import Cluster
-from mirrormq.testing.ports import free_ports
+from mirrormq.testing.port_allocator import free_ports
 
 POLICY = {"vhost": "/", "name": "short", "pattern": "^q", "definition": {"max-length": 5}}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrormq.runtime.pacing import UNPACED, unpace_local
+from mirrormq.runtime.tcp_tuning import UNPACED, unpace_local
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 NAME_BYTES = 16

@@ -18,7 +18,7 @@ from tests.brokers.ports import free_ports
 def ends_with(directory: Path, happens: Callable[[Node], None]) -> int:
     """The exit code of a node to which something happens while it serves clients."""
 
-    async def life() -> int:
+    async def incarnation() -> int:
         settings = Settings(
             data_directory=directory / "data",
             runtime_directory=directory / "run",
@@ -35,7 +35,7 @@ def ends_with(directory: Path, happens: Callable[[Node], None]) -> int:
         return await running
 
     async def within_a_minute() -> int:
-        return await asyncio.wait_for(life(), 60)
+        return await asyncio.wait_for(incarnation(), 60)
 
     return asyncio.run(within_a_minute())
 

@@ -16,9 +16,9 @@ from typing import Any
 import pika
 import pytest
 
-from mirrormq.broker.telling.remarks import CONNECTION, MIRRORING, TURN_MAX, Remarks
+from mirrormq.broker.events.log_buffer import CONNECTION, MIRRORING, TURN_MAX, LogBuffer
 from mirrormq.config.settings import LogOptions
-from mirrormq.runtime.logs import Logs
+from mirrormq.runtime.log_output import Logs
 from tests.brokers.mirrormq import MirrorMQ
 from tests.logs.record import RECORDING
 from tests.logs.scene import Line, act, lines_of, shown
@@ -147,11 +147,11 @@ def test_a_line_that_cannot_be_written_stops_nobody_and_is_kept() -> None:
 
 
 def test_a_flood_is_cut_and_counted() -> None:
-    remarks = Remarks()
+    log_entries = LogBuffer()
     for number in range(TURN_MAX + 30):
-        remarks.add("info", MIRRORING, f"promoted {number}")
-    remarks.add("info", CONNECTION, "somebody came")
-    taken = remarks.take()
+        log_entries.add("info", MIRRORING, f"promoted {number}")
+    log_entries.add("info", CONNECTION, "somebody came")
+    taken = log_entries.take()
     assert len(taken) == TURN_MAX + 2
     assert taken[-1].text == "30 more events at the same time are not shown"
-    assert not remarks and not remarks.take()
+    assert not log_entries and not log_entries.take()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.brokers.rabbitmq import RabbitMQ
-from tests.management import edges, places, work
+from tests.management import edges, object_statistics, work
 from tests.management.observing import observe
 
 RECORDING = Path(__file__).with_name("recorded.json")
@@ -34,9 +34,9 @@ def at_the_edges() -> list[dict[str, Any]]:
 
 def place() -> dict[str, Any]:
     """What a real RabbitMQ tells of each channel at each exchange and queue."""
-    settings = f"{WITH_STATISTICS}\n{places.DETAILED}\n{work.OFTEN}"
+    settings = f"{WITH_STATISTICS}\n{object_statistics.DETAILED}\n{work.OFTEN}"
     with RabbitMQ(configuration=settings) as broker:
-        return places.observe(broker.amqp_port, broker.management_port)
+        return object_statistics.observe(broker.amqp_port, broker.management_port)
 
 
 def count() -> dict[str, Any]:

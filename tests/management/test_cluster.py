@@ -209,9 +209,9 @@ def test_another_users_connections_are_not_shown_to_everybody(clients: list[Clie
     assert clients[0].put("users/narrow", {"password": "x", "tags": "management"}).status in (201, 204)
     rights = {"configure": "", "write": "", "read": ""}
     assert clients[0].put("permissions/%2F/narrow", rights).status in (201, 204)
-    narrow = [Client(client._port, "narrow", "x") for client in clients]
+    tight_limits = [Client(client._port, "narrow", "x") for client in clients]
     name = clients[0].get("connections")[0]["name"]
-    for client in narrow:
+    for client in tight_limits:
         assert client.get("connections") == client.get("channels") == client.get("consumers") == []
         assert client.request("GET", f"connections/{part(name)}").status == 401
         assert client.get("overview")["object_totals"]["connections"] == 0

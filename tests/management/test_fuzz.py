@@ -19,9 +19,9 @@ from urllib.parse import quote
 
 import pytest
 
-from mirrormq.control import definitions
+from mirrormq.control import definitions_document
 from mirrormq.management.resources import ROUTES
-from mirrormq.management.routing import Route
+from mirrormq.management.route_table import ApiRoute
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.conftest import managed
 from tests.management.http import Client
@@ -53,7 +53,7 @@ def words(module: str) -> tuple[str, ...]:
     """The texts in a module that may be keys."""
     found = {
         node.value
-        for source in (sys.modules[module], definitions)
+        for source in (sys.modules[module], definitions_document)
         for node in ast.walk(ast.parse(inspect.getsource(source)))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and WORD.fullmatch(node.value)
     }
@@ -85,9 +85,9 @@ class Fuzz:
 
     def request(self) -> tuple[str, str, Any]:
         """Method, path and body."""
-        route: Route = self._choice.choice(ROUTES)
+        route: ApiRoute = self._choice.choice(ROUTES)
         method = self._choice.choice(sorted(route.handlers))
-        keys = words(getattr(route.handlers[method], "__module__", definitions.__name__))
+        keys = words(getattr(route.handlers[method], "__module__", definitions_document.__name__))
         path = "/".join(
             self._choice.choice(PARTS) if part.startswith("{") else part for part in route.path.split("/")
         )

@@ -6,21 +6,21 @@ import http.client
 import re
 
 from mirrormq.management.descriptions import BODIES, SENTENCES
-from mirrormq.management.live import Live
-from mirrormq.management.openapi import Guide
+from mirrormq.management.live_push import LivePush
+from mirrormq.management.openapi import OpenApiGuide
 from mirrormq.management.resources import ROUTES
-from mirrormq.management.routing import Route
+from mirrormq.management.route_table import ApiRoute
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.http import Client
 
 
-def _operations(routes: list[Route]) -> set[tuple[str, str]]:
+def _operations(routes: list[ApiRoute]) -> set[tuple[str, str]]:
     return {(method, route.path) for route in routes for method in route.handlers}
 
 
 def test_every_operation_is_described_and_nothing_else() -> None:
-    live = [Route("mirrormq/live", lambda _: None, {"GET": Live.watch})]  # type: ignore[dict-item]
-    known = _operations([*ROUTES, *live, *Guide([]).routes])
+    live = [ApiRoute("mirrormq/live", lambda _: None, {"GET": LivePush.watch})]  # type: ignore[dict-item]
+    known = _operations([*ROUTES, *live, *OpenApiGuide([]).routes])
     assert set(SENTENCES) == known
     assert set(BODIES) <= known
 

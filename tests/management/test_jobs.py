@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from mirrormq.broker.asking import jobs
+from mirrormq.broker.leases import job_reports
 from mirrormq.metadata.records import Job
-from mirrormq.ranges import limits, questions
+from mirrormq.ranges import range_limits, range_protocol
 from mirrormq.testing import Cluster
 from mirrormq.wire.fields import plain
 from tests.management.http import Client, part
-from tests.ranges.asking import Asker, Refused
+from tests.ranges.range_requests import Asker, Refused
 
 
 @pytest.fixture
-def asker(cluster: Cluster) -> Iterator[Asker]:
-    asker = Asker(cluster.uri(0))
-    yield asker
-    asker.close()
+def range_client(cluster: Cluster) -> Iterator[Asker]:
+    range_client = Asker(cluster.uri(0))
+    yield range_client
+    range_client.close()
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def client(cluster: Cluster) -> Client:
     return Client(cluster.management_port(1))
 
 
-def report(asker: Asker, job: str, **more: Any) -> bool:
+def report(range_client: Asker, job: str, **more: Any) -> bool:
     values = {"job": job, "kind": "archive", "state": "running", "text": "batch 3", **more}
-    return bool(asker.ask("report", **values).headers["kept"])
+    return bool(range_client.ask("report", **values).headers["kept"])
 
 
 def words(client: Client, job: str) -> dict[str, Any]:
@@ -41,10 +41,10 @@ def words(client: Client, job: str) -> dict[str, Any]:
     return found
 
 
-def test_every_node_shows_a_job(cluster: Cluster, asker: Asker, client: Client) -> None:
+def test_every_node_shows_a_job(cluster: Cluster, range_client: Asker, client: Client) -> None:
     numbers = {"rows": 1 << 40, "rows_per_s": Decimal("12.5"), "to": "/archive", "last": True}
     rows = [{"queue": "orders", "messages": 3, "note": None}]
-    assert report(asker, "nightly", numbers=numbers, table=json.dumps(rows))
+    assert report(range_client, "nightly", numbers=numbers, table=json.dumps(rows))
     found = words(client, "nightly")
     assert found["reported"] == found["started"] and found["age"] <= 20
     assert {name: found[name] for name in ("vhost", "job", "kind", "state", "text", "user", "node")} == {
@@ -59,28 +59,30 @@ def test_every_node_shows_a_job(cluster: Cluster, asker: Asker, client: Client) 
     assert row == {"job": "nightly", "kind": "archive", "state": "running", "text": "batch 3"}
 
 
-def test_what_the_builder_makes_is_understood(asker: Asker, client: Client) -> None:
+def test_what_the_builder_makes_is_understood(range_client: Asker, client: Client) -> None:
     many = [{"queue": f"queue {number}", "per_second": float("nan")} for number in range(5000)]
-    told = questions.report("built", "stats", "done", "é" * 2000, {"rows": 7, "rate": float("inf")}, many)
-    asker.wait(asker.put(plain(told)))
+    told = range_protocol.report(
+        "built", "stats", "done", "é" * 2000, {"rows": 7, "rate": float("inf")}, many
+    )
+    range_client.wait(range_client.put(plain(told)))
     found = words(client, "built")
     assert found["numbers"] == {"rows": 7}
-    assert found["text"] == "é" * (limits.JOB_TEXT_BYTES_MAX // 2)
+    assert found["text"] == "é" * (range_limits.JOB_TEXT_BYTES_MAX // 2)
     assert found["table"] == [{**row, "per_second": None} for row in many[: len(found["table"])]]
     assert 1000 < len(found["table"]) < 5000
 
 
-def test_a_job_that_chatters_is_not_kept_but_its_end_is(asker: Asker, client: Client) -> None:
+def test_a_job_that_chatters_is_not_kept_but_its_end_is(range_client: Asker, client: Client) -> None:
     """A disk that is busy may take longer for the first word than a job has to wait before the second."""
     for attempt in range(50):
         job, began = f"hasty {attempt}", time.monotonic()
-        assert report(asker, job, text="one")
-        kept = report(asker, job, text="two")
-        if time.monotonic() - began < limits.JOB_REPORT_INTERVAL_MS / 1000:
+        assert report(range_client, job, text="one")
+        kept = report(range_client, job, text="two")
+        if time.monotonic() - began < range_limits.JOB_REPORT_INTERVAL_MS / 1000:
             break
     assert not kept
     assert words(client, job)["text"] == "one"
-    assert report(asker, job, state="failed", text="three")
+    assert report(range_client, job, state="failed", text="three")
     found = words(client, job)
     assert (found["state"], found["text"]) == ("failed", "three")
     assert found["started"] < found["reported"]
@@ -92,24 +94,26 @@ def test_a_job_that_chatters_is_not_kept_but_its_end_is(asker: Asker, client: Cl
         {"state": "sleeping"}, {"job": ""}, {"job": "j" * 256}, {"kind": 3}, {"text": "t" * 1025},
         {"numbers": 3}, {"numbers": {"list": [1]}}, {"numbers": {f"n{n}": 1 for n in range(65)}},
         {"numbers": {"n" * 65: 1}}, {"numbers": {"text": "t" * 256}}, {"table": "{"}, {"table": '{"a":1}'},
-        {"table": '[{"a":[1]}]'}, {"table": "[" + " " * limits.JOB_TABLE_BYTES_MAX + "]"},
+        {"table": '[{"a":[1]}]'}, {"table": "[" + " " * range_limits.JOB_TABLE_BYTES_MAX + "]"},
         {"table": json.dumps([{f"c{n}": 1 for n in range(33)}])}, {"table": b"\xff"},
     ],
 )  # fmt: skip
-def test_what_may_not_be_said_is_refused_and_the_channel_lives(asker: Asker, wrong: dict[str, Any]) -> None:
+def test_what_may_not_be_said_is_refused_and_the_channel_lives(
+    range_client: Asker, wrong: dict[str, Any]
+) -> None:
     with pytest.raises(Refused, match="PRECONDITION_FAILED") as refused:
-        report(asker, **{"job": "wrong", **wrong})
+        report(range_client, **{"job": "wrong", **wrong})
     assert refused.value.code == 406
-    assert asker.channel.is_open
+    assert range_client.channel.is_open
 
 
-def test_a_job_is_its_users(cluster: Cluster, asker: Asker) -> None:
+def test_a_job_is_its_users(cluster: Cluster, range_client: Asker) -> None:
     for name, tags in (("eve", "management"), ("mona", "monitoring"), ("nobody", "management")):
         cluster.ctl("add_user", name, name)
         cluster.ctl("set_user_tags", name, tags)
     cluster.ctl("set_permissions", "eve", "^$", "^$", "^$")
     eve = Asker(cluster.uri(1).replace("guest:guest", "eve:eve"))
-    assert report(asker, "guests") and report(eve, "eves")
+    assert report(range_client, "guests") and report(eve, "eves")
     with pytest.raises(Refused) as refused:
         report(eve, "guests")
     said = "ACCESS_REFUSED - access to job 'guests' in vhost '/' refused for user 'eve'"
@@ -130,10 +134,10 @@ def test_a_job_is_its_users(cluster: Cluster, asker: Asker) -> None:
 
 def test_who_says_nothing_for_long_is_shown_as_silent() -> None:
     job = Job("/", "j", "replay", "running", "guest", "a@b", 1_000)
-    shown = [jobs.job_row(job, 1_000 + limits.JOB_SILENT_MS + more)["state"] for more in (-1, 0)]
+    shown = [job_reports.job_row(job, 1_000 + range_limits.JOB_SILENT_MS + more)["state"] for more in (-1, 0)]
     assert shown == ["running", "silent"]
     over = Job("/", "j", "replay", "done", "guest", "a@b", 1_000)
-    assert jobs.job_row(over, 1 << 60)["state"] == "done"
+    assert job_reports.job_row(over, 1 << 60)["state"] == "done"
 
 
 def test_a_job_outlives_the_node_that_was_told(cluster: Cluster, client: Client) -> None:

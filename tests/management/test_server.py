@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pika
 import pytest
 
-from mirrormq.management.answers import encode
+from mirrormq.management.http_errors import encode
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.rabbitmq import RabbitMQ
 from tests.brokers.waiting import Waiting

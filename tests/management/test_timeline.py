@@ -6,12 +6,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from mirrormq.management.timeline import EVENTS_MAX, Timeline, joined
+from mirrormq.management.failover_timeline import EVENTS_MAX, FailoverTimeline, joined
 from mirrormq.metadata.changes import Put
 from mirrormq.metadata.records import Node, Queue
-from mirrormq.metadata.view import View
+from mirrormq.metadata.ring_view import View
 from mirrormq.runtime.broker_links import silence_ms
-from mirrormq.runtime.timeline_keeper import LINES_MAX, NAME, TimelineFile, read_events
+from mirrormq.runtime.timeline_file import LINES_MAX, NAME, TimelineFile, read_events
 
 
 class Clock:
@@ -27,24 +27,24 @@ def _queue(master: str, *mirrors: str, in_sync: str, version: int, epoch: int = 
     return Queue("/", "q", 1, node=master, view=view)
 
 
-def _kinds(timeline: Timeline) -> list[tuple[str, str]]:
+def _kinds(timeline: FailoverTimeline) -> list[tuple[str, str]]:
     return [(event["kind"], event["node"]) for event in timeline.events]
 
 
-def _made() -> tuple[Timeline, Clock]:
+def _made() -> tuple[FailoverTimeline, Clock]:
     clock = Clock()
-    return Timeline("b", clock), clock
+    return FailoverTimeline("b", clock), clock
 
 
 def test_nodes_that_come_and_go_are_written_down() -> None:
     timeline, clock = _made()
-    up, down = Node("a", life=1, running=True), Node("a", life=1)
+    up, down = Node("a", incarnation=1, running=True), Node("a", incarnation=1)
     timeline.follow(Put(up, None))
     clock.now_ms += 1
     timeline.follow(Put(up, up))
     timeline.follow(Put(down, up))
     clock.now_ms += 1
-    timeline.follow(Put(Node("a", life=2, running=True), down))
+    timeline.follow(Put(Node("a", incarnation=2, running=True), down))
     assert _kinds(timeline) == [("node_up", "a"), ("node_down", "a"), ("node_up", "a")]
     assert timeline.events[1]["text"] == "lost"
 
@@ -54,7 +54,7 @@ def test_a_promotion_tells_the_gap_since_the_last_sign_of_the_old_master() -> No
     timeline.redelivers = lambda record: 7
     timeline.link_down("a")
     clock.now_ms += 40
-    timeline.follow(Put(Node("a", life=1), Node("a", life=1, running=True)))
+    timeline.follow(Put(Node("a", incarnation=1), Node("a", incarnation=1, running=True)))
     clock.now_ms += 2
     before = _queue("a", "b", in_sync="ab", version=3)
     timeline.follow(Put(_queue("b", in_sync="b", version=4, epoch=2), before))
@@ -94,7 +94,7 @@ def test_partitions_begin_and_end_once() -> None:
 
 def test_many_queues_do_not_push_out_the_reason() -> None:
     timeline, _ = _made()
-    timeline.follow(Put(Node("a", life=1), Node("a", life=1, running=True)))
+    timeline.follow(Put(Node("a", incarnation=1), Node("a", incarnation=1, running=True)))
     for version in range(EVENTS_MAX["masters"] + 10):
         before = _queue("a", "b", in_sync="ab", version=version)
         timeline.follow(Put(_queue("b", in_sync="b", version=version + 1), before))
@@ -125,7 +125,7 @@ def test_who_was_silent_was_lost_before_it_was_given_up() -> None:
 
 
 def test_what_only_the_new_master_knew_is_learnt_from_it() -> None:
-    master, other = Timeline("b", Clock()), Timeline("c", Clock())
+    master, other = FailoverTimeline("b", Clock()), FailoverTimeline("c", Clock())
     master.redelivers = lambda record: 7
     change = Put(_queue("b", "c", in_sync="bc", version=4), _queue("a", "b", "c", in_sync="abc", version=3))
     master.follow(change)
@@ -145,6 +145,6 @@ def test_the_story_outlives_the_process(tmp_path: Path) -> None:
         file.write(timeline.take_fresh())
     written = (tmp_path / NAME).read_bytes()
     assert len(written.splitlines()) <= LINES_MAX
-    again = Timeline("b", clock)
+    again = FailoverTimeline("b", clock)
     again.hear(read_events(written + b'{"at_ms": 1, "ki'))
     assert again.events == timeline.events and len(again.events) == EVENTS_MAX["mirrors"]

@@ -129,8 +129,8 @@ def test_a_client_certificate_can_be_demanded(authority: Authority, server: Pair
 
 
 def test_the_old_way_to_configure_it(authority: Authority, server: Pair, tmp_path: Path) -> None:
-    from mirrormq.config.load import load_settings
     from mirrormq.config.settings import Address
+    from mirrormq.config.settings_loader import load_settings
 
     conf = tmp_path / "node.conf"
     conf.write_text(

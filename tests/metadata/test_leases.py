@@ -6,35 +6,35 @@ import msgspec
 import pytest
 
 from mirrormq.metadata import commands as c
-from mirrormq.metadata import records, restoring
+from mirrormq.metadata import records, state_diff
 from mirrormq.metadata.lease_commands import held_by
-from mirrormq.metadata.state import State
-from mirrormq.metadata.view import View
-from mirrormq.ranges import limits
-from mirrormq.ranges.stretches import Stretch, pack, unpack
+from mirrormq.metadata.ring_view import View
+from mirrormq.metadata.state import MetadataState
+from mirrormq.ranges import range_limits
+from mirrormq.ranges.spans import Span, pack, unpack
 
 
 @pytest.fixture
-def state() -> State:
-    state = State()
+def state() -> MetadataState:
+    state = MetadataState()
     state.apply(c.PutVhost(records.Vhost("/")))
-    state.apply(c.PutNode(records.Node("a", life=2, running=True)))
+    state.apply(c.PutNode(records.Node("a", incarnation=2, running=True)))
     state.apply(c.PutQueue(records.Queue("/", "q", node="a")))
     return state
 
 
-def take(state: State, number: int, *stretches: Stretch, lease: str = "job", **wrong: int) -> bool:
-    found = records.LeaseTake(number, pack(stretches), sum(count for _, count in stretches), 10)
-    facts = {"epoch": 1, "life": 2, **wrong}
-    command = c.TakeMessages(1, facts["epoch"], "a", facts["life"], lease, found, "guest", 1000)
+def take(state: MetadataState, number: int, *spans: Span, lease: str = "job", **wrong: int) -> bool:
+    found = records.LeaseTake(number, pack(spans), sum(count for _, count in spans), 10)
+    facts = {"epoch": 1, "incarnation": 2, **wrong}
+    command = c.TakeMessages(1, facts["epoch"], "a", facts["incarnation"], lease, found, "guest", 1000)
     return bool(state.apply(command))
 
 
-def held(state: State, lease: str = "job") -> list[Stretch]:
+def held(state: MetadataState, lease: str = "job") -> list[Span]:
     return held_by(state.leases[1, lease])
 
 
-def test_takes_are_kept_once_by_number(state: State) -> None:
+def test_takes_are_kept_once_by_number(state: MetadataState) -> None:
     assert take(state, 1, (1, 10))
     assert not take(state, 1, (11, 10))
     assert take(state, 5, (11, 10))
@@ -43,16 +43,16 @@ def test_takes_are_kept_once_by_number(state: State) -> None:
     assert state.leases[1, "job"].number == 5
 
 
-def test_only_the_present_life_of_the_present_master_takes(state: State) -> None:
+def test_only_the_present_incarnation_of_the_present_master_takes(state: MetadataState) -> None:
     assert not take(state, 1, (1, 10), epoch=2)
-    assert not take(state, 1, (1, 10), life=1)
+    assert not take(state, 1, (1, 10), incarnation=1)
     view = View(2, 1, ("b",), frozenset("b"))
     state.apply(c.ChangeViews([c.ViewChange(1, view)]))
     assert not take(state, 1, (1, 10), epoch=2)
     assert not state.leases
 
 
-def test_what_is_settled_stays_until_the_queue_is_rid_of_it(state: State) -> None:
+def test_what_is_settled_stays_until_the_queue_is_rid_of_it(state: MetadataState) -> None:
     take(state, 1, (5, 5))
     take(state, 2, (1, 2), (10, 5))
     state.apply(c.SettleLease(1, "job", 1, 1 << 60))
@@ -65,7 +65,7 @@ def test_what_is_settled_stays_until_the_queue_is_rid_of_it(state: State) -> Non
     assert unpack(state.leases[1, "job"].settled) == [(10, 2)]
 
 
-def test_an_ended_lease_is_kept_for_what_is_settled_and_begins_anew(state: State) -> None:
+def test_an_ended_lease_is_kept_for_what_is_settled_and_begins_anew(state: MetadataState) -> None:
     take(state, 1, (1, 4))
     state.apply(c.SettleLease(1, "job", 1, 3))
     state.apply(c.EndLease(1, "job"))
@@ -78,7 +78,9 @@ def test_an_ended_lease_is_kept_for_what_is_settled_and_begins_anew(state: State
     assert not state.leases
 
 
-def test_an_ended_lease_is_kept_to_say_what_went_back(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ended_lease_is_kept_to_say_what_went_back(
+    state: MetadataState, monkeypatch: pytest.MonkeyPatch
+) -> None:
     take(state, 1, (1, 4))
     take(state, 2, (5, 4))
     state.apply(c.SettleLease(1, "job", 1, 9))
@@ -86,7 +88,7 @@ def test_an_ended_lease_is_kept_to_say_what_went_back(state: State, monkeypatch:
     state.apply(c.ForgetSettled(1, "job", pack([(1, 4)])))
     assert state.leases[1, "job"].lost_from == 2
     assert not state.apply(c.EndLease(1, "job")), "it has ended before"
-    monkeypatch.setattr(limits, "ENDED_LEASES_PER_QUEUE_MAX", 1)
+    monkeypatch.setattr(range_limits, "ENDED_LEASES_PER_QUEUE_MAX", 1)
     key = (1, "job")
     other = msgspec.structs.replace(state.leases[key], name="other", ended=False, lost_from=0)
     state.store(msgspec.structs.replace(other, takes=(records.LeaseTake(1, pack([(5, 1)]), 1, 1),)))
@@ -94,7 +96,7 @@ def test_an_ended_lease_is_kept_to_say_what_went_back(state: State, monkeypatch:
     assert [lease.name for lease in state.leases.values()] == ["other"], "the oldest one made room"
 
 
-def test_a_lease_that_was_used_meanwhile_does_not_expire(state: State) -> None:
+def test_a_lease_that_was_used_meanwhile_does_not_expire(state: MetadataState) -> None:
     take(state, 1, (1, 4))
     take(state, 2, (5, 4))
     assert not state.apply(c.EndLease(1, "job", 1))
@@ -102,18 +104,18 @@ def test_a_lease_that_was_used_meanwhile_does_not_expire(state: State) -> None:
 
 
 @pytest.mark.parametrize("command", [c.DeleteQueue("/", "q"), c.DeleteVhost("/"), c.DeleteQueues([1])])
-def test_leases_go_with_their_queue(state: State, command: c.Command) -> None:
+def test_leases_go_with_their_queue(state: MetadataState, command: c.Command) -> None:
     take(state, 1, (1, 4))
     state.apply(command)
     assert not state.leases
 
 
-def test_leases_are_in_snapshots(state: State) -> None:
+def test_leases_are_in_snapshots(state: MetadataState) -> None:
     take(state, 1, (1, 4))
     blob = state.snapshot()
-    assert State.from_snapshot(blob).leases == state.leases
-    other = State()
-    list(restoring.changes_to(other, blob))
+    assert MetadataState.from_snapshot(blob).leases == state.leases
+    other = MetadataState()
+    list(state_diff.changes_to(other, blob))
     assert other.leases == state.leases
-    list(restoring.changes_to(other, b""))
+    list(state_diff.changes_to(other, b""))
     assert not other.leases

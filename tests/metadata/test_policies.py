@@ -8,16 +8,16 @@ import pytest
 
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
-from mirrormq.metadata.policies import (
-    Effective,
-    Policies,
+from mirrormq.metadata.policy_matching import (
+    EffectivePolicy,
     PolicyInvalid,
+    PolicyMatcher,
     effective_arguments,
     validate_operator_policy,
     validate_policy,
     validate_policy_fields,
 )
-from mirrormq.metadata.state import State
+from mirrormq.metadata.state import MetadataState
 from mirrormq.wire.fields import Field
 
 POLICY: dict[str, Any] = {
@@ -92,8 +92,8 @@ SEEN_ON_RABBITMQ = [
 ]
 
 
-def state_with(*commands: c.Command) -> State:
-    state = State()
+def state_with(*commands: c.Command) -> MetadataState:
+    state = MetadataState()
     state.apply(c.PutVhost(r.Vhost("/")))
     for command in commands:
         state.apply(command)
@@ -122,16 +122,16 @@ def test_arguments_policies_and_operator_policies_meet_as_in_rabbitmq(
         state.apply(policy("full", "^tie", given))
     if cap is not None:
         state.apply(operator("cap", cap))
-    settings = effective_arguments(arguments, Policies(state).effective("/", "tie", "queues"))
+    settings = effective_arguments(arguments, PolicyMatcher(state).effective("/", "tie", "queues"))
     assert tuple(settings.get(key) for key in KEYS) == expected
 
 
 def test_the_highest_priority_wins_alone() -> None:
     state = state_with(policy("low", "^tie$", {"max-length": 1, "expires": 5}, 0))
-    policies = Policies(state)
+    policies = PolicyMatcher(state)
     assert policies.effective("/", "tie", "queues").policy == "low"
     state.apply(policy("middle", "tie", {"max-length": 3}, 0.5))
-    assert policies.effective("/", "tie", "queues") == Effective("middle", None, {"max-length": 3})
+    assert policies.effective("/", "tie", "queues") == EffectivePolicy("middle", None, {"max-length": 3})
     state.apply(policy("everything", "", {"max-length": 4}, 1))
     assert policies.effective("/", "tie", "queues").policy == "everything"
     state.apply(policy("exchanges", "tie", {"max-length": 6}, 9, "exchanges"))
@@ -144,24 +144,26 @@ def test_the_highest_priority_wins_alone() -> None:
 def test_a_negative_priority_is_still_a_policy_and_patterns_are_not_anchored() -> None:
     state = state_with(policy("neg", "i", {"max-length": 5, "overflow": "drop-head"}, -1))
     state.apply(operator("op", {"message-ttl": 7}))
-    found = Policies(state).effective("/", "tie", "queues")
-    assert found == Effective("neg", "op", {"max-length": 5, "message-ttl": 7, "overflow": "drop-head"})
+    found = PolicyMatcher(state).effective("/", "tie", "queues")
+    assert found == EffectivePolicy("neg", "op", {"max-length": 5, "message-ttl": 7, "overflow": "drop-head"})
     state.apply(operator("op2", {"max-length": 1}, 1))
-    found = Policies(state).effective("/", "tie", "queues")
-    assert found == Effective("neg", "op2", {"max-length": 1, "overflow": "drop-head"})
+    found = PolicyMatcher(state).effective("/", "tie", "queues")
+    assert found == EffectivePolicy("neg", "op2", {"max-length": 1, "overflow": "drop-head"})
     state.apply(c.DeletePolicy("/", "neg"))
-    assert Policies(state).effective("/", "tie", "queues") == Effective(None, "op2", {"max-length": 1})
+    assert PolicyMatcher(state).effective("/", "tie", "queues") == EffectivePolicy(
+        None, "op2", {"max-length": 1}
+    )
 
 
 def test_of_equal_priorities_the_first_name_wins_whatever_came_first() -> None:
     one, other = policy("a", "tie", {"max-length": 1}), policy("z", "tie", {"max-length": 2})
     for commands in ((one, other), (other, one)):
-        assert Policies(state_with(*commands)).effective("/", "tie", "queues").policy == "a"
+        assert PolicyMatcher(state_with(*commands)).effective("/", "tie", "queues").policy == "a"
 
 
 def test_policies_of_another_vhost_do_not_apply() -> None:
     state = state_with(policy("p", "", {"max-length": 1}))
-    assert Policies(state).effective("other", "tie", "queues") == Effective(None, None, {})
+    assert PolicyMatcher(state).effective("other", "tie", "queues") == EffectivePolicy(None, None, {})
 
 
 MIRRORED = {"ha-mode": "all"}

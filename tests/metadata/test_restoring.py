@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
 from mirrormq.metadata.changes import Deleted, Put
-from mirrormq.metadata.restoring import changes_to
-from mirrormq.metadata.state import State
-from mirrormq.metadata.tables import TABLE_OF, TABLES
+from mirrormq.metadata.index_tables import TABLE_OF, TABLES
+from mirrormq.metadata.state import MetadataState
+from mirrormq.metadata.state_diff import changes_to
 from tests.metadata.test_state import COMMANDS
 
 
-def tables(state: State) -> dict[str, dict[Any, Any]]:
+def tables(state: MetadataState) -> dict[str, dict[Any, Any]]:
     return {name: dict(getattr(state, name)) for name in TABLES}
 
 
-def state_of(*commands: c.Command) -> State:
-    state = State()
+def state_of(*commands: c.Command) -> MetadataState:
+    state = MetadataState()
     for command in commands:
         state.apply(command)
     return state
@@ -30,7 +30,7 @@ def state_of(*commands: c.Command) -> State:
 class Follower:
     """Keeps its own tables from changes, and insists that nothing dangles while they come."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: MetadataState) -> None:
         self.tables = tables(state)
 
     def follow(self, change: Put | Deleted) -> None:
@@ -66,7 +66,7 @@ def test_any_state_is_led_to_any_other(
     assert tables(state) == tables(wanted)
     assert state.next_queue_id == wanted.next_queue_id
     assert (state.access_version, state.policy_version) >= before, "caches notice"
-    assert tables(State.from_snapshot(state.snapshot())) == tables(wanted)
+    assert tables(MetadataState.from_snapshot(state.snapshot())) == tables(wanted)
 
 
 def test_a_queue_that_was_declared_anew_is_another_one() -> None:
@@ -94,4 +94,4 @@ def test_an_exchange_of_another_kind_goes_and_comes_with_its_bindings() -> None:
 def test_nothing_at_all_is_a_state_too() -> None:
     state = state_of(c.PutVhost(r.Vhost("/")), c.PutQueue(r.Queue("/", "q")))
     list(changes_to(state, b""))
-    assert tables(state) == tables(State())
+    assert tables(state) == tables(MetadataState())

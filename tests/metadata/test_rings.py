@@ -7,15 +7,15 @@ import pytest
 
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Binding, Exchange, Node, Queue, Vhost
-from mirrormq.metadata.state import State
-from mirrormq.metadata.view import View, alone
+from mirrormq.metadata.ring_view import View, alone
+from mirrormq.metadata.state import MetadataState
 
 
-def cluster(*names: str) -> State:
-    state = State()
+def cluster(*names: str) -> MetadataState:
+    state = MetadataState()
     state.apply(c.PutVhost(Vhost("/")))
     for name in names:
-        state.apply(c.PutNode(Node(name, life=1, running=True)))
+        state.apply(c.PutNode(Node(name, incarnation=1, running=True)))
     return state
 
 
@@ -25,33 +25,35 @@ def ring(members: str) -> View:
 
 def test_a_queue_is_born_with_its_members_present_lives() -> None:
     state = cluster("a", "b")
-    state.apply(c.PutNode(Node("b", life=3, running=True)))
+    state.apply(c.PutNode(Node("b", incarnation=3, running=True)))
     state.apply(c.PutQueue(Queue("/", "q", node="a", view=ring("ab"))))
     state.apply(c.PutQueue(Queue("/", "alone", node="b")))
-    assert state.queues["/", "q"].ring.lives == {("a", 1), ("b", 3)}
-    assert state.queues["/", "alone"].ring == alone("b")._replace(lives=frozenset({("b", 3)}))
+    assert state.queues["/", "q"].ring.incarnations == {("a", 1), ("b", 3)}
+    assert state.queues["/", "alone"].ring == alone("b")._replace(incarnations=frozenset({("b", 3)}))
 
 
 def test_lives_survive_a_snapshot_and_follow_membership() -> None:
     state = cluster("a", "b")
     state.apply(c.PutQueue(Queue("/", "q", node="a", view=ring("ab"))))
-    state = State.from_snapshot(state.snapshot())
+    state = MetadataState.from_snapshot(state.snapshot())
     view = state.queues["/", "q"].ring
-    assert view.life_of("b") == 1
+    assert view.incarnation_of("b") == 1
     gone = view.with_members(("a",))
-    assert gone.life_of("b") == 0
-    again = gone.with_members(("a", "b")).with_lives({"a": 9, "b": 2})
-    assert (again.life_of("a"), again.life_of("b")) == (1, 2), "a member that stayed keeps its life"
+    assert gone.incarnation_of("b") == 0
+    again = gone.with_members(("a", "b")).with_incarnations({"a": 9, "b": 2})
+    assert (again.incarnation_of("a"), again.incarnation_of("b")) == (1, 2), (
+        "a member that stayed keeps its life"
+    )
 
 
 def test_a_life_that_is_over_does_not_run_again() -> None:
     state = cluster("a")
-    state.apply(c.PutNode(Node("a", life=1)))
-    state.apply(c.PutNode(Node("a", life=1, running=True, maintenance=True)))
+    state.apply(c.PutNode(Node("a", incarnation=1)))
+    state.apply(c.PutNode(Node("a", incarnation=1, running=True, maintenance=True)))
     assert not state.nodes["a"].running
-    state.apply(c.PutNode(Node("a", life=2, running=True)))
+    state.apply(c.PutNode(Node("a", incarnation=2, running=True)))
     assert state.nodes["a"].running
-    state.apply(c.PutNode(Node("a", life=1)))
+    state.apply(c.PutNode(Node("a", incarnation=1)))
     assert state.nodes["a"].running, "news of an earlier life"
 
 
@@ -92,7 +94,7 @@ def test_transient_exchanges_go_when_the_first_node_starts_again(
     over: list[tuple[str, int]] | None, left: set[str]
 ) -> None:
     state = cluster("a", "b")
-    state.apply(c.PutNode(Node("c", life=5, running=False)))
+    state.apply(c.PutNode(Node("c", incarnation=5, running=False)))
     state.apply(c.PutExchange(Exchange("/", "passing", "fanout", durable=False)))
     state.apply(c.PutQueue(Queue("/", "passing", durable=False, node="a", view=ring("ab"))))
     state.apply(c.decode(c.encode(c.DropTransient("a", over))))

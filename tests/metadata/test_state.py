@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
 from mirrormq.metadata.changes import Deleted, Put
-from mirrormq.metadata.state import State
+from mirrormq.metadata.state import MetadataState
 
 VHOSTS = st.sampled_from(["/", "v"])
 NAMES = st.sampled_from(["a", "b", "bad\udcff", "é"])
@@ -59,7 +59,7 @@ HISTORIES = st.lists(COMMANDS, max_size=40).map(
 )
 
 
-def records_of(state: State) -> dict[tuple[type, object], r.Record]:
+def records_of(state: MetadataState) -> dict[tuple[type, object], r.Record]:
     tables = (
         state.vhosts,
         state.users,
@@ -76,7 +76,7 @@ def records_of(state: State) -> dict[tuple[type, object], r.Record]:
     return {(type(record), key): record for table in tables for key, record in table.items()}
 
 
-def assert_nothing_dangles(state: State) -> None:
+def assert_nothing_dangles(state: MetadataState) -> None:
     for record in records_of(state).values():
         if not isinstance(record, r.Vhost | r.User | r.GlobalParameter):
             assert record.vhost in state.vhosts
@@ -88,7 +88,7 @@ def assert_nothing_dangles(state: State) -> None:
             assert (record.vhost, record.destination) in ends
 
 
-def assert_indexes_agree(state: State) -> None:
+def assert_indexes_agree(state: MetadataState) -> None:
     for vhost in ("/", "v"):
         in_vhost = {q.name: q for q in state.queues.values() if q.vhost == vhost}
         assert state.queues_of(vhost) == in_vhost
@@ -109,7 +109,7 @@ def assert_indexes_agree(state: State) -> None:
 
 @given(HISTORIES)
 def test_no_history_leaves_anything_dangling(history: list[c.Command]) -> None:
-    state = State()
+    state = MetadataState()
     for command in history:
         state.apply(command)
         assert_nothing_dangles(state)
@@ -118,7 +118,7 @@ def test_no_history_leaves_anything_dangling(history: list[c.Command]) -> None:
 
 @given(HISTORIES)
 def test_a_replayed_log_gives_the_same_state_and_the_same_changes(history: list[c.Command]) -> None:
-    first, second = State(), State()
+    first, second = MetadataState(), MetadataState()
     for command in history:
         assert first.apply(command) == second.apply(c.decode(c.encode(command)))
     assert first.snapshot() == second.snapshot()
@@ -129,10 +129,10 @@ def test_a_replayed_log_gives_the_same_state_and_the_same_changes(history: list[
 def test_a_restored_snapshot_goes_on_like_the_original(
     before: list[c.Command], after: list[c.Command]
 ) -> None:
-    state = State()
+    state = MetadataState()
     for command in before:
         state.apply(command)
-    restored = State.from_snapshot(state.snapshot())
+    restored = MetadataState.from_snapshot(state.snapshot())
     assert records_of(restored) == records_of(state)
     assert_indexes_agree(restored)
     for command in after:
@@ -142,7 +142,7 @@ def test_a_restored_snapshot_goes_on_like_the_original(
 
 @given(HISTORIES)
 def test_following_the_changes_gives_the_state(history: list[c.Command]) -> None:
-    state, follower = State(), dict[tuple[type, object], r.Record]()
+    state, follower = MetadataState(), dict[tuple[type, object], r.Record]()
     for command in history:
         version = state.version
         changes = state.apply(command)
@@ -159,7 +159,7 @@ def test_following_the_changes_gives_the_state(history: list[c.Command]) -> None
 
 @given(HISTORIES)
 def test_a_queue_id_is_never_given_twice(history: list[c.Command]) -> None:
-    state = State()
+    state = MetadataState()
     given_ids: set[int] = set()
     for command in history:
         for change in state.apply(command):
@@ -168,8 +168,8 @@ def test_a_queue_id_is_never_given_twice(history: list[c.Command]) -> None:
                 given_ids.add(change.record.queue_id)
 
 
-def populated() -> State:
-    state = State()
+def populated() -> MetadataState:
+    state = MetadataState()
     state.apply(c.PutVhost(r.Vhost("/")))
     state.apply(c.PutQueue(r.Queue("/", "q")))
     state.apply(c.PutExchange(r.Exchange("/", "x", "fanout", auto_delete=True)))
@@ -192,7 +192,7 @@ def test_auto_delete_exchanges_fall_one_after_the_other() -> None:
 
 
 def test_a_restart_is_no_reason_to_auto_delete_an_exchange() -> None:
-    state = State()
+    state = MetadataState()
     state.apply(c.PutVhost(r.Vhost("/")))
     state.apply(c.PutQueue(r.Queue("/", "q", durable=False)))
     state.apply(c.PutExchange(r.Exchange("/", "x", "fanout", auto_delete=True)))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mirrormq.cluster import member as member_module
-from mirrormq.cluster.founding import new_cluster
+from mirrormq.cluster.bootstrap import new_cluster
 from mirrormq.cluster.member import Member
 from mirrormq.consensus import Automatic, MemoryLog, Ready
 from mirrormq.errors import ResourceError
@@ -15,8 +15,8 @@ from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
 from mirrormq.metadata import store as store_module
 from mirrormq.metadata.changes import Change, Put
-from mirrormq.metadata.state import State
-from mirrormq.metadata.store import INTERNAL_USER, Defaults, MetadataStore, Unreadable, Written
+from mirrormq.metadata.state import MetadataState
+from mirrormq.metadata.store import INTERNAL_USER, Defaults, MetadataStore, Unreadable, WriteResult
 
 NAME = "one@localhost"
 GUEST = r.User("guest", "hash", tags=["administrator"])
@@ -127,7 +127,7 @@ def test_observers_hear_who_wanted_it_and_the_broker_answers_for_its_listeners()
         if isinstance(change.record, r.Queue) and change.record.name == "first":
             store.write(c.PutQueue(r.Queue("/", "second")))
 
-    def observe(written: Written) -> None:
+    def observe(written: WriteResult) -> None:
         assert isinstance(written.command, c.PutQueue)
         heard.append((written.command.record.name, written.actor, written.here))
 
@@ -205,12 +205,12 @@ class SlowGroup:
     def proposed(self) -> None:
         self.wakes += 1
 
-    def everywhere(self, callback: Callable[[], None]) -> None:
+    def wait_applied_on_all(self, callback: Callable[[], None]) -> None:
         callback()
 
 
 def slow_store(room: int = 1000) -> tuple[MetadataStore, SlowGroup]:
-    state, group = State(), SlowGroup(room)
+    state, group = MetadataState(), SlowGroup(room)
     state.apply(c.PutVhost(r.Vhost("/")))
     return MetadataStore(state, group), group
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mirrormq.management.metrics.names import METRICS
+from mirrormq.management.metrics.metric_names import METRICS
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "deploy" / "grafana" / "mirrormq.json"
 NAME = re.compile(r"\b(?:rabbitmq|mirrormq)_\w+")

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from mirrormq.management.metrics.names import METRICS
+from mirrormq.management.metrics.metric_names import METRICS
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.conftest import managed
 from tests.metrics.record import PATHS, RECORDING, observe

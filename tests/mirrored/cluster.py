@@ -22,26 +22,26 @@ from typing import Any, Literal
 
 import msgspec
 
-from mirrormq.broker.broker import Outside
-from mirrormq.broker.rings import REMOVALS_WAIT_MS
+from mirrormq.broker.broker import Environment
+from mirrormq.broker.replica_manager import REMOVALS_WAIT_MS
 from mirrormq.cluster.coordinator import Coordinator
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change
-from mirrormq.metadata.policies import Policies
+from mirrormq.metadata.policy_matching import PolicyMatcher
+from mirrormq.metadata.ring_view import View
 from mirrormq.metadata.store import MetadataStore
-from mirrormq.metadata.view import View
 from mirrormq.queues.queue import Queue
-from mirrormq.remote.messages import RemoteMessage
-from mirrormq.replication.messages import RingMail
+from mirrormq.remote.remote_messages import RemoteMessage
 from mirrormq.replication.replica import Replica
+from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.wire import methods
 from mirrormq.wire.content import body_of
 from mirrormq.wire.fields import Table, table_of
 from tests.harness import Client, Node, deliveries
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(RemoteMessage | RingMail).decode
+_decode = msgspec.msgpack.Decoder(RemoteMessage | RingBatch).decode
 ROUNDS_MAX = 5_000
 Done = Callable[[], None]
 
@@ -51,18 +51,18 @@ class Member(Node):
 
     def __init__(self, cluster: Cluster, name: str, seed: int) -> None:
         self.cluster = cluster
-        self.life = 0
+        self.incarnation = 0
         self.alive = True
         super().__init__(seed=seed, name=name)
 
     def metadata_opened(self) -> None:
         """Hear what the others have written, and begin a life."""
-        self.life += 1
-        self.metadata_directory = f"data/metadata-{self.life + 1}"
+        self.incarnation += 1
+        self.metadata_directory = f"data/metadata-{self.incarnation + 1}"
         self.apply: Callable[..., Any] = self.metadata.write
         self.heard = 0
         self.catch_up()
-        claim = records.Node(self.name, life=self.life, running=True)
+        claim = records.Node(self.name, incarnation=self.incarnation, running=True)
         self.cluster.line += [(c.DropTransient(self.name), None, None), (c.PutNode(claim), None, None)]
         self.catch_up()
         self.metadata.write = self.propose  # type: ignore[method-assign,assignment]
@@ -79,8 +79,8 @@ class Member(Node):
             self.apply(command, done if origin == self.name else None)
         return self.heard > before
 
-    def outside(self) -> Outside:
-        def send(peer: str, message: RemoteMessage | RingMail) -> None:
+    def outside(self) -> Environment:
+        def send(peer: str, message: RemoteMessage | RingBatch) -> None:
             self.cluster.send(self.name, peer, message)
 
         return super().outside()._replace(send=send)
@@ -88,7 +88,7 @@ class Member(Node):
     def replica(self, name: str) -> Replica:
         """This node's part in a queue's ring."""
         record = self.metadata.state.queues["/", name]
-        return self.broker.rings.replicas[record.queue_id]
+        return self.broker.replica_manager.replicas[record.queue_id]
 
     def stored(self, name: str) -> list[bytes]:
         """The bodies of a queue that this node's journal has, oldest first."""
@@ -153,7 +153,7 @@ class Cluster:
         lane = self.lanes.get((sender, receiver))
         if lane is not None:
             lane.append(_encode(message))
-            if self.listening and isinstance(message, RingMail):
+            if self.listening and isinstance(message, RingBatch):
                 self.sent += [(sender, receiver, one) for one in message.messages]
 
     def carry(self, sender: str, receiver: str, count: int = 1 << 30) -> bool:
@@ -209,7 +209,7 @@ class Cluster:
         for sender, receiver in list(self.lanes):
             moved |= self.carry(sender, receiver)
         return moved or any(
-            member.heard < len(self.line) or member.broker.rings.pending
+            member.heard < len(self.line) or member.broker.replica_manager.pending
             for member in self.living()
             if self.follows(member)
         )
@@ -236,7 +236,7 @@ class Cluster:
 
     def _lead(self, leader: Member) -> None:
         state = leader.metadata.state
-        coordinator = Coordinator(leader.name, state, Policies(state), self.choice.randrange)
+        coordinator = Coordinator(leader.name, state, PolicyMatcher(state), self.choice.randrange)
         coordinator.lead(True)
 
         def follow(change: Change) -> None:

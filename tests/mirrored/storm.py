@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from itertools import combinations
 from typing import Any
 
-from mirrormq.broker.rings import TICK_MS
+from mirrormq.broker.replica_manager import TICK_MS
 from mirrormq.channels.consumer import Consumer
 from mirrormq.metadata import commands as c
-from mirrormq.queues.face import QueueFace
 from mirrormq.queues.message import Message
+from mirrormq.queues.queue_interface import QueueInterface
 from mirrormq.remote.remote_queue import RemoteQueue
 from mirrormq.wire import methods
 from tests.harness import deliveries
@@ -55,7 +55,7 @@ class Person(MirroredClient):
         """Of the masters that sent what has not been read yet."""
         self.send(methods.encode_basic_consume("q", "c"))
 
-    def is_sent(self, queue: QueueFace, count: int) -> None:
+    def is_sent(self, queue: QueueInterface, count: int) -> None:
         """Remember which master's messages are on their way."""
         served = self.node.broker.remote.served_epoch(self.storm.cluster.record("q").queue_id)
         self.epochs.extend([queue.place.epoch if isinstance(queue, RemoteQueue) else served] * count)
@@ -101,11 +101,11 @@ class Storm:
         self.confirmed: set[bytes] = set()
         self.acknowledged: set[bytes] = set()
         self.seen: set[tuple[bytes, int]] = set()
-        self.people: list[Person] = []
+        self.load_clients: list[Person] = []
         self.cluster.mirror_all(**NO_HOLES)
         self.cluster.connect("a").declare("q")
         for name in NAMES:
-            self.people.append(Person(self, name))
+            self.load_clients.append(Person(self, name))
 
     def delivered(self, body: bytes, redelivered: bool, epoch: int) -> None:
         assert body in self.persistent | self.transient, f"unexpected: {body!r}"
@@ -124,15 +124,19 @@ class Storm:
         action()
 
     def present(self) -> list[Person]:
-        return [person for person in self.people if person.node.alive and person in person.node.clients]  # type: ignore[attr-defined]
+        return [
+            load_client
+            for load_client in self.load_clients
+            if load_client.node.alive and load_client in load_client.node.clients
+        ]  # type: ignore[attr-defined]
 
     def publish(self) -> None:
-        if people := self.present():
-            self.choice.choice(people).say()
+        if load_clients := self.present():
+            self.choice.choice(load_clients).say()
 
     def read(self) -> None:
-        if people := self.present():
-            self.choice.choice(people).look()
+        if load_clients := self.present():
+            self.choice.choice(load_clients).look()
 
     def turn(self) -> None:
         if living := self.cluster.living():
@@ -174,7 +178,7 @@ class Storm:
         for member in self.cluster.members.values():
             if not member.alive:
                 self.cluster.start(member.name)
-                self.people.append(Person(self, member.name))
+                self.load_clients.append(Person(self, member.name))
                 return
             if self.is_over(member):
                 self.cluster.kill(member.name, "kill")
@@ -186,7 +190,7 @@ class Storm:
             return True
         member.catch_up()
         record = member.metadata.state.nodes[member.name]
-        return not record.running or record.life != member.life
+        return not record.running or record.incarnation != member.incarnation
 
     def isolate(self) -> None:
         """A node is cut off, and goes on as if nothing had happened until it is started anew."""
@@ -199,9 +203,11 @@ class Storm:
         view = self.cluster.record("q").ring
         able = [name for name in view.members[1:] if name in view.in_sync]
         if able:
-            heir = self.choice.choice(able)
-            others = tuple(name for name in view.members if name != heir)
-            after = view.with_members((heir, *others), epoch=view.epoch + 1)._replace(joining=frozenset())
+            successor = self.choice.choice(able)
+            others = tuple(name for name in view.members if name != successor)
+            after = view.with_members((successor, *others), epoch=view.epoch + 1)._replace(
+                joining=frozenset()
+            )
             self.cluster.propose_view("q", after)
 
     def change_policy(self) -> None:
@@ -224,15 +230,15 @@ class Storm:
                     cluster.start(member.name)
             cluster.mirror_all(**NO_HOLES)
         for _ in range(6):
-            for person in self.present():
-                person.look()
+            for load_client in self.present():
+                load_client.look()
             cluster.advance(TICK_MS)
-        for person in self.present():
-            person.look()
-            person.send(methods.encode_basic_cancel("c", True), methods.encode_basic_recover(True))
+        for load_client in self.present():
+            load_client.look()
+            load_client.send(methods.encode_basic_cancel("c", True), methods.encode_basic_recover(True))
         cluster.settle()
-        for person in self.present():
-            person.look()
+        for load_client in self.present():
+            load_client.look()
         cluster.settle()
 
     def memory_was_lost(self) -> bool:
@@ -244,10 +250,10 @@ class Storm:
             if isinstance(command, c.ChangeViews)
             for change in command.changes
         ]
-        lives: dict[str, set[int]] = {}
+        incarnations: dict[str, set[int]] = {}
         for view in views:
-            lives.setdefault(view.master, set()).add(view.life_of(view.master))
-        return any(len(found) > 1 for found in lives.values())
+            incarnations.setdefault(view.master, set()).add(view.incarnation_of(view.master))
+        return any(len(found) > 1 for found in incarnations.values())
 
     def check(self) -> None:
         cluster = self.cluster
@@ -267,9 +273,9 @@ def watching() -> Iterator[None]:
     deliver = Consumer.deliver
 
     def watched(consumer: Consumer, messages: list[Message]) -> None:
-        for person in vars(consumer.channel.broker).get("people", ()):
-            if person.connection is consumer.channel.connection:
-                person.is_sent(consumer.queue, len(messages))
+        for load_client in vars(consumer.channel.broker).get("people", ()):
+            if load_client.connection is consumer.channel.connection:
+                load_client.is_sent(consumer.queue, len(messages))
         deliver(consumer, messages)
 
     Consumer.deliver = watched  # type: ignore[method-assign]

@@ -253,7 +253,7 @@ def test_a_queue_waits_for_its_last_member_while_that_one_stops() -> None:
     cluster.settle()
     cluster.start("a")
     cluster.settle()
-    assert cluster.record("q").ring.standing("a")
+    assert cluster.record("q").ring.sync_generation("a")
     cluster.coordinated = False
     cluster.change_view("q", members=("a",), in_sync=frozenset("a"))
     record = cluster.record("q")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.broker.tenures import CONSUMERS_RETURN_MS
+from mirrormq.broker.queue_roles import CONSUMERS_RETURN_MS
 from mirrormq.wire import methods
 from tests.harness import deliveries
 from tests.mirrored.cluster import Cluster, MirroredClient, bodies
@@ -159,7 +159,7 @@ def test_an_auto_delete_queue_goes_with_its_last_consumer() -> None:
     consumer.read()
     for member in cluster.living():
         assert not member.metadata.state.queues
-        assert queue_id not in member.broker.rings.replicas
+        assert queue_id not in member.broker.replica_manager.replicas
         assert queue_id not in member.journal.queues
 
 

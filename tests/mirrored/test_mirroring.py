@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.broker.rings import TICK_MS
+from mirrormq.broker.replica_manager import TICK_MS
 from mirrormq.metadata import commands as c
 from mirrormq.queues.queue import Queue
-from mirrormq.replication import lateness
-from mirrormq.replication.messages import SyncBatch
+from mirrormq.replication import lag
+from mirrormq.replication.ring_messages import SyncBatch
 from mirrormq.wire import methods
 from tests.harness import deliveries
 from tests.mirrored.cluster import Cluster, MirroredClient, bodies
@@ -178,8 +178,8 @@ def test_by_hand_a_mirror_waits_until_it_is_told_or_the_queue_has_drained() -> N
     client.read()
     assert client.confirmed == set(range(1, 16)), "nobody waits for mirrors that do not count"
     queue_id = cluster.record("q").queue_id
-    assert not cluster["b"].broker.rings.synchronise(queue_id, True), "only the master can"
-    assert cluster["a"].broker.rings.synchronise(queue_id, True)
+    assert not cluster["b"].broker.replica_manager.synchronise(queue_id, True), "only the master can"
+    assert cluster["a"].broker.replica_manager.synchronise(queue_id, True)
     cluster.settle()
     assert cluster.record("q").ring.in_sync == {"a", "b", "c"}
     cluster.kill("b")
@@ -196,7 +196,7 @@ def test_synchronisation_can_be_called_off() -> None:
     client.publish("q", *bodies(100), persistent=True)
     client.read()
     cluster.policy({"ha-mode": "all", "ha-sync-batch-size": 10})
-    rings, queue_id = cluster["a"].broker.rings, cluster.record("q").queue_id
+    rings, queue_id = cluster["a"].broker.replica_manager, cluster.record("q").queue_id
     rings.synchronise(queue_id, True)
     for _ in range(6):
         cluster.round()
@@ -245,7 +245,7 @@ def test_a_mirror_that_is_too_late_does_not_count_until_it_keeps_pace_again() ->
     cluster.held |= {("b", "a")}
     client.publish("q", b"1", persistent=True)
     client.read()
-    for _ in range(lateness.MIRROR_LATE_MS // TICK_MS + 2):
+    for _ in range(lag.MIRROR_LATE_MS // TICK_MS + 2):
         assert client.confirmed == set() or cluster.record("q").ring.in_sync == {"a", "c"}
         cluster.advance(TICK_MS)
     client.read()
@@ -268,7 +268,7 @@ def test_a_mirror_in_the_middle_that_passes_nothing_on_is_the_one_to_blame() -> 
     cluster.held |= {("a", "b")}
     client.publish("q", b"1", persistent=True)
     client.read()
-    for _ in range(lateness.MIRROR_LATE_MS // TICK_MS + 2):
+    for _ in range(lag.MIRROR_LATE_MS // TICK_MS + 2):
         cluster.advance(TICK_MS)
     client.read()
     assert cluster.record("q").ring.in_sync == {"a", "c"}
@@ -276,14 +276,14 @@ def test_a_mirror_in_the_middle_that_passes_nothing_on_is_the_one_to_blame() -> 
 
 
 def test_a_mirror_that_is_hopelessly_behind_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lateness, "MIRROR_EXCUSED_OPERATIONS", 10)
+    monkeypatch.setattr(lag, "MIRROR_EXCUSED_OPERATIONS", 10)
     cluster, client = alone()
     cluster.mirror_all()
     client.publish("q", *bodies(50), persistent=True)
     client.read()
     cluster.held |= {("a", "b"), ("c", "b")}
     client.publish("q", b"late", persistent=True)
-    for _ in range(lateness.MIRROR_LATE_MS // TICK_MS + 2):
+    for _ in range(lag.MIRROR_LATE_MS // TICK_MS + 2):
         cluster.advance(TICK_MS)
     for number in range(30):
         client.publish("q", b"%d" % (51 + number), persistent=True)

@@ -100,7 +100,7 @@ def test_a_deleted_queue_leaves_no_copy() -> None:
     assert isinstance(client.call(methods.encode_queue_delete("q")), methods.QueueDeleteOk)
     for member in cluster.living():
         assert queue_id not in member.journal.queues
-        assert queue_id not in member.broker.rings.replicas
+        assert queue_id not in member.broker.replica_manager.replicas
 
 
 def test_a_transaction_is_committed_when_every_mirror_has_it() -> None:
@@ -117,7 +117,7 @@ def test_a_transaction_is_committed_when_every_mirror_has_it() -> None:
 
 
 def test_publishers_wait_when_the_ring_is_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mirrormq.replication.lateness.RING_BEHIND_OPERATIONS", 5)
+    monkeypatch.setattr("mirrormq.replication.lag.RING_BEHIND_OPERATIONS", 5)
     cluster, client = prepared()
     cluster.held.add(("b", "a"))
     for number in range(20):

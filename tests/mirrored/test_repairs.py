@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mirrormq import limits
-from mirrormq.broker import repairs
-from mirrormq.storage.errors import DamagedMessages
+from mirrormq.broker import record_repair
+from mirrormq.storage.journal_errors import DamagedMessages
 from tests.harness import deliveries
 from tests.mirrored.cluster import Cluster, Member
 
@@ -26,7 +26,7 @@ def garble(member: Member, number: int, queue: str = "q") -> int:
 
 
 def warnings(member: Member) -> list[str]:
-    return [remark.text for remark in member.broker.remarks.take() if remark.level == "warning"]
+    return [log_entry.text for log_entry in member.broker.log_entries.take() if log_entry.level == "warning"]
 
 
 def bodies() -> list[bytes]:
@@ -111,5 +111,5 @@ def test_a_node_asks_again_when_the_others_could_not_be_reached(cluster: Cluster
     cluster.join("a", "b")
     cluster.join("a", "c")
     cluster.settle()
-    cluster.advance(repairs.RETRY_MS)
+    cluster.advance(record_repair.RETRY_MS)
     assert cluster["a"].journal.damage.pending_count == 0

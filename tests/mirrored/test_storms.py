@@ -9,10 +9,10 @@ import os
 
 import pytest
 
-from mirrormq.replication import service
-from mirrormq.replication.messages import SyncTaken
+from mirrormq.replication import mirror_sync
 from mirrormq.replication.replica import Replica
 from mirrormq.replication.ring import Ring
+from mirrormq.replication.ring_messages import SyncAck
 from tests.mirrored.storm import run
 
 STORMS = int(os.environ.get("STORMS", "40"))
@@ -67,16 +67,16 @@ def forgets_producers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def takes_batches_at_their_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mirror counts as complete while what it lacks is on its way."""
-    joined = service.Service.joined
+    joined = mirror_sync.MirrorSynchroniser.joined
 
-    def mutant(self: service.Service, sender: str, join: service.Join) -> object:
+    def mutant(self: mirror_sync.MirrorSynchroniser, sender: str, join: mirror_sync.Join) -> object:
         answer = joined(self, sender, join)
         if sender in self.sessions:
             self.sessions[sender].missing.remove(0, 1 << 62)
-            self.taken(sender, SyncTaken(join.queue_id, join.epoch, join.attempt))
+            self.taken(sender, SyncAck(join.queue_id, join.epoch, join.attempt))
         return answer
 
-    monkeypatch.setattr(service.Service, "joined", mutant)
+    monkeypatch.setattr(mirror_sync.MirrorSynchroniser, "joined", mutant)
 
 
 @pytest.mark.parametrize(

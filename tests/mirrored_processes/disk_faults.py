@@ -10,11 +10,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from mirrormq.control.client import call
-from mirrormq.control.protocol import Request
+from mirrormq.control.control_client import call
+from mirrormq.control.control_protocol import Request
 from mirrormq.testing import Cluster
-from tests.mirrored_processes.asking import PERSISTENT, queue, synchronised
-from tests.seeds.people import channel
+from tests.mirrored_processes.range_requests import PERSISTENT, queue, synchronised
+from tests.seeds.seed_clients import channel
 from tests.waiting import PATIENCE_S, until
 
 NODES = 3

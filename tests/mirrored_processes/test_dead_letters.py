@@ -5,8 +5,8 @@ from __future__ import annotations
 import pika
 
 from mirrormq.testing import Cluster
-from tests.mirrored_processes.asking import drain, mirror
-from tests.seeds.people import channel
+from tests.mirrored_processes.range_requests import drain, mirror
+from tests.seeds.seed_clients import channel
 from tests.waiting import until
 
 COUNT = 1000

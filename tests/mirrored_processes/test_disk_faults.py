@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mirrored_processes.asking import drain, publish, queue
 from tests.mirrored_processes.disk_faults import ROUND, FaultyCluster
+from tests.mirrored_processes.range_requests import drain, publish, queue
 from tests.waiting import until
 
 

@@ -9,11 +9,11 @@ import pika.exceptions
 import pytest
 
 from mirrormq.testing import Cluster
-from tests.mirrored_processes.asking import PERSISTENT, drain, mirror, publish, queue
-from tests.seeds.people import channel
+from tests.mirrored_processes.range_requests import PERSISTENT, drain, mirror, publish, queue
+from tests.seeds.seed_clients import channel
 from tests.waiting import until
 
-EARLIER = [b"%d" % number for number in range(20)]
+REDELIVERY = [b"%d" % number for number in range(20)]
 HELD = [b"held by all, %d" % number for number in range(5)]
 
 
@@ -27,7 +27,7 @@ def cluster() -> Iterator[Cluster]:
 def down(cluster: Cluster) -> Iterator[str]:
     """A queue whose mirror lacks what was there before it joined, and whose master was killed."""
     name = "down"
-    publish(cluster, name, *EARLIER)
+    publish(cluster, name, *REDELIVERY)
     members = [cluster.name(0), cluster.name(1)]
     mirror(cluster, ha_mode="nodes", ha_params=members, ha_promote_on_failure="when-synced")
     until(lambda: queue(cluster, name).get("slave_nodes") == [cluster.name(1)])
@@ -54,7 +54,7 @@ def test_it_says_for_whom_it_waits_and_has_everything_when_that_node_is_back(
         opened.basic_publish("", down, b"not now", PERSISTENT)
     cluster.start(0)
     until(lambda: queue(cluster, down, node=2)["state"] == "running")
-    assert drain(cluster, down, node=2) == EARLIER + HELD
+    assert drain(cluster, down, node=2) == REDELIVERY + HELD
 
 
 def test_an_operator_may_go_on_with_what_a_mirror_has(cluster: Cluster, down: str) -> None:

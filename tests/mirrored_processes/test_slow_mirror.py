@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from mirrormq.testing import Cluster
-from tests.mirrored_processes.asking import PERSISTENT, drain, mirror, synchronised
+from tests.mirrored_processes.range_requests import PERSISTENT, drain, mirror, synchronised
 from tests.needs import COMPILER
-from tests.seeds.people import channel
+from tests.seeds.seed_clients import channel
 from tests.waiting import until
 
 SHIM = r"""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mirrormq.testing import Cluster
-from tests.mirrored_processes.asking import drain, mirror, publish, queue, synchronised
+from tests.mirrored_processes.range_requests import drain, mirror, publish, queue, synchronised
 from tests.waiting import until
 
 BODIES = [b"%d" % number + bytes(20_000) for number in range(300)]

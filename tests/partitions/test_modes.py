@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from mirrormq.chaos.faults import Span
-from mirrormq.chaos.run import Options, Run
-from mirrormq.testing.networks import Networks
+from mirrormq.chaos.chaos_run import ChaosOptions, ChaosRun
+from mirrormq.chaos.process_faults import FaultSpan
+from mirrormq.testing.network_namespaces import NetworkNamespaces
 
 pytestmark = [
-    pytest.mark.skipif(Networks.obstacle() is not None, reason=str(Networks.obstacle())),
+    pytest.mark.skipif(NetworkNamespaces.obstacle() is not None, reason=str(NetworkNamespaces.obstacle())),
     pytest.mark.slow,
 ]
 
-CUT = Span(fault_s=(8.0, 9.0), calm_s=(2.0, 3.0))
+CUT = FaultSpan(fault_s=(8.0, 9.0), calm_s=(2.0, 3.0))
 LISTED = (
     "cluster_partition_handling = pause_if_all_down\n"
     "cluster_partition_handling.pause_if_all_down.recover = autoheal\n"
@@ -38,10 +38,10 @@ def quiet(part: float, what: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_three_nodes_parted_and_healed(mode: str, tmp_path: Path) -> None:
-    options = Options(
+    options = ChaosOptions(
         tmp_path, nodes=3, duration_s=14, kinds=("partition",), conf=MODES[mode], seed=1, span=CUT, rate=300
     )
-    outcome = Run(options, quiet).run()
+    outcome = ChaosRun(options, quiet).run()
     assert outcome.faults >= 1
     assert outcome.verdict.confirmed > 3000
     assert outcome.verdict.sound, outcome.verdict.lines()
@@ -49,9 +49,9 @@ def test_three_nodes_parted_and_healed(mode: str, tmp_path: Path) -> None:
 
 
 def test_two_nodes_each_go_on_and_what_only_one_had_comes_back(tmp_path: Path) -> None:
-    options = Options(
+    options = ChaosOptions(
         tmp_path, nodes=2, duration_s=14, kinds=("partition",), conf=MODES["auto"], seed=1, span=CUT, rate=300
     )
-    outcome = Run(options, quiet).run()
+    outcome = ChaosRun(options, quiet).run()
     assert outcome.verdict.sound, outcome.verdict.lines()
     assert not outcome.left

@@ -12,14 +12,16 @@ import pika
 import pika.exceptions
 import pytest
 
-from mirrormq.testing.networks import Networks
-from mirrormq.testing.separated import SeparatedCluster
+from mirrormq.testing.network_namespaces import NetworkNamespaces
+from mirrormq.testing.partitioned_cluster import PartitionedCluster
 from tests.management.http import Client
 from tests.metrics.scene import scrape
-from tests.seeds.people import channel
+from tests.seeds.seed_clients import channel
 from tests.waiting import until
 
-pytestmark = pytest.mark.skipif(Networks.obstacle() is not None, reason=str(Networks.obstacle()))
+pytestmark = pytest.mark.skipif(
+    NetworkNamespaces.obstacle() is not None, reason=str(NetworkNamespaces.obstacle())
+)
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 LOST = "another side of the cluster has won"
@@ -27,17 +29,17 @@ LOST = "another side of the cluster has won"
 
 
 @pytest.fixture
-def cluster(request: pytest.FixtureRequest) -> Iterator[SeparatedCluster]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[PartitionedCluster]:
     mode = request.param
-    with SeparatedCluster(3, conf=f"cluster_partition_handling = {mode}\n", mirror_all=True) as started:
+    with PartitionedCluster(3, conf=f"cluster_partition_handling = {mode}\n", mirror_all=True) as started:
         yield started
 
 
-def log_of(cluster: SeparatedCluster, index: int) -> str:
+def log_of(cluster: PartitionedCluster, index: int) -> str:
     return (cluster.directory / cluster.name(index) / "log" / "node.log").read_text()
 
 
-def serves(cluster: SeparatedCluster, index: int) -> bool:
+def serves(cluster: PartitionedCluster, index: int) -> bool:
     try:
         with channel(cluster, index) as opened:
             return bool(opened.is_open)
@@ -45,7 +47,7 @@ def serves(cluster: SeparatedCluster, index: int) -> bool:
         return False
 
 
-def sent(cluster: SeparatedCluster, index: int, body: bytes) -> bool:
+def sent(cluster: PartitionedCluster, index: int, body: bytes) -> bool:
     """Publish a message to the queue and wait for its confirm."""
     try:
         with channel(cluster, index) as opened:
@@ -55,13 +57,13 @@ def sent(cluster: SeparatedCluster, index: int, body: bytes) -> bool:
         return False
 
 
-def count(cluster: SeparatedCluster, index: int, queue: str) -> int:
+def count(cluster: PartitionedCluster, index: int, queue: str) -> int:
     with channel(cluster, index) as opened:
         return int(opened.queue_declare(queue, passive=True).method.message_count)
 
 
 @pytest.mark.parametrize("cluster", ["pause_minority"], indirect=True)
-def test_the_minority_stops_and_comes_back_with_everything(cluster: SeparatedCluster) -> None:
+def test_the_minority_stops_and_comes_back_with_everything(cluster: PartitionedCluster) -> None:
     with channel(cluster, 0) as opened:
         opened.queue_declare("q", durable=True)
         opened.basic_publish("", "q", b"before", PERSISTENT)
@@ -86,7 +88,7 @@ def test_the_minority_stops_and_comes_back_with_everything(cluster: SeparatedClu
 
 @pytest.mark.parametrize("cluster", ["autoheal"], indirect=True)
 def test_orphans_that_are_kept_are_listed_exported_restored_and_deleted(
-    cluster: SeparatedCluster, tmp_path: Path
+    cluster: PartitionedCluster, tmp_path: Path
 ) -> None:
     keep = '{"ha-mode":"all","ha-orphans":"keep"}'
     cluster.ctl("set_policy", "ha-all", ".*", keep, "--apply-to", "queues")
@@ -108,24 +110,24 @@ def test_orphans_that_are_kept_are_listed_exported_restored_and_deleted(
 
     rows = until(listed)
     assert [(row["queue"], row["messages"]) for row in rows] == [("q", 1)]
-    keeper = next(index for index in range(3) if cluster.name(index) == rows[0]["node"])
-    until(lambda: serves(cluster, keeper))
-    told = scrape(cluster.management_port(keeper))
+    backing_queue = next(index for index in range(3) if cluster.name(index) == rows[0]["node"])
+    until(lambda: serves(cluster, backing_queue))
+    told = scrape(cluster.management_port(backing_queue))
     assert told.values("mirrormq_orphan_messages") == told.values("mirrormq_orphan_queues") == [1]
     file = tmp_path / "orphans.json"
-    cluster.ctl("export_orphans", str(file), node=keeper)
+    cluster.ctl("export_orphans", str(file), node=backing_queue)
     exported = json.loads(file.read_text())
     assert base64.b64decode(exported["body"]) in (b"left", b"right")
-    before = count(cluster, keeper, "q")
-    cluster.ctl("restore_orphans", "all", node=keeper)
-    until(lambda: count(cluster, keeper, "q") == before + 1)
+    before = count(cluster, backing_queue, "q")
+    cluster.ctl("restore_orphans", "all", node=backing_queue)
+    until(lambda: count(cluster, backing_queue, "q") == before + 1)
     until(lambda: not listed())
     with pytest.raises(RuntimeError, match="keeps no batch"):
-        cluster.ctl("delete_orphans", "1", node=keeper)
+        cluster.ctl("delete_orphans", "1", node=backing_queue)
 
 
 @pytest.mark.parametrize("cluster", ["autoheal"], indirect=True)
-def test_both_sides_go_on_and_orphans_say_where_they_were(cluster: SeparatedCluster) -> None:
+def test_both_sides_go_on_and_orphans_say_where_they_were(cluster: PartitionedCluster) -> None:
     with channel(cluster, 0) as opened:
         opened.queue_declare("q", durable=True)
     cluster.part([0], [1, 2])
@@ -154,7 +156,7 @@ def test_both_sides_go_on_and_orphans_say_where_they_were(cluster: SeparatedClus
 
 
 @pytest.mark.parametrize("cluster", ["ignore"], indirect=True)
-def test_nobody_is_told_what_to_do_until_an_operator_restarts_a_side(cluster: SeparatedCluster) -> None:
+def test_nobody_is_told_what_to_do_until_an_operator_restarts_a_side(cluster: PartitionedCluster) -> None:
     with channel(cluster, 0) as opened:
         opened.queue_declare("q", durable=True)
     cluster.part([0], [1, 2])

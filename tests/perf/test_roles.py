@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrormq.client.client_handshake import ClientOptions
-from mirrormq.perf.frames import ACK, ACK_FRAME, NACK, build_run
-from mirrormq.perf.link import Link
-from mirrormq.perf.options import Options, PerfError
-from mirrormq.perf.roles import Consumer, Producer
+from mirrormq.perf.load_connection import LoadConnection
+from mirrormq.perf.perf_options import PerfError, PerfOptions
+from mirrormq.perf.publish_frames import ACK, ACK_FRAME, NACK, build_run
+from mirrormq.perf.roles import LoadConsumer, LoadProducer
 from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
 from mirrormq.wire.frames import BODY, HEADER, HEARTBEAT_FRAME, METHOD, frame
@@ -30,7 +30,9 @@ class Peer:
     def __init__(self, heartbeat_s: int | None = None) -> None:
         self.socket, ours = socket.socketpair()
         connection = broker_bytes.opened(ClientOptions(heartbeat_s=heartbeat_s))
-        self.link = Link(ours, connection, broker_bytes.opened_channel(connection), buffer_bytes=65536)
+        self.link = LoadConnection(
+            ours, connection, broker_bytes.opened_channel(connection), buffer_bytes=65536
+        )
 
     def __enter__(self) -> Peer:
         return self
@@ -82,7 +84,7 @@ def test_every_delivery_is_counted_once(mixture: list[int | str], vary: bool, da
             stream += HEARTBEAT_FRAME
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     with Peer() as peer:
-        consumer = Consumer(peer.link, Options(ack_every=4, prefetch=500, vary=vary), b"")
+        consumer = LoadConsumer(peer.link, PerfOptions(ack_every=4, prefetch=500, vary=vary), b"")
         for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
             if stop > start:
                 peer.socket.sendall(stream[start:stop])
@@ -97,7 +99,7 @@ def test_every_delivery_is_counted_once(mixture: list[int | str], vary: bool, da
 @pytest.mark.parametrize("vary", [False, True])
 def test_a_body_in_several_frames_is_one_delivery(vary: bool) -> None:
     with Peer() as peer:
-        consumer = Consumer(peer.link, Options(vary=vary), b"")
+        consumer = LoadConsumer(peer.link, PerfOptions(vary=vary), b"")
         peer.socket.sendall(
             b"".join(delivery(tag, 10_000, stamped=True, frame_max=4096) for tag in range(1, 6))
         )
@@ -109,10 +111,10 @@ def test_a_body_in_several_frames_is_one_delivery(vary: bool) -> None:
         assert consumer.latency.maximum == NOW_NS - STAMP_NS
 
 
-def producer_on(peer: Peer, **options: int) -> Producer:
-    chosen = Options(mode="publish", confirm_window=options.get("window", 100))
+def producer_on(peer: Peer, **options: int) -> LoadProducer:
+    chosen = PerfOptions(mode="publish", confirm_window=options.get("window", 100))
     run = build_run("", "perf", 20, persistent=False, frame_max=131072, batch=0)
-    return Producer(peer.link, [run], chosen, options.get("limit", 0), b"")
+    return LoadProducer(peer.link, [run], chosen, options.get("limit", 0), b"")
 
 
 def answer(method: bytes, tag: int, multiple: bool) -> bytes:

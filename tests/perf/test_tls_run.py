@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from mirrormq.perf import load
-from mirrormq.perf.load import run
-from mirrormq.perf.options import Options, PerfError
-from mirrormq.perf.report import Report
+from mirrormq.perf import load_run
+from mirrormq.perf.load_run import run
+from mirrormq.perf.perf_options import PerfError, PerfOptions
+from mirrormq.perf.perf_report import PerfReport
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
 from tests.needs import OPENSSL
@@ -35,19 +35,19 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.parametrize("vary", [False, True])
 def test_every_message_comes_back_over_tls(uri: str, vary: bool) -> None:
     queue = f"tls-{vary}"
-    assert run(Options([uri], "publish", queue, messages=20_000, vary=vary)).confirmed == 20_000
+    assert run(PerfOptions([uri], "publish", queue, messages=20_000, vary=vary)).confirmed == 20_000
     # Auto-ack: the broker sends all of it at once, so reads end in the middle of TLS records.
-    consumed = run(Options([uri], "consume", queue, messages=20_000, vary=vary, auto_ack=True)).consumed
+    consumed = run(PerfOptions([uri], "consume", queue, messages=20_000, vary=vary, auto_ack=True)).consumed
     assert consumed == 20_000
 
 
 def test_a_record_larger_than_the_buffer_is_read_to_its_end(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(Options([uri], "publish", "tls-records", messages=5_000))
-    monkeypatch.setattr(load, "room_for", lambda body_bytes, *, one: 2048)
-    reports: list[Report] = []
-    options = Options([uri], "consume", "tls-records", messages=5_000, auto_ack=True)
+    run(PerfOptions([uri], "publish", "tls-records", messages=5_000))
+    monkeypatch.setattr(load_run, "room_for", lambda body_bytes, *, one: 2048)
+    reports: list[PerfReport] = []
+    options = PerfOptions([uri], "consume", "tls-records", messages=5_000, auto_ack=True)
     thread = threading.Thread(target=lambda: reports.append(run(options)), daemon=True)
     thread.start()
     thread.join(DEADLINE_S)
@@ -55,13 +55,13 @@ def test_a_record_larger_than_the_buffer_is_read_to_its_end(
 
 
 def test_large_bodies_over_tls(uri: str) -> None:
-    assert run(Options([uri], "both", "tls-large", size=300_000, messages=40)).consumed == 40
+    assert run(PerfOptions([uri], "both", "tls-large", size=300_000, messages=40)).consumed == 40
 
 
 def test_many_connections_over_tls(uri: str) -> None:
-    assert run(Options([uri], "latency", connections=10, duration=1.0, warmup=0.1)).consumed > 10
+    assert run(PerfOptions([uri], "latency", connections=10, duration=1.0, warmup=0.1)).consumed > 10
 
 
 def test_an_unknown_authority_is_one_sentence(uri: str) -> None:
     with pytest.raises(PerfError, match="no TLS with"):
-        run(Options([uri.partition("?")[0]], "publish", messages=1))
+        run(PerfOptions([uri.partition("?")[0]], "publish", messages=1))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirrormq.broker.queue_factory import make_keeper
+from mirrormq.broker.queue_factory import make_backing_queue
 from mirrormq.clock import Clock
-from mirrormq.queues.hot_budget import HotBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
-from mirrormq.queues.settings import QueueSettings
-from mirrormq.queues.surroundings import Buried
-from mirrormq.ranges.inquiry import Answered, Inquiry, Refused
+from mirrormq.queues.queue_host import OnDeadLettered
+from mirrormq.queues.queue_settings import QueueSettings
+from mirrormq.ranges.range_request import Answered, RangeRequest, Refused
 from tests.queues.support import body, make_disk, make_message, open_journal
 
 ROOMY = 1 << 20
@@ -71,7 +71,7 @@ class LiveQueue:
 
     def __init__(self, settings: QueueSettings | None = None, now_ms: int = 1_000) -> None:
         self.clock = Clock(now_ms)
-        self.budget = HotBudget(1 << 30)
+        self.budget = MemoryBudget(1 << 30)
         self.journal = open_journal(make_disk())
         self.awake: list[Queue] = []
         self.awaiting: list[Queue] = []
@@ -79,8 +79,8 @@ class LiveQueue:
         self.unused_count = 0
         self.published = 0
         chosen = settings or QueueSettings()
-        keeper = make_keeper(self.journal.queue(1), chosen, self.budget, lambda warning: None)
-        self.queue = Queue("/", "q", chosen, keeper, self)
+        backing_queue = make_backing_queue(self.journal.queue(1), chosen, self.budget, lambda warning: None)
+        self.queue = Queue("/", "q", chosen, backing_queue, self)
 
     # -- Surroundings ---------------------------------------------------------------------------
 
@@ -92,9 +92,11 @@ class LiveQueue:
     def awaits_flush(self, queue: Queue) -> None:
         self.awaiting.append(queue)
 
-    def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str, buried: Buried) -> None:
+    def dead_letter(
+        self, queue: Queue, messages: Sequence[Message], reason: str, on_dead_lettered: OnDeadLettered
+    ) -> None:
         self.dead += [(body(message), reason) for message in messages]
-        buried(messages)
+        on_dead_lettered(messages)
 
     def unused(self, queue: Queue) -> None:
         self.unused_count += 1
@@ -102,8 +104,8 @@ class LiveQueue:
     def consumed(self, queue: Queue) -> None:
         pass
 
-    def inquire(
-        self, queue: Queue, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object
+    def handle_range_request(
+        self, queue: Queue, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
     ) -> None:
         raise AssertionError("nobody here knows")
 

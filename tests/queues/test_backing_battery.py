@@ -26,11 +26,11 @@ from hypothesis.stateful import (
 )
 
 from mirrormq import limits
-from mirrormq.broker.queue_factory import make_keeper
-from mirrormq.queues.hot_budget import HotBudget
+from mirrormq.broker.queue_factory import make_backing_queue
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import NEVER, Message
-from mirrormq.queues.settings import QueueSettings
-from mirrormq.ranges.stretches import Stretch, joined
+from mirrormq.queues.queue_settings import QueueSettings
+from mirrormq.ranges.spans import Span, joined
 from tests.queues.support import body, make_disk, make_message, open_journal, tiny_limits
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "30"))
@@ -70,9 +70,9 @@ drafts = st.builds(
 )
 
 
-def numbers_of(stretches: list[Stretch]) -> set[int]:
+def numbers_of(spans: list[Span]) -> set[int]:
     """The numbers that stretches stand for."""
-    return {number for first, count in stretches for number in range(first, first + count)}
+    return {number for first, count in spans for number in range(first, first + count)}
 
 
 class Battery(RuleBasedStateMachine):
@@ -85,7 +85,7 @@ class Battery(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         tiny_limits(self.patch)
         self.warnings: list[str] = []
-        self.budget = HotBudget(BUDGET_BYTES)
+        self.budget = MemoryBudget(BUDGET_BYTES)
         self.queue_id = 0
         self.bodies = 0
 
@@ -100,14 +100,14 @@ class Battery(RuleBasedStateMachine):
         self.queue_id += 1
         self.ready: list[Entry] = []
         self.unacked: dict[int, tuple[Entry, Message]] = {}
-        self.lent: dict[int, Entry] = {}
+        self.leased_out: dict[int, Entry] = {}
         self.highest = 0
         self.delivered_up_to = 0
         self.open_queue()
 
     def open_queue(self) -> None:
         store = self.journal.queue(self.queue_id)
-        self.queue = make_keeper(store, self.kind, self.budget, self.warnings.append)
+        self.queue = make_backing_queue(store, self.kind, self.budget, self.warnings.append)
         self.opened()
 
     def opened(self) -> None:
@@ -175,11 +175,11 @@ class Battery(RuleBasedStateMachine):
 
     @rule()
     def send(self) -> None:
-        self.queue.sent([message for _, message in self.unacked.values()])
+        self.queue.release_contents([message for _, message in self.unacked.values()])
 
     @rule()
-    def recall(self) -> None:
-        messages = self.queue.recall([message for _, message in self.unacked.values()])
+    def load_contents(self) -> None:
+        messages = self.queue.load_contents([message for _, message in self.unacked.values()])
         assert {message.sequence for message in messages} == set(self.unacked)
         for message in messages:
             assert body(message) == self.unacked[message.sequence][0].body
@@ -224,48 +224,48 @@ class Battery(RuleBasedStateMachine):
         return [entry for entry, _ in pairs], [message for _, message in pairs]
 
     @rule(limit=st.integers(1, 9), limit_bytes=st.sampled_from([1, 50, 200, 1 << 40]))
-    def lend(self, limit: int, limit_bytes: int) -> None:
+    def lease_out(self, limit: int, limit_bytes: int) -> None:
         expected = self.in_order()
-        numbers = numbers_of(self.queue.lend(limit, limit_bytes))
+        numbers = numbers_of(self.queue.lease_out(limit, limit_bytes))
         assert len(numbers) <= limit
         assert bool(numbers) == bool(expected), "nothing is lent only if nothing is ready"
         entries = expected[: len(numbers)]
         assert len(entries) <= 1 or sum(len(entry.body) for entry in entries) <= limit_bytes
         assert numbers == {entry.sequence for entry in entries}
         self.ready = [entry for entry in self.ready if entry.sequence not in numbers]
-        self.lent |= {entry.sequence: entry for entry in entries}
+        self.leased_out |= {entry.sequence: entry for entry in entries}
         loaded = self.journal.queue(self.queue_id).load(sorted(numbers))
-        assert [body(message) for message in loaded] == [self.lent[n].body for n in sorted(numbers)]
+        assert [body(message) for message in loaded] == [self.leased_out[n].body for n in sorted(numbers)]
 
-    @precondition(lambda self: self.lent)
+    @precondition(lambda self: self.leased_out)
     @rule(data=st.data())
     def settle(self, data: st.DataObject) -> None:
-        gone = self.choose_lent(data)
+        gone = self.choose_leased(data)
         assert self.queue.settle(joined([(entry.sequence, 1) for entry in gone])) == len(gone)
 
-    @precondition(lambda self: self.lent)
+    @precondition(lambda self: self.leased_out)
     @rule(data=st.data())
     def give_back(self, data: st.DataObject) -> None:
-        back = self.choose_lent(data)
-        assert self.queue.give_back(joined([(entry.sequence, 1) for entry in back])) == len(back)
+        back = self.choose_leased(data)
+        assert self.queue.return_leased(joined([(entry.sequence, 1) for entry in back])) == len(back)
         self.ready += back
         for entry in self.ready:
             # After a restart also older ones that nobody had; that is allowed.
             levels = [other.sequence for other in back if other.level == entry.level]
             entry.redelivered = entry.redelivered or entry.sequence <= max(levels, default=0)
 
-    def choose_lent(self, data: st.DataObject) -> list[Entry]:
+    def choose_leased(self, data: st.DataObject) -> list[Entry]:
         """Some of the lent ones; the model forgets them."""
-        chosen = data.draw(st.lists(st.sampled_from(sorted(self.lent)), unique=True, min_size=1))
-        return [self.lent.pop(sequence) for sequence in chosen]
+        chosen = data.draw(st.lists(st.sampled_from(sorted(self.leased_out)), unique=True, min_size=1))
+        return [self.leased_out.pop(sequence) for sequence in chosen]
 
     @rule(first=st.integers(0, 40), size=st.integers(1, 40), limit=st.integers(1, 9))
     def look(self, first: int, size: int, limit: int) -> None:
         """Whatever is ready or lent is seen, in memory or in the store, and nothing else."""
         store = self.journal.queue(self.queue_id)
-        here = [entry.sequence for entry in [*self.ready, *self.lent.values()]]
+        here = [entry.sequence for entry in [*self.ready, *self.leased_out.values()]]
         wanted = sorted(number for number in here if first <= number < first + size)[:limit]
-        seen = [message.sequence for message in self.queue.glance(first, first + size, limit)]
+        seen = [message.sequence for message in self.queue.peek_unstored(first, first + size, limit)]
         assert seen == sorted(seen)
         stored = [n for n in store.between(first, first + size, 99) if n not in self.unacked]
         assert sorted({*seen, *stored})[:limit] == wanted
@@ -313,15 +313,17 @@ class Battery(RuleBasedStateMachine):
         self.journal = open_journal(self.disk)
         self.budget.used_bytes = 0
         self.open_queue()
-        held = [*self.lent.values(), *(entry for entry, _ in self.unacked.values())]
+        held = [*self.leased_out.values(), *(entry for entry, _ in self.unacked.values())]
         self.ready = [entry for entry in self.ready + held if entry.persistent]
         self.unacked.clear()
         for entry in self.ready:
             entry.redelivered = entry.sequence <= self.delivered_up_to
-        kept = {number: entry for number, entry in self.lent.items() if entry.persistent}
-        assert numbers_of(self.queue.withhold(joined([(number, 1) for number in self.lent]))) == set(kept)
+        kept = {number: entry for number, entry in self.leased_out.items() if entry.persistent}
+        assert numbers_of(self.queue.lease_exact(joined([(number, 1) for number in self.leased_out]))) == set(
+            kept
+        )
         self.ready = [entry for entry in self.ready if entry.sequence not in kept]
-        self.lent = kept
+        self.leased_out = kept
         assert self.queue.next_sequence > self.highest, "a number would be used again"
         self.highest = self.queue.next_sequence - 1
 
@@ -331,7 +333,7 @@ class Battery(RuleBasedStateMachine):
     def counts_exactly(self) -> None:
         assert self.queue.ready_count == len(self.ready)
         assert self.queue.ready_bytes == sum(len(entry.body) for entry in self.ready)
-        held = [entry for entry, _ in self.unacked.values()] + list(self.lent.values())
+        held = [entry for entry, _ in self.unacked.values()] + list(self.leased_out.values())
         assert self.queue.unacked_count == len(held)
         assert self.queue.unacked_bytes == sum(len(entry.body) for entry in held)
 
@@ -368,9 +370,9 @@ def test_the_keeper_does_its_duties(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_is_bounded_whatever_the_backlog(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny_limits(monkeypatch)
-    budget = HotBudget(BUDGET_BYTES)
+    budget = MemoryBudget(BUDGET_BYTES)
     journal = open_journal(make_disk(), segment_bytes=1 << 20)
-    queue = make_keeper(journal.queue(1), KINDS[kind], budget, lambda warning: None)
+    queue = make_backing_queue(journal.queue(1), KINDS[kind], budget, lambda warning: None)
     for number in range(3_000):
         queue.publish([make_message(b"%d" % number, persistent=number % 2 == 0, priority=number % 5)])
     levels = 1 + (KINDS[kind].max_priority or 0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.broker.queue_factory import make_keeper
-from mirrormq.queues.hot_budget import HotBudget
-from mirrormq.queues.settings import QueueSettings
+from mirrormq.broker.queue_factory import make_backing_queue
+from mirrormq.queues.memory_budget import MemoryBudget
+from mirrormq.queues.queue_settings import QueueSettings
 from tests.queues.support import body, make_disk, make_message, open_journal, tiny_limits
 
 COUNT = 12
@@ -17,10 +17,10 @@ DAMAGED = b"[7]"
 def test_the_rest_of_the_backlog_survives(max_priority: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny_limits(monkeypatch)
     settings = QueueSettings(durable=True, max_priority=max_priority)
-    disk, budget = make_disk(), HotBudget(1 << 30)
+    disk, budget = make_disk(), MemoryBudget(1 << 30)
     journal = open_journal(disk, segment_bytes=1 << 20)
-    keeper = make_keeper(journal.queue(1), settings, budget, lambda warning: None)
-    keeper.publish([make_message(b"[%d]" % number, persistent=True) for number in range(1, COUNT + 1)])
+    backing_queue = make_backing_queue(journal.queue(1), settings, budget, lambda warning: None)
+    backing_queue.publish([make_message(b"[%d]" % number, persistent=True) for number in range(1, COUNT + 1)])
     journal.close()
     budget.used_bytes = 0
     journal = open_journal(disk)
@@ -30,15 +30,15 @@ def test_the_rest_of_the_backlog_survives(max_priority: int | None, monkeypatch:
     disk.flip(path, file.read(file.size(), 0).index(DAMAGED) + 1, 3)
 
     warnings: list[str] = []
-    keeper = make_keeper(journal.queue(1), settings, budget, warnings.append)
+    backing_queue = make_backing_queue(journal.queue(1), settings, budget, warnings.append)
     found = []
-    while messages := keeper.fetch(5):
+    while messages := backing_queue.fetch(5):
         found += [body(message) for message in messages]
-        keeper.acknowledge(messages)
+        backing_queue.acknowledge(messages)
     assert found == [b"[%d]" % number for number in range(1, COUNT + 1) if number != 7]
     assert len(warnings) == 1
-    assert (keeper.ready_count, keeper.ready_bytes) == (0, 0)
-    assert (keeper.unacked_count, keeper.unacked_bytes) == (0, 0)
+    assert (backing_queue.ready_count, backing_queue.ready_bytes) == (0, 0)
+    assert (backing_queue.unacked_count, backing_queue.unacked_bytes) == (0, 0)
     assert budget.used_bytes == 0
     assert journal.queue(1).live_count == 1
     assert journal.damage.pending() == {1: [7]}
@@ -47,7 +47,7 @@ def test_the_rest_of_the_backlog_survives(max_priority: int | None, monkeypatch:
     repaired.sequence = 7
     assert journal.queue(1).rewrite(repaired)
     if max_priority is None:
-        assert keeper.readmit([7]) == 1 and keeper.ready_count == 1
+        assert backing_queue.readmit([7]) == 1 and backing_queue.ready_count == 1
     else:
-        keeper = make_keeper(journal.queue(1), settings, budget, warnings.append)
-    assert [body(message) for message in keeper.fetch(5)] == [DAMAGED]
+        backing_queue = make_backing_queue(journal.queue(1), settings, budget, warnings.append)
+    assert [body(message) for message in backing_queue.fetch(5)] == [DAMAGED]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.queues.hot_budget import HotBudget
-from mirrormq.queues.paged import PagedQueue
+from mirrormq.queues.memory_budget import MemoryBudget
+from mirrormq.queues.paged_queue import PagedQueue
 from tests.queues.support import make_disk, make_message, open_journal, tiny_limits
 
 
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_mark_survives_paging(persistent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny_limits(monkeypatch)
-    queue = PagedQueue(open_journal(make_disk()).queue(1), HotBudget(1 << 20), durable=True)
+    queue = PagedQueue(open_journal(make_disk()).queue(1), MemoryBudget(1 << 20), durable=True)
     for number in range(60):
         message = make_message(b"%d" % number, persistent=persistent)
         message.redelivered = number == 50

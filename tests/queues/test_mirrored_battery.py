@@ -11,11 +11,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
 
-from mirrormq.queues.hot_budget import HotBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
-from mirrormq.replication.master import MirroredMaster
-from mirrormq.replication.mirror import MirrorCopy
-from mirrormq.replication.service import runs
+from mirrormq.replication.mirror_copy import MirrorCopy
+from mirrormq.replication.mirror_sync import runs
+from mirrormq.replication.replicating_backing import ReplicatingBackingQueue
 from tests.queues.support import make_disk, open_journal
 from tests.queues.test_backing_battery import BUDGET_BYTES, EXAMPLES, KINDS, Battery
 
@@ -29,29 +29,29 @@ class MirroredBattery(Battery):
 
     def opened(self) -> None:
         self.put_on([])
-        assert isinstance(self.queue, MirroredMaster) and not self.queue.unseen
+        assert isinstance(self.queue, ReplicatingBackingQueue) and not self.queue.unseen
 
-    @precondition(lambda self: not isinstance(self.queue, MirroredMaster))
+    @precondition(lambda self: not isinstance(self.queue, ReplicatingBackingQueue))
     @rule(shown=st.booleans())
     def wrap(self, shown: bool) -> None:
         """The queue becomes mirrored; somebody can show what its consumers have, or nobody can."""
         self.put_on([message for _, message in self.unacked.values()] if shown else [])
-        assert isinstance(self.queue, MirroredMaster)
+        assert isinstance(self.queue, ReplicatingBackingQueue)
         assert 0 <= self.queue.unseen <= (0 if shown else len(self.unacked))
 
     def put_on(self, out: list[Message]) -> None:
         store = self.journal.queue(self.queue_id)
         self.elsewhere = open_journal(make_disk())
-        self.copy_budget = HotBudget(BUDGET_BYTES)
+        self.copy_budget = MemoryBudget(BUDGET_BYTES)
         self.copy = MirrorCopy(self.elsewhere.queue(1), self.copy_budget, durable=self.durable_copy)
         self.copy.begin_synchronisation()
-        self.queue = MirroredMaster(self.queue, store, self.tell, appeared=self.appeared, out=out)
+        self.queue = ReplicatingBackingQueue(self.queue, store, self.tell, appeared=self.appeared, out=out)
         self.copy.synchronise(runs(self.queue.load(list(self.queue.held().numbers()))))
 
-    @precondition(lambda self: isinstance(self.queue, MirroredMaster))
+    @precondition(lambda self: isinstance(self.queue, ReplicatingBackingQueue))
     @rule()
     def unwrap(self) -> None:
-        assert isinstance(self.queue, MirroredMaster)
+        assert isinstance(self.queue, ReplicatingBackingQueue)
         self.queue = self.queue.inner
 
     def tell(self, operation: bytes) -> int:
@@ -60,24 +60,24 @@ class MirroredBattery(Battery):
         return 1
 
     def appeared(self, sequence: int) -> None:
-        assert isinstance(self.queue, MirroredMaster)
+        assert isinstance(self.queue, ReplicatingBackingQueue)
         self.copy.synchronise(runs(self.queue.load([sequence])))
 
     @invariant()
     def the_mirror_holds_what_the_master_holds(self) -> None:
-        if not isinstance(self.queue, MirroredMaster):
+        if not isinstance(self.queue, ReplicatingBackingQueue):
             return
-        self.queue.speak()
+        self.queue.flush_operations()
         held = self.queue.held()
         assert self.copy.held().ranges() == held.ranges()
         assert held.count == self.queue.ready_count + self.queue.unacked_count - self.queue.unseen
 
-    @precondition(lambda self: isinstance(self.queue, MirroredMaster))
+    @precondition(lambda self: isinstance(self.queue, ReplicatingBackingQueue))
     @rule()
     def compare(self) -> None:
         """Byte for byte."""
-        assert isinstance(self.queue, MirroredMaster)
-        self.queue.speak()
+        assert isinstance(self.queue, ReplicatingBackingQueue)
+        self.queue.flush_operations()
         numbers = list(self.queue.held().numbers())
         self.copy.page_out()
         mirrored = self.elsewhere.queue(1).load(numbers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.queues.occupancy import HALF_LIFE_MS, ConsumerUse, Occupancy
+from mirrormq.queues.memory_use import HALF_LIFE_MS, ConsumerUse, MemoryUse
 
 
 def test_a_queue_whose_consumers_always_have_room_is_wholly_used() -> None:
@@ -36,8 +36,8 @@ def test_saying_the_same_again_changes_nothing() -> None:
 
 
 def test_parts_of_a_queue_add_up_and_the_first_has_the_head() -> None:
-    high = Occupancy(ready_ram=1, ram_bytes=10, head_properties=b"high")
-    low = Occupancy(ready_ram=2, unacked_ram=3, ram_bytes=50, paged_count=4, head_properties=b"low")
-    both = sum([high, low], Occupancy())
+    high = MemoryUse(ready_ram=1, ram_bytes=10, head_properties=b"high")
+    low = MemoryUse(ready_ram=2, unacked_ram=3, ram_bytes=50, paged_count=4, head_properties=b"low")
+    both = sum([high, low], MemoryUse())
     assert (both.ready_ram, both.ram_count, both.ram_bytes, both.paged_count) == (3, 6, 60, 4)
     assert both.head_properties == b"high"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mirrormq import limits
-from mirrormq.queues.settings import QueueSettings
+from mirrormq.queues.queue_settings import QueueSettings
 from tests.queues.live import LiveQueue, TestPublisher
 from tests.queues.support import body
 

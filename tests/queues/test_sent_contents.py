@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mirrormq import limits
-from mirrormq.broker.queue_factory import make_keeper
+from mirrormq.broker.queue_factory import make_backing_queue
 from mirrormq.queues.backing import BackingQueue
-from mirrormq.queues.hot_budget import HotBudget
-from mirrormq.queues.settings import QueueSettings
+from mirrormq.queues.memory_budget import MemoryBudget
+from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
 from tests.queues.support import body, make_disk, make_message, open_journal, tiny_limits
@@ -20,16 +20,16 @@ class Bench:
     def __init__(self, count: int) -> None:
         self.disk: SimulatedDisk = make_disk()
         self.journal: Journal = open_journal(self.disk, segment_bytes=1 << 20)
-        self.budget = HotBudget(1 << 30)
+        self.budget = MemoryBudget(1 << 30)
         self.warnings: list[str] = []
-        self.queue: BackingQueue = make_keeper(
+        self.queue: BackingQueue = make_backing_queue(
             self.journal.queue(1), QueueSettings(durable=True), self.budget, self.warnings.append
         )
         for number in range(count):
             self.queue.publish([make_message(b"message %d" % number, persistent=True)])
         self.journal.flush(sync=True)
         self.held = [message for _ in range(count) for message in self.queue.fetch(1)]
-        self.queue.sent(self.held)
+        self.queue.release_contents(self.held)
 
     def damage(self, number: int) -> None:
         """Flip a bit of one message on disk."""
@@ -59,7 +59,7 @@ def test_a_transient_message_that_is_nowhere_else_keeps_its_contents() -> None:
     bench = Bench(0)
     bench.queue.publish([make_message(b"only here")])
     [message] = bench.queue.fetch(1)
-    bench.queue.sent([message])
+    bench.queue.release_contents([message])
     assert body(message) == b"only here"
 
 
@@ -78,7 +78,7 @@ def test_more_requeued_messages_than_the_head_holds_come_back_in_order_and_marke
 def test_recall_leaves_out_what_the_disk_has_damaged() -> None:
     bench = Bench(5)
     bench.damage(2)
-    found = bench.queue.recall(bench.held)
+    found = bench.queue.load_contents(bench.held)
     assert [body(message) for message in found] == [b"message %d" % number for number in (0, 1, 3, 4)]
     assert len(bench.warnings) == 1
     bench.queue.acknowledge(bench.held)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mirrormq import limits
-from mirrormq.queues.settings import QueueSettings
+from mirrormq.queues.queue_settings import QueueSettings
 from tests.queues.live import LiveQueue, TestConsumer
 
 

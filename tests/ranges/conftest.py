@@ -7,21 +7,21 @@ from collections.abc import Iterator
 import pytest
 
 from tests.brokers.mirrormq import MirrorMQ
-from tests.ranges.asking import Asker
+from tests.ranges.range_requests import Asker
 
 
 @pytest.fixture
-def asker(mirrormq: MirrorMQ) -> Iterator[Asker]:
-    asker = Asker(f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F")
-    yield asker
-    if asker.connection.is_open:
-        asker.close()
+def range_client(mirrormq: MirrorMQ) -> Iterator[Asker]:
+    range_client = Asker(f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F")
+    yield range_client
+    if range_client.connection.is_open:
+        range_client.close()
 
 
 @pytest.fixture
-def queue(asker: Asker, request: pytest.FixtureRequest) -> Iterator[str]:
+def queue(range_client: Asker, request: pytest.FixtureRequest) -> Iterator[str]:
     name = request.node.name
-    asker.channel.queue_declare(name, durable=True)
+    range_client.channel.queue_declare(name, durable=True)
     yield name
-    if asker.channel.is_open:
-        asker.channel.queue_delete(name)
+    if range_client.channel.is_open:
+        range_client.channel.queue_delete(name)

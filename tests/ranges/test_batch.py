@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrormq.ranges.batch import HEAD, Batch, BatchError, Envelope, Row
-from mirrormq.ranges.building import Builder
+from mirrormq.ranges.batch_builder import BatchBuilder
+from mirrormq.ranges.range_batch import HEAD, BatchEnvelope, BatchError, BatchRow, RangeBatch
 
-ENVELOPES = [Envelope(b"", b"orders", b"\x10\x00\x02"), Envelope(b"logs", b"a.b", b"\x00\x00")]
+ENVELOPES = [BatchEnvelope(b"", b"orders", b"\x10\x00\x02"), BatchEnvelope(b"logs", b"a.b", b"\x00\x00")]
 
 
-def batch_of(rows: list[Row], at_once: int = 3) -> bytes:
-    builder = Builder()
+def batch_of(rows: list[BatchRow], at_once: int = 3) -> bytes:
+    builder = BatchBuilder()
     for at in range(0, len(rows), at_once):
         some = rows[at : at + at_once]
         builder.add(
@@ -31,9 +31,9 @@ def batch_of(rows: list[Row], at_once: int = 3) -> bytes:
 
 rows_of_any_kind = st.lists(
     st.builds(
-        Row,
+        BatchRow,
         st.integers(0, 2**64 - 1),
-        st.builds(Envelope, st.binary(max_size=9), st.binary(max_size=9), st.binary(max_size=20)),
+        st.builds(BatchEnvelope, st.binary(max_size=9), st.binary(max_size=9), st.binary(max_size=20)),
         st.booleans(),
         st.binary(max_size=40),
     ),
@@ -42,14 +42,14 @@ rows_of_any_kind = st.lists(
 
 
 @given(rows_of_any_kind)
-def test_what_was_put_in_comes_out(rows: list[Row]) -> None:
-    batch = Batch(batch_of(rows))
+def test_what_was_put_in_comes_out(rows: list[BatchRow]) -> None:
+    batch = RangeBatch(batch_of(rows))
     assert len(batch) == len(rows)
     assert list(batch) == rows
 
 
 @given(rows_of_any_kind)
-def test_every_column_begins_at_a_multiple_of_eight(rows: list[Row]) -> None:
+def test_every_column_begins_at_a_multiple_of_eight(rows: list[BatchRow]) -> None:
     data = batch_of(rows)
     at = HEAD.size
     for length in HEAD.unpack_from(data)[4:]:
@@ -59,8 +59,8 @@ def test_every_column_begins_at_a_multiple_of_eight(rows: list[Row]) -> None:
 
 
 def test_numpy_and_arrow_read_the_columns_as_they_are() -> None:
-    rows = [Row(7 + n, ENVELOPES[n % 2], n == 3, b"body %d" % n) for n in range(5)]
-    batch = Batch(batch_of(rows))
+    rows = [BatchRow(7 + n, ENVELOPES[n % 2], n == 3, b"body %d" % n) for n in range(5)]
+    batch = RangeBatch(batch_of(rows))
     assert np.frombuffer(batch.sequences, "<u8").tolist() == [7, 8, 9, 10, 11]
     assert np.frombuffer(batch.envelope_indexes, "<u4").tolist() == [0, 1, 0, 1, 0]
     assert np.frombuffer(batch.redelivered, "u1").tolist() == [0, 0, 0, 1, 0]
@@ -72,15 +72,15 @@ def test_numpy_and_arrow_read_the_columns_as_they_are() -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, HEAD.size - 1, HEAD.size, -1])
 def test_a_batch_that_ends_early_is_refused(cut: int) -> None:
-    data = batch_of([Row(1, ENVELOPES[0], False, b"12345678")])
+    data = batch_of([BatchRow(1, ENVELOPES[0], False, b"12345678")])
     with pytest.raises(BatchError):
-        Batch(data[:cut])
+        RangeBatch(data[:cut])
 
 
 def test_other_bytes_are_refused() -> None:
     with pytest.raises(BatchError, match="not a batch"):
-        Batch(bytes(HEAD.size))
-    data = bytearray(batch_of([Row(1, ENVELOPES[0], False, b"x")]))
+        RangeBatch(bytes(HEAD.size))
+    data = bytearray(batch_of([BatchRow(1, ENVELOPES[0], False, b"x")]))
     data[8] = 2  # one more row than there are columns for
     with pytest.raises(BatchError, match="rows"):
-        Batch(bytes(data))
+        RangeBatch(bytes(data))

@@ -5,78 +5,80 @@ from __future__ import annotations
 import pika
 import pytest
 
-from mirrormq.ranges.limits import READS_IN_FLIGHT_MAX
+from mirrormq.ranges.range_limits import READS_IN_FLIGHT_MAX
 from mirrormq.wire.properties import decode_properties
 from tests.brokers.mirrormq import MirrorMQ
-from tests.ranges.asking import Asker, Refused, bodies
+from tests.ranges.range_requests import Asker, Refused, bodies
 
 
 @pytest.mark.parametrize("mode", [1, 2])
-def test_a_range_is_read_again_and_again(asker: Asker, queue: str, mode: int) -> None:
-    asker.publish(queue, *bodies(100), mode=mode)
-    extent = asker.extent(queue)
+def test_a_range_is_read_again_and_again(range_client: Asker, queue: str, mode: int) -> None:
+    range_client.publish(queue, *bodies(100), mode=mode)
+    extent = range_client.extent(queue)
     assert (extent.first, extent.next, extent.ready, extent.durable) == (1, 101, 100, True)
     assert extent.ready_bytes == sum(map(len, bodies(100)))
     assert extent.synchronised == (extent.master,)
     for _ in range(2):
-        rows = asker.read(queue, extent.first, extent.next)
+        rows = range_client.read(queue, extent.first, extent.next)
         assert [row.body for row in rows] == bodies(100)
         assert [row.sequence for row in rows] == list(range(1, 101))
         assert not any(row.redelivered for row in rows)
-    assert asker.drain(queue) == [(body, False) for body in bodies(100)]
+    assert range_client.drain(queue) == [(body, False) for body in bodies(100)]
 
 
-def test_an_envelope_says_exchange_key_and_properties(asker: Asker, queue: str) -> None:
-    asker.channel.queue_bind(queue, "amq.topic", "a.#")
+def test_an_envelope_says_exchange_key_and_properties(range_client: Asker, queue: str) -> None:
+    range_client.channel.queue_bind(queue, "amq.topic", "a.#")
     properties = pika.BasicProperties(message_id="m1", headers={"n": 1}, delivery_mode=2)
-    asker.channel.basic_publish("amq.topic", "a.b", b"body", properties)
-    (row,) = asker.read(queue, 1, 2)
+    range_client.channel.basic_publish("amq.topic", "a.b", b"body", properties)
+    (row,) = range_client.read(queue, 1, 2)
     assert (row.envelope.exchange, row.envelope.routing_key) == (b"amq.topic", b"a.b")
     decoded = decode_properties(row.envelope.properties, 0)
     assert (decoded.message_id, decoded.delivery_mode) == ("m1", 2)
 
 
-def test_parts_are_as_large_as_allowed_and_go_on_where_the_last_ended(asker: Asker, queue: str) -> None:
-    asker.publish(queue, *[b"x" * 1000] * 50)
-    part, rows = asker.read_part(queue, 1, 51, 10_500)
+def test_parts_are_as_large_as_allowed_and_go_on_where_the_last_ended(
+    range_client: Asker, queue: str
+) -> None:
+    range_client.publish(queue, *[b"x" * 1000] * 50)
+    part, rows = range_client.read_part(queue, 1, 51, 10_500)
     assert (len(rows), part.from_, part.next, part.to) == (10, 1, 11, 51)
-    part, rows = asker.read_part(queue, part.next, 51, 1)
+    part, rows = range_client.read_part(queue, part.next, 51, 1)
     assert (len(rows), part.next) == (1, 12), "one message is given, however small the limit"
-    assert len(asker.read(queue, 12, 51, 3_000)) == 39
-    assert asker.read(queue, 51, 200) == []
+    assert len(range_client.read(queue, 12, 51, 3_000)) == 39
+    assert range_client.read(queue, 51, 200) == []
 
 
-def test_a_body_of_many_frames_is_given_whole(asker: Asker, queue: str) -> None:
+def test_a_body_of_many_frames_is_given_whole(range_client: Asker, queue: str) -> None:
     body = bytes(range(256)) * 4096 * 3
-    asker.publish(queue, b"small", body, b"", mode=1)
-    assert [row.body for row in asker.read(queue, 1, 4)] == [b"small", body, b""]
+    range_client.publish(queue, b"small", body, b"", mode=1)
+    assert [row.body for row in range_client.read(queue, 1, 4)] == [b"small", body, b""]
 
 
-def test_what_is_gone_is_absent_and_what_consumers_hold_is_not(asker: Asker, queue: str) -> None:
-    asker.publish(queue, *bodies(10))
-    held = [asker.channel.basic_get(queue)[0] for _ in range(4)]
-    asker.channel.basic_ack(held[1].delivery_tag)
-    rows = asker.read(queue, 1, 11)
+def test_what_is_gone_is_absent_and_what_consumers_hold_is_not(range_client: Asker, queue: str) -> None:
+    range_client.publish(queue, *bodies(10))
+    held = [range_client.channel.basic_get(queue)[0] for _ in range(4)]
+    range_client.channel.basic_ack(held[1].delivery_tag)
+    rows = range_client.read(queue, 1, 11)
     assert [row.body for row in rows] == [b"0", *bodies(8, 2)]
     assert [row.redelivered for row in rows] == [True] * 3 + [False] * 6
-    assert asker.extent(queue).first == 1
+    assert range_client.extent(queue).first == 1
 
 
-def test_only_the_stretches_that_are_asked_for(asker: Asker, queue: str) -> None:
-    asker.publish(queue, *bodies(20))
-    part, rows = asker.read_part(queue, 3, 18, wanted=[(1, 3), (6, 1), (17, 5)])
+def test_only_the_stretches_that_are_asked_for(range_client: Asker, queue: str) -> None:
+    range_client.publish(queue, *bodies(20))
+    part, rows = range_client.read_part(queue, 3, 18, wanted=[(1, 3), (6, 1), (17, 5)])
     assert [row.sequence for row in rows] == [3, 6, 17]
     assert part.next == 18
 
 
-def test_a_queue_that_is_declared_again_is_another(asker: Asker, queue: str) -> None:
-    before = asker.extent(queue).id
-    asker.channel.queue_delete(queue)
-    asker.channel.queue_declare(queue, durable=True)
-    assert asker.extent(queue).id != before
+def test_a_queue_that_is_declared_again_is_another(range_client: Asker, queue: str) -> None:
+    before = range_client.extent(queue).id
+    range_client.channel.queue_delete(queue)
+    range_client.channel.queue_declare(queue, durable=True)
+    assert range_client.extent(queue).id != before
 
 
-def test_wrong_questions_are_answered_and_the_channel_lives(asker: Asker, queue: str) -> None:
+def test_wrong_questions_are_answered_and_the_channel_lives(range_client: Asker, queue: str) -> None:
     for code, ask, values in (
         (404, "extent", {"queue": "nowhere"}),
         (406, "nonsense", {}),
@@ -87,24 +89,26 @@ def test_wrong_questions_are_answered_and_the_channel_lives(asker: Asker, queue:
         (404, "renew", {"queue": queue, "lease": "none"}),
     ):
         with pytest.raises(Refused) as refused:
-            asker.ask(ask, **values)
+            range_client.ask(ask, **values)
         assert refused.value.code == code
     with pytest.raises(Refused, match="no queue 'nowhere' in vhost '/'"):
-        asker.extent("nowhere")
+        range_client.extent("nowhere")
     with pytest.raises(Refused, match="stretches"):
-        asker.ask("read", b"abc", queue=queue, from_=1, to=2)
-    assert asker.extent(queue).ready == 0
+        range_client.ask("read", b"abc", queue=queue, from_=1, to=2)
+    assert range_client.extent(queue).ready == 0
 
 
-def test_a_question_without_a_way_back_closes_the_channel(asker: Asker) -> None:
-    other = asker.connection.channel()
+def test_a_question_without_a_way_back_closes_the_channel(range_client: Asker) -> None:
+    other = range_client.connection.channel()
     other.basic_publish("", "amq.mirrormq.ranges", b"", pika.BasicProperties(headers={"ask": "leases"}))
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="reply_to"):
         other.queue_declare("x", passive=True)
 
 
-def test_reads_need_the_right_to_read_and_nothing_else(mirrormq: MirrorMQ, asker: Asker, queue: str) -> None:
-    asker.publish(queue, b"secret")
+def test_reads_need_the_right_to_read_and_nothing_else(
+    mirrormq: MirrorMQ, range_client: Asker, queue: str
+) -> None:
+    range_client.publish(queue, b"secret")
     mirrormq.control("add_user", "reader", "secret")
     try:
         mirrormq.control("set_permissions", "-p", "/", "reader", "^$", "^$", f"^{queue}$")
@@ -123,18 +127,18 @@ def test_reads_need_the_right_to_read_and_nothing_else(mirrormq: MirrorMQ, asker
         mirrormq.control("delete_user", "reader")
 
 
-def test_a_client_may_have_some_reads_under_way_and_no_more(asker: Asker, queue: str) -> None:
-    asker.publish(queue, *[b"x" * 100_000] * 40)
-    asker.extent(queue)
+def test_a_client_may_have_some_reads_under_way_and_no_more(range_client: Asker, queue: str) -> None:
+    range_client.publish(queue, *[b"x" * 100_000] * 40)
+    range_client.extent(queue)
     question = {"ask": "read", "queue": queue, "from": 1, "to": 41, "limit_bytes": 1 << 21}
-    with asker.connection.channel():  # a round trip: what follows is read in one piece
-        numbers = [asker.put(question) for _ in range(READS_IN_FLIGHT_MAX + 3)]
+    with range_client.connection.channel():  # a round trip: what follows is read in one piece
+        numbers = [range_client.put(question) for _ in range(READS_IN_FLIGHT_MAX + 3)]
     refused = 0
     for number in numbers:
         try:
-            asker.wait(number)
+            range_client.wait(number)
         except Refused as error:
             assert "reads under way" in error.text
             refused += 1
     assert refused <= 3
-    assert len(asker.read(queue, 1, 41)) == 40
+    assert len(range_client.read(queue, 1, 41)) == 40

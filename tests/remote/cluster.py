@@ -20,19 +20,19 @@ from typing import Any
 
 import msgspec
 
-from mirrormq.broker.broker import Outside
+from mirrormq.broker.broker import Environment
 from mirrormq.metadata import commands, records
-from mirrormq.metadata.store import Written
-from mirrormq.metadata.view import View
+from mirrormq.metadata.ring_view import View
+from mirrormq.metadata.store import WriteResult
 from mirrormq.queues.queue import Queue
-from mirrormq.remote.messages import RemoteMessage
-from mirrormq.remote.remote import Remote
-from mirrormq.replication.messages import RingMail
+from mirrormq.remote.remote_endpoint import RemoteEndpoint
+from mirrormq.remote.remote_messages import RemoteMessage
+from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.wire.fields import encode_table, table_of
 from tests.harness import Client, Node
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(RemoteMessage | RingMail).decode
+_decode = msgspec.msgpack.Decoder(RemoteMessage | RingBatch).decode
 ROUNDS_MAX = 10_000
 
 
@@ -52,7 +52,7 @@ class LinkedNode(Node):
         self._member = member
         super().__init__(seed=sum(member.name.encode()), name=member.name)
 
-    def outside(self) -> Outside:
+    def outside(self) -> Environment:
         return super().outside()._replace(send=self._member.send)
 
 
@@ -72,13 +72,13 @@ class Member:
         """Tell the cluster what this node writes."""
         self.node.metadata.observers.append(lambda written: self.cluster.written(self, written))
 
-    def send(self, peer: str, message: RemoteMessage | RingMail) -> None:
+    def send(self, peer: str, message: RemoteMessage | RingBatch) -> None:
         link = self.cluster.links.get(frozenset((self.name, peer)))
         if link is not None and link.up:
             link.lanes[peer].append(_encode(message))
 
     @property
-    def remote(self) -> Remote:
+    def remote(self) -> RemoteEndpoint:
         return self.node.broker.remote
 
     @property
@@ -140,7 +140,7 @@ class Cluster:
 
     # -- metadata -------------------------------------------------------------------------------
 
-    def written(self, member: Member, written: Written) -> None:
+    def written(self, member: Member, written: WriteResult) -> None:
         """A node's own doing becomes everybody's."""
         if not self._applying and written.changes:
             self.spread(only=[member.name])
@@ -187,14 +187,16 @@ class Cluster:
             if other != name:
                 self.cut(name, other)
         self[name].alive = False
-        self.write(commands.PutNode(records.Node(name, "", self[name].node.broker.life, running=False)))
+        self.write(
+            commands.PutNode(records.Node(name, "", self[name].node.broker.incarnation, running=False))
+        )
 
     def revive(self, name: str) -> None:
         """It comes back with what its disk has, in its next life."""
         member = self[name]
         member.alive = True
-        life = member.node.broker.life + 1
-        self.write(commands.PutNode(records.Node(name, "", life, running=True)))
+        incarnation = member.node.broker.incarnation + 1
+        self.write(commands.PutNode(records.Node(name, "", incarnation, running=True)))
         member.node.restart("power")
         member.watch()
         for other in self.members:
@@ -218,9 +220,9 @@ class Cluster:
         """Another node becomes master; some nodes may hear of it before the others."""
         record = self.record(name)
         before = record.ring
-        lives = frozenset((member, self[member].node.broker.life) for member in ring)
+        incarnations = frozenset((member, self[member].node.broker.incarnation) for member in ring)
         view = before.with_members(ring, epoch=before.epoch + 1)
-        view = view._replace(in_sync=frozenset(ring), lives=lives)
+        view = view._replace(in_sync=frozenset(ring), incarnations=incarnations)
         change = commands.ViewChange(record.queue_id, view, waits_for)
         self.write(commands.ChangeViews([change]), only)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.remote import limits
+from mirrormq.remote import remote_limits
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Field
 from tests.harness import deliveries
@@ -83,7 +83,7 @@ def test_without_a_window_a_bounded_number_is_under_way() -> None:
     cluster.carry("a", "b")
     for _ in range(20):
         cluster["b"].node.turn()
-    assert cluster.counts("q") == (10_000 - limits.CREDIT_MAX, limits.CREDIT_MAX)
+    assert cluster.counts("q") == (10_000 - remote_limits.CREDIT_MAX, remote_limits.CREDIT_MAX)
     assert len(deliveries(client.read())) == 10_000
 
 
@@ -100,7 +100,11 @@ def test_large_messages_are_bounded_by_their_bytes() -> None:
     for _ in range(20):
         cluster["b"].node.turn()
     held = cluster.counts("q")[1]
-    assert limits.DELIVERED_BYTES_MAX <= held * len(body) < limits.DELIVERED_BYTES_MAX + 6 * len(body)
+    assert (
+        remote_limits.DELIVERED_BYTES_MAX
+        <= held * len(body)
+        < remote_limits.DELIVERED_BYTES_MAX + 6 * len(body)
+    )
     assert len(deliveries(client.read())) == 40
 
 
@@ -260,5 +264,7 @@ def test_the_master_lists_consumers_of_other_nodes() -> None:
 def test_counts_include_consumers_of_other_nodes() -> None:
     cluster, client = prepared()
     consume(client)
-    asker = cluster.connect("a")
-    assert asker.call(methods.encode_queue_declare("q", passive=True)) == methods.QueueDeclareOk("q", 0, 1)
+    range_client = cluster.connect("a")
+    assert range_client.call(methods.encode_queue_declare("q", passive=True)) == methods.QueueDeclareOk(
+        "q", 0, 1
+    )

@@ -11,7 +11,7 @@ from mirrormq.wire import methods
 from tests.remote.cluster import Cluster, RemoteTestClient
 
 
-class Life:
+class Incarnation:
     """A queue with a mirror, a publisher and a consumer on a third node, and random progress."""
 
     def __init__(self, seed: int) -> None:
@@ -55,26 +55,26 @@ class Life:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_what_was_published_is_in_the_queue_once_and_in_order(seed: int) -> None:
-    life = Life(seed)
-    for _ in range(life.chance.randint(1, 120)):
-        life.step()
-    life.promote()
-    for _ in range(life.chance.randint(1, 40)):
-        life.step()
-    assert not [one for one in life.client.methods() if isinstance(one, methods.BasicNack)]
-    assert life.client.connection.channels[1].publishing.confirms.open_count == 0
-    assert life.cluster["a"].remote.unsettled_bytes == 0
-    expected = [b"%d" % number for number in range(1, life.published + 1)]
-    assert life.cluster.connect("c").drain("q") == expected
+    incarnation = Incarnation(seed)
+    for _ in range(incarnation.chance.randint(1, 120)):
+        incarnation.step()
+    incarnation.promote()
+    for _ in range(incarnation.chance.randint(1, 40)):
+        incarnation.step()
+    assert not [one for one in incarnation.client.methods() if isinstance(one, methods.BasicNack)]
+    assert incarnation.client.connection.channels[1].publishing.confirms.open_count == 0
+    assert incarnation.cluster["a"].remote.unsettled_bytes == 0
+    expected = [b"%d" % number for number in range(1, incarnation.published + 1)]
+    assert incarnation.cluster.connect("c").drain("q") == expected
 
 
 @pytest.mark.parametrize("seed", [*range(30), 1019, 1020, 1025, 1031])
 def test_what_was_acknowledged_may_come_again_but_everything_comes(seed: int) -> None:
     """A consumer on the third node; acknowledgements may be lost with the master, messages never, and what
     comes again says so."""
-    life = Life(seed)
-    consumer = life.cluster.connect("a")
-    consumer.send(methods.encode_basic_qos(0, life.chance.choice([0, 1, 10])))
+    incarnation = Incarnation(seed)
+    consumer = incarnation.cluster.connect("a")
+    consumer.send(methods.encode_basic_qos(0, incarnation.chance.choice([0, 1, 10])))
     consumer.send(methods.encode_basic_consume("q", "c"))
     seen: Counter[bytes] = Counter()
 
@@ -89,13 +89,13 @@ def test_what_was_acknowledged_may_come_again_but_everything_comes(seed: int) ->
                 consumer.send(methods.encode_basic_ack(one.method.delivery_tag, False))
 
     for _ in range(100):
-        life.step()
+        incarnation.step()
         look()
-    life.promote()
+    incarnation.promote()
     for _ in range(1000):
-        life.cluster.settle()
+        incarnation.cluster.settle()
         look()
-        if life.cluster.counts("q") == (0, 0):
+        if incarnation.cluster.counts("q") == (0, 0):
             break
-    assert life.cluster.counts("q") == (0, 0)
-    assert set(seen) == {b"%d" % number for number in range(1, life.published + 1)}
+    assert incarnation.cluster.counts("q") == (0, 0)
+    assert set(seen) == {b"%d" % number for number in range(1, incarnation.published + 1)}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mirrormq.metadata import commands, records
-from mirrormq.queues.producers import Origin, Producers
+from mirrormq.queues.publish_ids import PublishOrigin, SeenPublishIds
 from mirrormq.queues.queue import Queue
-from mirrormq.remote import limits
+from mirrormq.remote import remote_limits
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Field
 from tests.remote.cluster import Cluster, RemoteTestClient
@@ -205,14 +205,14 @@ def test_publishers_wait_while_the_master_cannot_be_reached_and_go_on_afterwards
     cluster.cut("a", "b")
     body = b"x" * 100_000
     for _ in range(3):
-        client.publish("q", *[body] * (limits.PUBLISH_BYTES_MAX // len(body) // 2))
+        client.publish("q", *[body] * (remote_limits.PUBLISH_BYTES_MAX // len(body) // 2))
     assert client.connection.held and cluster["a"].vhost.queues["q"].full
     other.publish("here", b"1")
     assert other.drain("here") == [b"1"]
     cluster.join("a", "b")
     answers = client.methods()
     assert not client.connection.held
-    assert len(confirmed(answers)) == 3 * (limits.PUBLISH_BYTES_MAX // len(body) // 2)
+    assert len(confirmed(answers)) == 3 * (remote_limits.PUBLISH_BYTES_MAX // len(body) // 2)
     assert cluster["a"].remote.unsettled_bytes == 0
 
 
@@ -223,11 +223,11 @@ def test_dead_letters_stay_where_they_died_while_no_more_can_be_kept() -> None:
     cluster.cut("a", "b")
     client = cluster.connect("a")
     body = b"x" * 1_000_000
-    count = 3 * limits.PUBLISH_BYTES_MAX // len(body)
+    count = 3 * remote_limits.PUBLISH_BYTES_MAX // len(body)
     for _ in range(count):
         client.publish("q", body)
     kept = cluster["a"].remote.unsettled_bytes
-    assert limits.PUBLISH_BYTES_MAX < kept < limits.PUBLISH_BYTES_MAX + 2 * len(body)
+    assert remote_limits.PUBLISH_BYTES_MAX < kept < remote_limits.PUBLISH_BYTES_MAX + 2 * len(body)
     assert sum(cluster["a"].node.counts("q")) == count
     cluster.join("a", "b")
     cluster.settle()
@@ -262,12 +262,12 @@ def test_a_master_that_has_enough_for_its_consumers_slows_publishers_elsewhere()
 
 
 def test_a_producer_is_known_by_its_highest_number() -> None:
-    producers = Producers()
-    assert producers.seen(Origin("a#1", 1), 10) == 0
-    assert producers.seen(Origin("a#1", 5), 10) == 6
-    assert producers.seen(Origin("a#1", 1), 14) == 14
-    assert producers.seen(Origin("a#1", 20), 1) == 0
-    assert producers.seen(Origin("b#1", 1), 1) == 0
+    producers = SeenPublishIds()
+    assert producers.seen(PublishOrigin("a#1", 1), 10) == 0
+    assert producers.seen(PublishOrigin("a#1", 5), 10) == 6
+    assert producers.seen(PublishOrigin("a#1", 1), 14) == 14
+    assert producers.seen(PublishOrigin("a#1", 20), 1) == 0
+    assert producers.seen(PublishOrigin("b#1", 1), 1) == 0
     assert producers.forget(lambda name: name == "a#1") == ["a#1"]
     assert producers == {"b#1": 1}
 
@@ -288,7 +288,7 @@ def test_publishes_that_come_twice_are_kept_once_and_confirmed_twice() -> None:
         def refused(self, number: int) -> None:
             raise AssertionError
 
-    queue.publish([message] * 3, Told(), 101, Origin("a#1", 2))
+    queue.publish([message] * 3, Told(), 101, PublishOrigin("a#1", 2))
     assert told == []
     cluster["b"].node.turn()
     assert sorted(told) == [(101, 102), (103, 103)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 
-from mirrormq.broker import reply_to
-from mirrormq.remote import limits
+from mirrormq.broker import direct_reply_to
+from mirrormq.remote import remote_limits
 from mirrormq.wire import methods
 from tests.remote.cluster import Cluster, RemoteTestClient
 
@@ -15,9 +15,9 @@ def asked() -> tuple[Cluster, RemoteTestClient, RemoteTestClient, str]:
     cluster = Cluster("a", "b", "c")
     cluster.declare("work", "c")
     client, server = cluster.connect("a"), cluster.connect("b")
-    client.send(methods.encode_basic_consume(reply_to.QUEUE_NAME, "replies", no_ack=True))
+    client.send(methods.encode_basic_consume(direct_reply_to.QUEUE_NAME, "replies", no_ack=True))
     client.read()
-    client.publish("work", b"question", reply_to=reply_to.QUEUE_NAME, correlation_id="1")
+    client.publish("work", b"question", reply_to=direct_reply_to.QUEUE_NAME, correlation_id="1")
     client.read()
     request = server.get("work", no_ack=True)
     assert request is not None and request.properties is not None and request.properties.reply_to
@@ -36,7 +36,7 @@ def test_a_reply_reaches_the_channel_on_its_own_node() -> None:
 
 def test_the_name_says_which_node_it_belongs_to() -> None:
     _, _, _, name = asked()
-    assert reply_to.node_of(name) == "a"
+    assert direct_reply_to.node_of(name) == "a"
     for other in (
         "amq.rabbitmq.reply-to.",
         "amq.rabbitmq.reply-to.x",
@@ -44,7 +44,7 @@ def test_the_name_says_which_node_it_belongs_to() -> None:
         "é",
         f"{name[:22]}.é",
     ):
-        assert reply_to.node_of(other) is None
+        assert direct_reply_to.node_of(other) is None
 
 
 def test_a_reply_to_a_channel_that_is_gone_does_no_harm() -> None:
@@ -62,7 +62,7 @@ def test_a_reply_without_a_link_is_dropped() -> None:
     server.publish(name, b"answer")
     for node in (b"nobody", b"b"):
         coded = base64.urlsafe_b64encode(node).decode().rstrip("=")
-        server.publish(f"{reply_to.PREFIX}{coded}.x", b"answer")
+        server.publish(f"{direct_reply_to.PREFIX}{coded}.x", b"answer")
     cluster.join("a", "b")
     assert client.read() == []
 
@@ -89,7 +89,7 @@ def test_a_channel_whose_node_is_lost_is_not_there() -> None:
 
 def test_replies_that_a_link_cannot_carry_are_dropped() -> None:
     cluster, client, server, name = asked()
-    count = 2 * limits.STREAM_BYTES_MAX // 1_000_000
+    count = 2 * remote_limits.STREAM_BYTES_MAX // 1_000_000
     for _ in range(count):
         server.publish(name, b"x" * 1_000_000)
         cluster["b"].node.turn()

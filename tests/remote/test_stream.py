@@ -6,27 +6,27 @@ import random
 
 import pytest
 
-from mirrormq.remote import limits
-from mirrormq.remote.messages import Hello, Item, Parcel, RemoteMessage, Touch
+from mirrormq.remote import remote_limits
+from mirrormq.remote.remote_messages import Item, RemoteMessage, StreamFrame, StreamHello, Touch
 from mirrormq.remote.streams import Streams
 
 
 class End:
     """One node's streams and what it has heard."""
 
-    def __init__(self, name: str, life: int = 1) -> None:
+    def __init__(self, name: str, incarnation: int = 1) -> None:
         self.name = name
         self.out: list[RemoteMessage] = []
         self.heard: list[int] = []
         self.ended: list[tuple[str, int]] = []
         self.streams = Streams(
-            life,
+            incarnation,
             lambda peer, message: self.out.append(message),
-            lambda s: self.ended.append((s.peer, s.life)),
+            lambda s: self.ended.append((s.peer, s.incarnation)),
         )
 
     def receive(self, peer: str, message: RemoteMessage) -> None:
-        if isinstance(message, Hello):
+        if isinstance(message, StreamHello):
             self.streams.hello(peer, message)
         elif (received := self.streams.receive(peer, message)) is not None:
             self.heard += [_number(item) for item in received[1]]
@@ -64,7 +64,7 @@ def test_items_travel_in_one_parcel_and_late_ones_with_the_last() -> None:
     stream.put_late(item(3))
     stream.put(item(2))
     stream.flush()
-    assert [len(parcel.items) for parcel in a.out if isinstance(parcel, Parcel)] == [2]
+    assert [len(parcel.items) for parcel in a.out if isinstance(parcel, StreamFrame)] == [2]
     stream.flush(late=True)
     carry(a, b)
     assert b.heard == [1, 2, 3]
@@ -77,7 +77,7 @@ def test_nothing_is_sent_before_the_other_side_has_said_who_it_is() -> None:
     stream.flush()
     a.streams.up("b")
     stream.flush()
-    assert a.out == [Hello(1, 0, 0)] or a.out == [Hello(1, 1, 0)]
+    assert a.out == [StreamHello(1, 0, 0)] or a.out == [StreamHello(1, 1, 0)]
     b.streams.up("a")
     carry(a, b)
     stream.flush()
@@ -112,7 +112,7 @@ def test_what_is_missing_is_asked_for() -> None:
 
 
 def test_a_life_that_is_not_the_one_meant_hears_nothing() -> None:
-    a, b = End("a"), End("b", life=2)
+    a, b = End("a"), End("b", incarnation=2)
     meant = a.streams.to("b", 1)
     meant.put(item(1))
     linked(a, b)
@@ -143,7 +143,7 @@ def test_a_life_that_begins_anew_begins_at_one() -> None:
         b.streams.to("a", 1).put(item(number))
         b.streams.to("a", 1).flush()
     carry(a, b)
-    again = End("a", life=2)
+    again = End("a", incarnation=2)
     b.streams.down("a")
     linked(again, b)
     b.streams.to("a", 2).put(item(9))
@@ -176,18 +176,18 @@ def test_many_parcels_in_a_row_are_told_of() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
     stream = a.streams.to("b", 1)
-    for number in range(limits.PARCELS_UNTOLD_MAX + 1):
+    for number in range(remote_limits.PARCELS_UNTOLD_MAX + 1):
         stream.put(item(number))
         stream.flush()
     for message in a.out:
         b.receive("a", message)
-    assert b.out == [Parcel(0, limits.PARCELS_UNTOLD_MAX + 1, [])]
+    assert b.out == [StreamFrame(0, remote_limits.PARCELS_UNTOLD_MAX + 1, [])]
 
 
 def test_a_large_parcel_leaves_at_once() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
-    a.streams.to("b", 1).put(item(1), limits.PARCEL_BYTES + 1)
+    a.streams.to("b", 1).put(item(1), remote_limits.PARCEL_BYTES + 1)
     assert len(a.out) == 1
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mirrormq.metadata.view import View
+from mirrormq.metadata.ring_view import View
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Message
-from mirrormq.replication.messages import Join, SyncBatch
-from mirrormq.replication.ranges import RangeSet
+from mirrormq.replication.ring_messages import SyncBatch, SyncRequest
+from mirrormq.replication.sequence_set import SequenceSet
 from mirrormq.wire.content import build_frames
 from tests.replication.world import PERSISTENT, PUBLISH, QUEUE_ID, Node, World
 
@@ -20,7 +20,7 @@ def test_what_was_acknowledged_in_the_same_turn_is_not_brought_to_a_mirror() -> 
     bodies = [b"one", b"two", b"three"]
     replica.backing.publish([Message(envelope, build_frames(1, PERSISTENT, body, 0)) for body in bodies])
     replica.take(0, reporting=False, idle=False)
-    replica.receive("b", Join(QUEUE_ID, 1, 1, 5, replica.ring.received, RangeSet().pack()))
+    replica.receive("b", SyncRequest(QUEUE_ID, 1, 1, 5, replica.ring.received, SequenceSet().pack()))
     replica.backing.acknowledge(replica.backing.fetch(2))
     sent = replica.take(0, reporting=False, idle=False).sends
     brought = [batch for _, batch in sent if isinstance(batch, SyncBatch) and batch.messages]

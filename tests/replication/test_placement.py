@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrormq.metadata.view import View
+from mirrormq.metadata.ring_view import View
 from mirrormq.replication.placement import (
     Mirroring,
     locate_master,
@@ -15,7 +15,16 @@ from mirrormq.replication.placement import (
     rebalance,
     wanted,
 )
-from mirrormq.replication.promotion import Down, Fate, Lost, Rules, StoredCopy, Trust, rules, settle
+from mirrormq.replication.promotion import (
+    CopyTrust,
+    MemberFate,
+    PromotionRules,
+    QueueDown,
+    QueueLost,
+    StoredCopy,
+    rules,
+    settle,
+)
 
 NODES = ("a", "b", "c", "d")
 
@@ -137,41 +146,41 @@ def _spread(masters: dict[str, str]) -> int:
 def after(
     before: View,
     gone: str,
-    policy: Rules,
+    policy: PromotionRules,
     *,
     returned: str = "",
     shutdown: bool = False,
     survives: bool = True,
     copies: dict[str, StoredCopy] | None = None,
-) -> View | Down | Lost:
-    fates = dict.fromkeys(before.members, Fate.ALIVE)
-    fates |= dict.fromkeys(gone, Fate.GONE) | dict.fromkeys(returned, Fate.RETURNED)
+) -> View | QueueDown | QueueLost:
+    fates = dict.fromkeys(before.members, MemberFate.ALIVE)
+    fates |= dict.fromkeys(gone, MemberFate.GONE) | dict.fromkeys(returned, MemberFate.RETURNED)
     found = settle(before, fates, policy, shutdown=shutdown, survives=survives, copies=copies)
     return found._replace(joined=frozenset()) if isinstance(found, View) else found
 
 
 def test_the_oldest_synchronised_mirror_becomes_master() -> None:
-    assert after(view("abc"), "a", Rules()) == View(2, 2, ("b", "c"), frozenset("bc"))
+    assert after(view("abc"), "a", PromotionRules()) == View(2, 2, ("b", "c"), frozenset("bc"))
 
 
 def test_an_older_mirror_with_holes_is_passed_over() -> None:
-    assert after(view("abc", "ac"), "a", Rules()) == View(2, 2, ("c", "b"), frozenset("c"))
+    assert after(view("abc", "ac"), "a", PromotionRules()) == View(2, 2, ("c", "b"), frozenset("c"))
 
 
 def test_a_mirror_with_holes_is_promoted_on_failure_by_default_and_is_then_alone_in_sync() -> None:
-    assert after(view("abc", "a"), "a", Rules()) == View(2, 2, ("b", "c"), frozenset("b"))
+    assert after(view("abc", "a"), "a", PromotionRules()) == View(2, 2, ("b", "c"), frozenset("b"))
 
 
 def test_on_shutdown_a_queue_without_synchronised_mirror_is_down_and_says_for_whom_it_waits() -> None:
     before = view("ab", "a")
-    assert after(before, "a", Rules(), shutdown=True) == Down(("a",), before)
+    assert after(before, "a", PromotionRules(), shutdown=True) == QueueDown(("a",), before)
 
 
 def test_promote_on_failure_when_synced_rules_shutdown_too() -> None:
     policy = rules({"ha-promote-on-failure": "when-synced", "ha-promote-on-shutdown": "always"})
     before = view("ab", "a")
-    assert after(before, "a", policy, shutdown=True) == Down(("a",), before)
-    assert after(before, "a", policy) == Down(("a",), before)
+    assert after(before, "a", policy, shutdown=True) == QueueDown(("a",), before)
+    assert after(before, "a", policy) == QueueDown(("a",), before)
 
 
 def test_promote_on_shutdown_always() -> None:
@@ -180,29 +189,36 @@ def test_promote_on_shutdown_always() -> None:
 
 
 def test_a_mirror_that_dies_only_leaves_the_ring() -> None:
-    assert after(view("abc"), "b", Rules()) == View(1, 2, ("a", "c"), frozenset("ac"))
+    assert after(view("abc"), "b", PromotionRules()) == View(1, 2, ("a", "c"), frozenset("ac"))
 
 
 def test_a_mirror_that_returned_is_the_youngest_and_not_synchronised() -> None:
-    assert after(view("abc"), "", Rules(), returned="b") == View(1, 2, ("a", "c", "b"), frozenset("ac"))
+    assert after(view("abc"), "", PromotionRules(), returned="b") == View(
+        1, 2, ("a", "c", "b"), frozenset("ac")
+    )
 
 
 def test_a_living_copy_beats_one_that_came_back_and_that_beats_one_with_holes() -> None:
-    assert after(view("abc"), "", Rules(), returned="ab") == View(2, 2, ("c", "a", "b"), frozenset("c"))
-    copies = {"b": StoredCopy(Trust.INTACT, (1, 0, 0))}
+    assert after(view("abc"), "", PromotionRules(), returned="ab") == View(
+        2, 2, ("c", "a", "b"), frozenset("c")
+    )
+    copies = {"b": StoredCopy(CopyTrust.INTACT, (1, 0, 0))}
     before = view("abc", "b")
-    assert after(before, "a", Rules(), returned="b") == Down(("b",), before), "b has not reported"
+    assert after(before, "a", PromotionRules(), returned="b") == QueueDown(("b",), before), (
+        "b has not reported"
+    )
     promoted = View(2, 2, ("b", "c"), frozenset("b"))
-    assert after(before, "a", Rules(), returned="b", copies=copies) == promoted
+    assert after(before, "a", PromotionRules(), returned="b", copies=copies) == promoted
 
 
 def test_a_queue_without_a_disk_is_lost_where_another_would_wait() -> None:
     assert (
-        after(view("ab", "a"), "a", rules({"ha-promote-on-failure": "when-synced"}), survives=False) == Lost()
+        after(view("ab", "a"), "a", rules({"ha-promote-on-failure": "when-synced"}), survives=False)
+        == QueueLost()
     )
-    assert isinstance(after(view("ab"), "", Rules(), returned="ab", survives=False), Lost)
+    assert isinstance(after(view("ab"), "", PromotionRules(), returned="ab", survives=False), QueueLost)
 
 
 def test_a_member_that_was_joining_has_to_begin_again_under_a_new_master() -> None:
     before = view("abc", "ab")._replace(joining=frozenset("c"))
-    assert after(before, "a", Rules()) == View(2, 2, ("b", "c"), frozenset("b"))
+    assert after(before, "a", PromotionRules()) == View(2, 2, ("b", "c"), frozenset("b"))

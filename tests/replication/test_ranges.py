@@ -1,4 +1,4 @@
-"""RangeSet against a plain set."""
+"""SequenceSet against a plain set."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrormq.replication.ranges import CHUNK, PackedNumbers, RangeSet, ranges_of, unpack
+from mirrormq.replication.sequence_set import CHUNK, PackedNumbers, SequenceSet, ranges_of, unpack
 
 numbers = st.one_of(
     st.integers(0, 60), st.integers(CHUNK - 20, CHUNK + 20), st.integers(3 * CHUNK, 3 * CHUNK + 9)
@@ -18,15 +18,15 @@ sets = st.lists(st.tuples(numbers, sizes), max_size=6)
 
 @given(steps)
 def test_it_is_a_set(history: list[tuple[bool, int, int]]) -> None:
-    found, model = RangeSet(), set[int]()
+    found, model = SequenceSet(), set[int]()
     for adding, first, size in history:
-        stretch = set(range(first, first + size))
+        span = set(range(first, first + size))
         if adding:
             found.add(first, size)
-            model |= stretch
+            model |= span
         else:
-            assert found.remove(first, size) == len(model & stretch)
-            model -= stretch
+            assert found.remove(first, size) == len(model & span)
+            model -= span
         assert list(found.numbers()) == sorted(model)
         assert found.count == len(model)
         assert all((number in found) == (number in model) for number in range(0, 4 * CHUNK, 7))
@@ -37,7 +37,7 @@ def test_it_is_a_set(history: list[tuple[bool, int, int]]) -> None:
 
 @given(sets, sets)
 def test_sets_are_subtracted_and_travel(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> None:
-    one, other = RangeSet(left), RangeSet(right)
+    one, other = SequenceSet(left), SequenceSet(right)
     twin = one.copy()
     twin.subtract(other)
     assert set(twin.numbers()) == set(one.numbers()) - set(other.numbers())
@@ -47,13 +47,13 @@ def test_sets_are_subtracted_and_travel(left: list[tuple[int, int]], right: list
 
 
 def test_a_very_long_stretch_is_taken_out_of_a_small_set_at_once() -> None:
-    found = RangeSet([(5, 2), (1 << 50, 3)])
+    found = SequenceSet([(5, 2), (1 << 50, 3)])
     assert found.remove(0, 1 << 62) == 5
     assert not found
 
 
 def test_a_million_scattered_numbers_travel_in_bits() -> None:
-    scattered = RangeSet()
+    scattered = SequenceSet()
     for first in range(0, 1_000_000, 256):
         scattered.add_mask(first, int("01" * 128, 2))
     assert scattered.count == 500_096
@@ -62,4 +62,4 @@ def test_a_million_scattered_numbers_travel_in_bits() -> None:
 
 @given(st.sets(numbers))
 def test_ranges_say_the_same(chosen: set[int]) -> None:
-    assert list(RangeSet(ranges_of(sorted(chosen))).numbers()) == sorted(chosen)
+    assert list(SequenceSet(ranges_of(sorted(chosen))).numbers()) == sorted(chosen)

@@ -7,11 +7,11 @@ import os
 
 import pytest
 
-from mirrormq.metadata.view import View
+from mirrormq.metadata.ring_view import View
 from mirrormq.replication import replica
-from mirrormq.replication.messages import ReplicaMessage
-from mirrormq.replication.promotion import Rules
-from mirrormq.replication.service import Service
+from mirrormq.replication.mirror_sync import MirrorSynchroniser
+from mirrormq.replication.promotion import PromotionRules
+from mirrormq.replication.ring_messages import ReplicaMessage
 from tests.replication.world import World
 
 SEEDS = int(os.environ.get("SEEDS", "200"))
@@ -48,10 +48,10 @@ class SkipsTheDisk(World):
 class PromotesWithHoles(World):
     """A mirror that is not synchronised may become master."""
 
-    rules = Rules(on_failure_always=True)
+    rules = PromotionRules(on_failure_always=True)
 
 
-class NeverSends(Service):
+class NeverSends(MirrorSynchroniser):
     """A mirror that comes back is taken for synchronised without being sent anything."""
 
     def batches(self, now_ms: int) -> list[tuple[str, ReplicaMessage]]:
@@ -60,7 +60,7 @@ class NeverSends(Service):
         return super().batches(now_ms)
 
 
-class OneStep(Service):
+class OneStep(MirrorSynchroniser):
     """A mirror that has caught up may be promoted at once, before confirms have waited for it."""
 
     def proposal(self, now_ms: int, *, looking: bool) -> View | None:
@@ -84,7 +84,7 @@ class TakesMirrorsAtTheirWord(World):
 def test_the_checkers_catch_a_world_that_breaks_a_rule(
     mutant: type[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replica, "Service", mutant.service_class)
+    monkeypatch.setattr(replica, "MirrorSynchroniser", mutant.service_class)
     with pytest.raises((AssertionError, KeyError)):
         for seed in range(500):
             run(seed, kind=mutant)

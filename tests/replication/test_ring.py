@@ -14,10 +14,10 @@ from collections import deque
 import msgspec
 import pytest
 
-from mirrormq.metadata.view import View
-from mirrormq.replication.messages import Again, Lap, Report
-from mirrormq.replication.operations import Delivered, decode, encode
+from mirrormq.metadata.ring_view import View
 from mirrormq.replication.ring import Ring
+from mirrormq.replication.ring_messages import OperationBatch, ProgressReport, ResendRequest
+from mirrormq.replication.ring_operations import DeliveredOperation, decode, encode
 from tests.replication.world import rejoined
 
 SEEDS = int(os.environ.get("SEEDS", "300"))
@@ -32,7 +32,7 @@ class World:
         self.view = View(1, 1, NAMES[:3], frozenset(NAMES[:3]))
         self.rings = {name: Ring(1, name, self.view) for name in self.view.members}
         self.applied: dict[str, list[int]] = {name: [] for name in NAMES}
-        self.links: dict[tuple[str, str], deque[Lap | Report | Again]] = {}
+        self.links: dict[tuple[str, str], deque[OperationBatch | ProgressReport | ResendRequest]] = {}
         self.views: dict[str, deque[View]] = {name: deque() for name in NAMES}
         self.sent = 0
         self.confirmed = 0
@@ -62,13 +62,13 @@ class World:
             ring = self.choice.choice(masters)
             for _ in range(self.choice.randint(1, 3)):
                 self.sent += 1
-                number = ring.broadcast(encode(Delivered(self.sent)))
+                number = ring.broadcast(encode(DeliveredOperation(self.sent)))
                 assert number == len(self.applied[ring.me]) + 1
                 self.applied[ring.me].append(self.sent)
             self.collect(ring)
 
     def deliver(self) -> None:
-        busy = [link for link, laps in self.links.items() if laps]
+        busy = [link for link, operation_batches in self.links.items() if operation_batches]
         if not busy:
             return
         sender, receiver = self.choice.choice(busy)
@@ -76,9 +76,9 @@ class World:
         ring = self.rings.get(receiver) or self.zombies.get(receiver)
         if ring is None:
             return
-        if isinstance(message, Lap):
+        if isinstance(message, OperationBatch):
             ring.receive(sender, message)
-        elif isinstance(message, Report):
+        elif isinstance(message, ProgressReport):
             ring.report(sender, message)
         else:
             ring.send_again(sender)
@@ -98,20 +98,20 @@ class World:
 
     def collect(self, ring: Ring) -> None:
         work = ring.take()
-        assert not work.diverged or not self.view.counts(ring.me)
+        assert not work.diverged or not self.view.awaits_confirms_of(ring.me)
         if work.diverged and ring.me in self.rings:
             self.restart(ring)
             return
         for data in work.operations:
             operation = decode(data)
-            assert isinstance(operation, Delivered)
+            assert isinstance(operation, DeliveredOperation)
             self.applied[ring.me].append(operation.sequence)
-        for receiver, lap in work.laps:
-            self.send(ring, receiver, lap)
+        for receiver, operation_batch in work.operation_batches:
+            self.send(ring, receiver, operation_batch)
         if work.report is not None:
             self.send(ring, ring.view.master, work.report)
         if work.lacking and ring.left is not None:
-            self.send(ring, ring.left, Again(1, ring.view.epoch))
+            self.send(ring, ring.left, ResendRequest(1, ring.view.epoch))
         if ring.is_master:
             assert ring.completed.durable <= ring.completed.received <= ring.received
             if ring.view == self.view:
@@ -119,7 +119,9 @@ class World:
             else:
                 self.confirm_late(ring)
 
-    def send(self, ring: Ring, receiver: str, message: Lap | Report | Again) -> None:
+    def send(
+        self, ring: Ring, receiver: str, message: OperationBatch | ProgressReport | ResendRequest
+    ) -> None:
         self.links.setdefault((ring.me, receiver), deque()).append(message)
 
     # -- the oracle -----------------------------------------------------------------------------
@@ -230,7 +232,7 @@ def test_every_operation_reaches_every_member_once_and_in_order(block: int) -> N
 class ConfirmsBeforeTheDisk(Ring):
     """Tells that it has on disk what it has only received."""
 
-    def _report(self) -> Report | None:
+    def _report(self) -> ProgressReport | None:
         truth, self.durable = self.durable, self.received
         report = super()._report()
         self.durable = truth
@@ -252,19 +254,21 @@ class ForgetsToSendAgain(Ring):
 class ListensToTheDead(Ring):
     """Takes laps from anybody, whatever the view and their history say."""
 
-    def receive(self, sender: str, lap: Lap) -> None:
+    def receive(self, sender: str, operation_batch: OperationBatch) -> None:
         view = self.view
-        lap = msgspec.structs.replace(lap, epoch=view.epoch, version=view.version, history=self.history)
-        super().receive(self.left or sender, lap)
+        operation_batch = msgspec.structs.replace(
+            operation_batch, epoch=view.epoch, version=view.version, history=self.history
+        )
+        super().receive(self.left or sender, operation_batch)
 
 
 class BeginsAnywhere(Ring):
     """Takes the first lap that it hears for the beginning."""
 
-    def receive(self, sender: str, lap: Lap) -> None:
+    def receive(self, sender: str, operation_batch: OperationBatch) -> None:
         if self.fresh and self.left == sender:
-            lap = msgspec.structs.replace(lap, stable=lap.first - 1)
-        super().receive(sender, lap)
+            operation_batch = msgspec.structs.replace(operation_batch, stable=operation_batch.first - 1)
+        super().receive(sender, operation_batch)
 
 
 class ForgetsTooSoon(Ring):

@@ -11,16 +11,16 @@ from __future__ import annotations
 import random
 from collections import deque
 
-from mirrormq.metadata.view import View
+from mirrormq.metadata.ring_view import View
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.hot_budget import HotBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
-from mirrormq.queues.paged import PagedQueue
-from mirrormq.replication.messages import ReplicaMessage
-from mirrormq.replication.promotion import Down, Fate, Rules, settle
+from mirrormq.queues.paged_queue import PagedQueue
+from mirrormq.replication.mirror_sync import MirrorSynchroniser
+from mirrormq.replication.promotion import MemberFate, PromotionRules, QueueDown, settle
 from mirrormq.replication.replica import Replica, ReplicaOptions
-from mirrormq.replication.service import Service
-from mirrormq.replication.sync import first_sequence
+from mirrormq.replication.ring_messages import ReplicaMessage
+from mirrormq.replication.synchronisation import first_sequence
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
 from mirrormq.wire.content import body_of, build_frames
@@ -51,7 +51,7 @@ class Node:
         self.journal = Journal(self.disk, "journal", make_envelope, segment_bytes=16 * 1024)
         self.journal.open()
         store = self.journal.queue(QUEUE_ID)
-        self.budget = HotBudget(1 << 30)
+        self.budget = MemoryBudget(1 << 30)
 
         def make_backing(delivered_up_to: int) -> PagedQueue:
             sequences = store.held()
@@ -81,14 +81,14 @@ class Node:
 class World:
     """All of it."""
 
-    service_class: type[Service] = Service
-    rules = Rules(on_failure_always=False)
+    service_class: type[MirrorSynchroniser] = MirrorSynchroniser
+    rules = PromotionRules(on_failure_always=False)
     syncs = True
 
     def __init__(self, seed: int) -> None:
         self.choice = random.Random(seed)
         self.view = View(1, 1, NAMES, frozenset(NAMES))
-        self.down: Down | None = None
+        self.down: QueueDown | None = None
         self.nodes = {name: Node(self, name) for name in NAMES}
         for node in self.nodes.values():
             node.start(self.view)
@@ -222,9 +222,11 @@ class World:
     def notice(self) -> None:
         """The failure detector: a member that is dead or cut off leaves the ring."""
         reachable = [node.name for node in self.running() if node.name not in self.cut]
-        fates = {name: Fate.ALIVE if name in reachable else Fate.GONE for name in self.view.members}
+        fates = {
+            name: MemberFate.ALIVE if name in reachable else MemberFate.GONE for name in self.view.members
+        }
         after = settle(self.view, fates, self.rules, shutdown=False)
-        if isinstance(after, Down):
+        if isinstance(after, QueueDown):
             self.down = after
         elif isinstance(after, View) and after is not self.view:
             self.adopt(after)
@@ -233,9 +235,9 @@ class World:
         """The master gives its place to a mirror, and lives on."""
         able = [name for name in self.view.members[1:] if name in self.view.in_sync]
         if able:
-            heir = self.choice.choice(able)
-            others = tuple(name for name in self.view.members if name != heir)
-            after = self.view.with_members((heir, *others), epoch=self.view.epoch + 1)
+            successor = self.choice.choice(able)
+            others = tuple(name for name in self.view.members if name != successor)
+            after = self.view.with_members((successor, *others), epoch=self.view.epoch + 1)
             self.adopt(after._replace(joining=frozenset()))
 
     def come_back(self) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from mirrormq.client_io.blocking_client import BlockingClient
-from mirrormq.perf.frames import ack_frame, publish_frames
-from mirrormq.perf.load import Load
-from mirrormq.perf.options import Options
+from mirrormq.perf.load_run import LoadRun
+from mirrormq.perf.perf_options import PerfOptions
+from mirrormq.perf.publish_frames import ack_frame, publish_frames
 from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
 from tests.durability.node import Node
@@ -43,11 +43,13 @@ def node() -> Iterator[Node]:
 
 
 def load(node: Node, **values: object) -> None:
-    options = Options(uris=[f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F"], queue="q", durable=True)
+    options = PerfOptions(
+        uris=[f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F"], queue="q", durable=True
+    )
     options.persistent = True
     for name, value in values.items():
         setattr(options, name, value)
-    Load(options).run()
+    LoadRun(options).run()
 
 
 def grown(node: Node, before: int) -> int:

@@ -12,7 +12,7 @@ import pika.exceptions
 import pytest
 
 from mirrormq.testing import Cluster
-from tests.seeds.people import Consumer, channel, parameters
+from tests.seeds.seed_clients import Consumer, channel, parameters
 from tests.waiting import until
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)

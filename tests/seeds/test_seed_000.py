@@ -14,7 +14,7 @@ import pika
 import pytest
 
 from mirrormq.testing import Cluster
-from tests.seeds.people import Consumer, channel
+from tests.seeds.seed_clients import Consumer, channel
 from tests.waiting import until
 
 VHOST = "cluster"
@@ -118,17 +118,19 @@ def test_4_published_on_another_node(calm: Cluster) -> None:
 
 def test_5_queues_of_several_nodes_bound_with_one_key_each_get_the_message(calm: Cluster) -> None:
     with ExitStack() as stack:
-        people = consumers(calm, stack)
+        load_clients = consumers(calm, stack)
         publish(calm, 0, "clusterRabbitCommonKey", b"common")
-        until(lambda: people["two"].bodies == [b"common"] and people["five"].bodies == [b"common"])
+        until(
+            lambda: load_clients["two"].bodies == [b"common"] and load_clients["five"].bodies == [b"common"]
+        )
 
 
 def test_6_consumers_on_two_nodes_take_turns(calm: Cluster) -> None:
     with ExitStack() as stack:
-        people = consumers(calm, stack)
+        load_clients = consumers(calm, stack)
         for number in range(10):
             publish(calm, 0, "clusterRabbit2key", b"%d" % number)
-        three, four = people["three"], people["four"]
+        three, four = load_clients["three"], load_clients["four"]
         until(lambda: len(three.got) + len(four.got) == 10)
         assert sorted(three.bodies + four.bodies) == [b"%d" % number for number in range(10)]
         assert len(three.got) == len(four.got) == 5
@@ -136,13 +138,13 @@ def test_6_consumers_on_two_nodes_take_turns(calm: Cluster) -> None:
 
 def test_7_the_node_of_a_queue_goes_and_comes_back(cluster: Cluster) -> None:
     with ExitStack() as stack:
-        people = consumers(cluster, stack)
+        load_clients = consumers(cluster, stack)
         cluster.kill(1)
-        until(lambda: people["three"].lost and people["five"].lost)
+        until(lambda: load_clients["three"].lost and load_clients["five"].lost)
         publish(cluster, 0, "clusterRabbit2key", b"after the fall")
-        until(lambda: people["four"].bodies == [b"after the fall"])
-        assert not people["four"].lost
-        assert not people["four"].cancelled
+        until(lambda: load_clients["four"].bodies == [b"after the fall"])
+        assert not load_clients["four"].lost
+        assert not load_clients["four"].cancelled
         for name in ("clusterRabbit2Queue1", "clusterRabbit2Queue2"):
             assert cluster.name(0) in str(listed(cluster)[name]["pid"])
         cluster.start(1)

@@ -13,7 +13,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from mirrormq.testing import Cluster
-from tests.seeds.people import channel
+from tests.seeds.seed_clients import channel
 from tests.waiting import until
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)

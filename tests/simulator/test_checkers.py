@@ -7,24 +7,31 @@ from collections.abc import Callable
 import pytest
 
 from mirrormq.simulator import checkers
-from mirrormq.simulator.checkers import Checker, Copy
-from mirrormq.simulator.history import Acknowledged, Confirmed, Delivered, History, Leased, Sent
+from mirrormq.simulator.checkers import Checker, SimulatedCopy
+from mirrormq.simulator.run_history import (
+    AcknowledgedRecord,
+    ConfirmedRecord,
+    DeliveredRecord,
+    LeasedRecord,
+    RunHistory,
+    SentRecord,
+)
 
 
 class Ended:
     """A world at its end."""
 
     def __init__(self) -> None:
-        self.history = History()
-        self.held: list[Copy] = []
-        self.full: list[Copy] = []
+        self.history = RunHistory()
+        self.held: list[SimulatedCopy] = []
+        self.full: list[SimulatedCopy] = []
         self.states = {"a": b"x", "b": b"x"}
         self.open: list[str] = []
 
-    def copies(self) -> list[Copy]:
+    def copies(self) -> list[SimulatedCopy]:
         return self.held
 
-    def filled(self) -> list[Copy]:
+    def filled(self) -> list[SimulatedCopy]:
         return self.full
 
     def metadata(self) -> dict[str, bytes]:
@@ -35,21 +42,21 @@ class Ended:
 
     def send(self, *numbers: int, persistent: bool = True) -> None:
         for number in numbers:
-            self.history.sent[f"m{number}"] = Sent("p/1", number, "q", persistent, number)
+            self.history.sent[f"m{number}"] = SentRecord("p/1", number, "q", persistent, number)
 
     def confirm(self, *numbers: int) -> None:
         for number in numbers:
-            self.history.confirmed[f"m{number}"] = Confirmed(f"m{number}", "a", number)
+            self.history.confirmed[f"m{number}"] = ConfirmedRecord(f"m{number}", "a", number)
 
     def deliver(self, *numbers: int, redelivered: bool = False, subscription: int = 1) -> None:
         for number in numbers:
             at = len(self.history.delivered) * 10
-            seen = Delivered(f"m{number}", "c", subscription, redelivered, False, False, "a", at)
+            seen = DeliveredRecord(f"m{number}", "c", subscription, redelivered, False, False, "a", at)
             self.history.delivered.append(seen)
 
     def acknowledge(self, *numbers: int) -> None:
         for number in numbers:
-            self.history.acknowledged[f"m{number}"] = Acknowledged(f"m{number}", "a", number)
+            self.history.acknowledged[f"m{number}"] = AcknowledgedRecord(f"m{number}", "a", number)
 
 
 def good() -> Ended:
@@ -59,7 +66,7 @@ def good() -> Ended:
     end.deliver(1, 2)
     end.deliver(2, redelivered=True)
     end.acknowledge(1, 2)
-    end.held = [Copy("a", "q", True, ("m3",)), Copy("b", "q", False, ("m3",))]
+    end.held = [SimulatedCopy("a", "q", True, ("m3",)), SimulatedCopy("b", "q", False, ("m3",))]
     return end
 
 
@@ -91,23 +98,23 @@ def take_others(end: Ended) -> None:
     end.send(4, 5)
     end.send(6, persistent=False)
     for bodies in (("m4", "m6"), ("m4",), ("m5",)):
-        end.history.leased.append(Leased("l", 1, bodies, 70))
+        end.history.leased.append(LeasedRecord("l", 1, bodies, 70))
 
 
 def diverge(end: Ended) -> None:
-    end.held[1] = Copy("b", "q", False, ())
+    end.held[1] = SimulatedCopy("b", "q", False, ())
 
 
 def reorder(end: Ended) -> None:
-    end.held = [Copy("a", "q", True, ("m1", "m2")), Copy("b", "q", False, ("m2", "m1"))]
+    end.held = [SimulatedCopy("a", "q", True, ("m1", "m2")), SimulatedCopy("b", "q", False, ("m2", "m1"))]
 
 
 def fall_behind(end: Ended) -> None:
-    end.full = [Copy("a", "q", True, ("m3",), 7), Copy("b", "q", False, ("m3",), 6)]
+    end.full = [SimulatedCopy("a", "q", True, ("m3",), 7), SimulatedCopy("b", "q", False, ("m3",), 6)]
 
 
 def lose_the_master(end: Ended) -> None:
-    end.full = [Copy("b", "q", False, ("m3",), 6)]
+    end.full = [SimulatedCopy("b", "q", False, ("m3",), 6)]
 
 
 def fork(end: Ended) -> None:
@@ -198,11 +205,11 @@ def test_two_masters_in_one_epoch_are_found() -> None:
 def test_a_confirm_from_a_minority_is_found_once_it_had_time_to_notice() -> None:
     end, checker = Ended(), checkers.MinorityIsSilent()
     checker.look(1000, ["a"], end.history)
-    end.history.confirmed["early"] = Confirmed("early", "a", 2000)
-    end.history.confirmed["elsewhere"] = Confirmed("elsewhere", "b", 9000)
+    end.history.confirmed["early"] = ConfirmedRecord("early", "a", 2000)
+    end.history.confirmed["elsewhere"] = ConfirmedRecord("elsewhere", "b", 9000)
     checker.look(9000, ["a"], end.history)
     assert list(checker.finish(end)) == []
-    end.history.confirmed["late"] = Confirmed("late", "a", 9000)
+    end.history.confirmed["late"] = ConfirmedRecord("late", "a", 9000)
     checker.look(9100, ["a"], end.history)
     assert list(checker.finish(end)) == ["confirmed by a minority: 1 (late by a, cut off for 8000 ms)"]
 

@@ -11,31 +11,31 @@ from typing import Any
 import msgspec
 import pytest
 
-from mirrormq.broker.asking import leases
+from mirrormq.broker.leases import lease_manager
 from mirrormq.cluster import coordinator
+from mirrormq.cluster.lifecycle import ApplicationLifecycle
 from mirrormq.cluster.partitions import AUTOHEAL, PAUSE_MINORITY
-from mirrormq.cluster.serving import Serving
 from mirrormq.consensus import Majority, UnsafeTruncation, durable_states
 from mirrormq.metadata.changes import Change
 from mirrormq.metadata.commands import Command, PutPolicy
-from mirrormq.metadata.state import State
-from mirrormq.metadata.view import View
-from mirrormq.queues.consumers import ConsumerTurns
+from mirrormq.metadata.ring_view import View
+from mirrormq.metadata.state import MetadataState
+from mirrormq.queues.consumer_turns import ConsumerTurns
 from mirrormq.queues.message import Message
-from mirrormq.queues.paged import PagedQueue
+from mirrormq.queues.paged_queue import PagedQueue
 from mirrormq.queues.queue import Queue
-from mirrormq.ranges import questions
+from mirrormq.ranges import range_protocol
 from mirrormq.replication import promotion
-from mirrormq.replication.master import MirroredMaster
-from mirrormq.replication.messages import Lap
-from mirrormq.replication.mirror import MirrorCopy
-from mirrormq.replication.operations import Append
+from mirrormq.replication.mirror_copy import MirrorCopy
 from mirrormq.replication.replica import Replica
+from mirrormq.replication.replicating_backing import ReplicatingBackingQueue
 from mirrormq.replication.ring import Completed, Ring
+from mirrormq.replication.ring_messages import OperationBatch
+from mirrormq.replication.ring_operations import AppendOperation
 from mirrormq.simulator import checkers
-from mirrormq.simulator.faults import Fault
+from mirrormq.simulator.fault_plan import Fault
 from mirrormq.simulator.shrinking import outcome
-from mirrormq.simulator.world import Options
+from mirrormq.simulator.world import SimulationOptions
 from mirrormq.storage.journal import Journal
 from mirrormq.wire.fields import Table
 
@@ -61,12 +61,12 @@ def skip_the_epoch_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """A member believes a master whose time is over."""
     receive = Ring.receive
 
-    def gullible(self: Ring, sender: str, lap: Lap) -> None:
-        if lap.epoch < self.view.epoch and sender in self.view.members:
-            if self._accept_history(lap):
-                self._accept_operations(lap)
+    def gullible(self: Ring, sender: str, operation_batch: OperationBatch) -> None:
+        if operation_batch.epoch < self.view.epoch and sender in self.view.members:
+            if self._accept_history(operation_batch):
+                self._accept_operations(operation_batch)
         else:
-            receive(self, sender, lap)
+            receive(self, sender, operation_batch)
 
     monkeypatch.setattr(Ring, "receive", gullible)
 
@@ -76,10 +76,10 @@ def promote_an_unsynchronised_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def rash(
         view: View,
-        fates: dict[str, promotion.Fate],
-        policy: promotion.Rules,
+        fates: dict[str, promotion.MemberFate],
+        policy: promotion.PromotionRules,
         **facts: Any,
-    ) -> View | promotion.Down | promotion.Lost:
+    ) -> View | promotion.QueueDown | promotion.QueueLost:
         everybody = view._replace(in_sync=frozenset(view.members))
         after = promotion.settle(everybody, fates, policy, **facts)
         return view if after is everybody else after
@@ -101,7 +101,7 @@ def count_votes_of_restored_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(durable_states, "went_back", lambda known, stated: False)
 
 
-def confirm_before_the_lap_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def confirm_before_replication_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the master has counts as being everywhere."""
     settle = Ring._settle
 
@@ -115,7 +115,7 @@ def confirm_before_the_lap_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def let_a_new_master_keep_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another node orders operations, and nobody can tell them from the old one's."""
 
-    def lazy(view: View, *arguments: Any, **options: Any) -> View | promotion.Down | promotion.Lost:
+    def lazy(view: View, *arguments: Any, **options: Any) -> View | promotion.QueueDown | promotion.QueueLost:
         after = promotion.settle(view, *arguments, **options)
         return after._replace(epoch=view.epoch) if isinstance(after, View) else after
 
@@ -124,7 +124,7 @@ def let_a_new_master_keep_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def let_a_minority_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node serves clients whomever it sees."""
-    monkeypatch.setattr(Serving, "_may_go_on", lambda self: True)
+    monkeypatch.setattr(ApplicationLifecycle, "_may_go_on", lambda self: True)
 
 
 def let_fewer_agree(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,9 +138,9 @@ def let_dead_letters_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue does not wait until its dead letters are safe elsewhere."""
 
     def careless(self: Queue, messages: Sequence[Message], reason: str) -> None:
-        whole = self.backing.recall(messages)
+        whole = self.backing.load_contents(messages)
         self.backing.acknowledge(messages)
-        self._surroundings.dead_letter(self, whole, reason, lambda safe: None)
+        self._host.dead_letter(self, whole, reason, lambda safe: None)
 
     monkeypatch.setattr(Queue, "discard", careless)
 
@@ -157,17 +157,17 @@ def let_all_consumers_be_active(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget_takes_with_their_master(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new master does not set aside what leases have."""
-    monkeypatch.setattr(leases.Leases, "begin", lambda self, *given: None)
+    monkeypatch.setattr(lease_manager.LeaseManager, "begin", lambda self, *given: None)
 
 
 def settle_whatever_the_lease_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client does not say which messages it was given, perhaps by another side, under a number."""
-    settle = questions.settle
+    settle = range_protocol.settle
 
     def careless(queue: str, lease: str, *, number: int, digest: int) -> Table:
         return settle(queue, lease, number=number)
 
-    monkeypatch.setattr(questions, "settle", careless)
+    monkeypatch.setattr(range_protocol, "settle", careless)
 
 
 def take_back_without_a_mark(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +189,7 @@ def keep_what_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def let_what_is_given_back_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a consumer leaves behind counts as acknowledged."""
-    monkeypatch.setattr(MirroredMaster, "requeue", MirroredMaster.acknowledge)
+    monkeypatch.setattr(ReplicatingBackingQueue, "requeue", ReplicatingBackingQueue.acknowledge)
 
 
 def turn_batches_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def spoil_what_mirrors_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mirror writes down another body than it was told: the last byte is before the frame's end."""
     keep = MirrorCopy._keep
 
-    def spoiling(self: MirrorCopy, append: Append) -> None:
+    def spoiling(self: MirrorCopy, append: AppendOperation) -> None:
         spoilt = [frames[:-2] + b"?" + frames[-1:] for frames in append.contents]
         keep(self, msgspec.structs.replace(append, contents=spoilt))
 
@@ -215,10 +215,10 @@ def spoil_what_mirrors_keep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def read_a_policy_differently(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of three nodes carries a command out in another way than the others."""
-    apply = State.apply
-    states: list[State] = []
+    apply = MetadataState.apply
+    states: list[MetadataState] = []
 
-    def forgetful(self: State, command: Command) -> list[Change]:
+    def forgetful(self: MetadataState, command: Command) -> list[Change]:
         if isinstance(command, PutPolicy):
             if not any(known is self for known in states):
                 states.append(self)  # of each run: three that founders begin with, then the three nodes'
@@ -226,7 +226,7 @@ def read_a_policy_differently(monkeypatch: pytest.MonkeyPatch) -> None:
                 command = PutPolicy(msgspec.structs.replace(command.record, priority=7))
         return apply(self, command)
 
-    monkeypatch.setattr(State, "apply", forgetful)
+    monkeypatch.setattr(MetadataState, "apply", forgetful)
 
 
 def never_ask_to_join(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,35 +238,35 @@ Planned = tuple[str, int, int, str, int]
 """Kind, from, to, nodes, dice of a fault."""
 
 
-def run(seed: int, *faults: Planned, queues: tuple[str, ...] = ("m0",)) -> Options:
+def run(seed: int, *faults: Planned, queues: tuple[str, ...] = ("m0",)) -> SimulationOptions:
     """Three nodes, and these faults."""
     schedule = tuple(
         Fault(number, kind, begins, ends, tuple(nodes), dice)
         for number, (kind, begins, ends, nodes, dice) in enumerate(faults)
     )
-    return Options(seed, 3, PAUSE_MINORITY, 4000, queues=queues, schedule=schedule)
+    return SimulationOptions(seed, 3, PAUSE_MINORITY, 4000, queues=queues, schedule=schedule)
 
 
-def power_fails_often(seed: int) -> Options:
+def power_fails_often(seed: int) -> SimulationOptions:
     """Also of a queue that only one disk has."""
     cuts: list[Planned] = [("power", at, at + 100, "abc"[at // 400 % 3], 0) for at in range(400, 3600, 400)]
     return run(seed, *cuts, queues=("m0", "u1"))
 
 
-def disks_fail(seed: int) -> Options:
+def disks_fail(seed: int) -> SimulationOptions:
     """All nodes stop at once, and the disk of one is lost or garbled, or replaced by an older copy."""
     nodes = "abc"[seed % 3 :] + "abc"[: seed % 3]
     return run(seed, ("disks", 1500, 3000, nodes, seed * 4))
 
 
-def disks_go_back(seed: int) -> Options:
+def disks_go_back(seed: int) -> SimulationOptions:
     """The same after one node was away, so that only the restored one and another have what was agreed."""
     nodes = "abc"[seed % 3 :] + "abc"[: seed % 3]
     stops: list[Planned] = [("policy", at, at, "a", at % 3) for at in range(1600, 2900, 100)]
     return run(seed, *stops, ("clog", 1500, 3000, nodes[0] + nodes[2], 400), ("disks", 1500, 3000, nodes, 8))
 
 
-def masters_die(seed: int) -> Options:
+def masters_die(seed: int) -> SimulationOptions:
     """While what they say takes its time."""
     late: list[Planned] = [("clog", 500, 3500, way, 200) for way in ("ab", "ac", "ba", "bc", "ca", "cb")]
     deaths: list[Planned] = [
@@ -275,45 +275,45 @@ def masters_die(seed: int) -> Options:
     return run(seed, *late, *deaths)
 
 
-def masters_of_the_dying_die(seed: int) -> Options:
+def masters_of_the_dying_die(seed: int) -> SimulationOptions:
     """Again and again, while what they say takes long: one run of fifteen loses a dead letter."""
     late: list[Planned] = [("clog", 500, 5500, way, 400) for way in ("ab", "ac", "ba", "bc", "ca", "cb")]
     deaths: list[Planned] = [("kill", 600 + 400 * at, 700 + 400 * at, "abc"[at % 3], 0) for at in range(13)]
     return run(seed, *late, *deaths, queues=("m0", "d1", "d2", "d3"))._replace(load_ms=6000)
 
 
-def consumers_are_far_away(seed: int) -> Options:
+def consumers_are_far_away(seed: int) -> SimulationOptions:
     """What one node says takes long: two consumers at a time get things in another order."""
     late: list[Planned] = [("clog", 500, 3500, way, 300) for way in ("ab", "ca", "bc")]
     return run(seed, *late, queues=("m0", "s1", "s2"))._replace(consumers=3)
 
 
-def nodes_are_killed(seed: int) -> Options:
+def nodes_are_killed(seed: int) -> SimulationOptions:
     """One after the other, while all others hear each other well."""
     return run(seed, *[("kill", 900 + 900 * at, 1000 + 900 * at, name, 0) for at, name in enumerate("abc")])
 
 
-def policies_change(seed: int) -> Options:
+def policies_change(seed: int) -> SimulationOptions:
     return run(seed, *[("policy", at, at, "a", dice) for dice, at in enumerate(range(500, 3500, 500))])
 
 
-def masters_of_leases_die(seed: int) -> Options:
+def masters_of_leases_die(seed: int) -> SimulationOptions:
     return masters_die(seed)._replace(leasers=3, consumers=0)
 
 
-def two_sides_have_leases(seed: int) -> Options:
+def two_sides_have_leases(seed: int) -> SimulationOptions:
     """Both go on, and clients go from one to the other."""
     apart: Planned = ("partition", 1000, 8000, "a", 0)
     options = run(seed, apart)._replace(nodes=2, mode=AUTOHEAL, load_ms=9000)
     return options._replace(leasers=3, consumers=0)
 
 
-def masters_move(seed: int) -> Options:
+def masters_move(seed: int) -> SimulationOptions:
     moves: list[Planned] = [("move", at, at, "abc"[at // 100 % 3], 0) for at in range(500, 3500, 100)]
     return run(seed, *moves, ("clog", 500, 3500, "ab", 300))
 
 
-def mirrors_lag(seed: int) -> Options:
+def mirrors_lag(seed: int) -> SimulationOptions:
     manual: Planned = ("policy", 200, 200, "a", 2)
     deaths: list[Planned] = [
         ("kill", 500 + 300 * at, 600 + 300 * at, name, 0) for at, name in enumerate("abc")
@@ -321,19 +321,19 @@ def mirrors_lag(seed: int) -> Options:
     return run(seed, manual, *deaths, ("kill", 2500, 3500, "a", 0), ("kill", 3000, 3500, "b", 0))
 
 
-def one_is_cut_off(seed: int) -> Options:
+def one_is_cut_off(seed: int) -> SimulationOptions:
     """Each in turn, so that it is the home of some queue; for longer than it takes to notice."""
     options = run(seed, ("partition", 1000, 11_000, "abc"[seed % 3], 0), queues=("u0", "u1", "u2"))
     return options._replace(load_ms=11_000)
 
 
-MUTATIONS: list[tuple[Mutation, Callable[[int], Options], str]] = [
+MUTATIONS: list[tuple[Mutation, Callable[[int], SimulationOptions], str]] = [
     (skip_one_fsync, power_fails_often, "ConfirmedIsKept"),
     (skip_the_epoch_check, masters_move, "RingsAgree"),
     (promote_an_unsynchronised_mirror, mirrors_lag, "ConfirmedIsKept"),
     (trust_every_disk, disks_fail, "ConfirmedIsKept"),
     (count_votes_of_restored_nodes, disks_go_back, "UnsafeTruncation"),
-    (confirm_before_the_lap_ends, masters_die, "ConfirmedIsKept"),
+    (confirm_before_replication_ends, masters_die, "ConfirmedIsKept"),
     (let_a_new_master_keep_the_epoch, masters_die, "OneMaster"),
     (let_a_minority_go_on, one_is_cut_off, "MinorityIsSilent"),
     (let_fewer_agree, one_is_cut_off, "LogsAgree"),
@@ -354,14 +354,17 @@ MUTATIONS: list[tuple[Mutation, Callable[[int], Options], str]] = [
 
 @pytest.mark.parametrize(("mutation", "drawn", "found_by"), MUTATIONS)
 def test_a_mutation_is_found(
-    monkeypatch: pytest.MonkeyPatch, mutation: Mutation, drawn: Callable[[int], Options], found_by: str
+    monkeypatch: pytest.MonkeyPatch,
+    mutation: Mutation,
+    drawn: Callable[[int], SimulationOptions],
+    found_by: str,
 ) -> None:
     assert not outcome(drawn(SEEDS[0])).wrong, "without it all is well"
     mutation(monkeypatch)
     assert found_by in kinds_found(map(drawn, SEEDS), found_by)
 
 
-def kinds_found(runs: Iterable[Options], wanted: str) -> set[str]:
+def kinds_found(runs: Iterable[SimulationOptions], wanted: str) -> set[str]:
     """What checkers say, until the wanted one says something."""
     found: set[str] = set()
     for options in runs:

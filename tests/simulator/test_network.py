@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from mirrormq.simulator.network import DIAL_MS, LOOK_MS, NOTHING_HEARD, SILENCE_MS, Network
-from mirrormq.simulator.timeline import Timeline
+from mirrormq.simulator.network import DIAL_MS, LOOK_MS, SILENCE_MS, SILENT_PEER, Network
+from mirrormq.simulator.virtual_time import VirtualTime
 
 
 class Ear:
     """A node that notes what it hears."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: VirtualTime) -> None:
         self._timeline = timeline
         self.heard: list[tuple[int, str, Any]] = []
         self.sessions: dict[str, int] = {}
@@ -42,7 +42,7 @@ class Ear:
 
 class Pair:
     def __init__(self, seed: int = 1) -> None:
-        self.timeline = Timeline()
+        self.timeline = VirtualTime()
         choose = random.Random(seed).randrange
         encode: Callable[[int], bytes] = lambda number: b"%d" % number  # noqa: E731
         self.network = Network(self.timeline, choose, encode, int)
@@ -77,7 +77,7 @@ def test_a_cut_holds_messages_up_and_is_noticed_by_the_side_that_hears_nothing()
     pair.run(SILENCE_MS - LOOK_MS - 1)
     assert pair.ears["b"].numbers() == [] and pair.ears["b"].sessions
     pair.run(2 * LOOK_MS + 2)
-    assert pair.ears["b"].heard[-1][2] == NOTHING_HEARD
+    assert pair.ears["b"].heard[-1][2] == SILENT_PEER
     assert pair.ears["a"].heard[-1][2] == "closed by the peer", "its own direction still carries"
     pair.run(5000)
     assert not pair.ears["a"].sessions
@@ -101,7 +101,7 @@ def test_with_both_ways_cut_each_side_finds_out_by_itself() -> None:
     pair.network.cut("a", "b")
     pair.network.cut("b", "a")
     pair.run(SILENCE_MS + 2 * LOOK_MS)
-    assert [ear.heard[-1][2] for ear in pair.ears.values()] == [NOTHING_HEARD, NOTHING_HEARD]
+    assert [ear.heard[-1][2] for ear in pair.ears.values()] == [SILENT_PEER, SILENT_PEER]
 
 
 def test_a_clog_makes_everything_late_and_keeps_the_order() -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from mirrormq.simulator.shrinking import outcome, shrink
-from mirrormq.simulator.world import Options
+from mirrormq.simulator.world import SimulationOptions
 from mirrormq.storage.entry_log import EntryLog
 from mirrormq.storage.journal import Journal
 
 SHORT_MS = 8000
 
 
-def options(seed: int) -> Options:
-    return Options(seed, nodes=1, load_ms=SHORT_MS, faults=5)
+def options(seed: int) -> SimulationOptions:
+    return SimulationOptions(seed, nodes=1, load_ms=SHORT_MS, faults=5)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -30,7 +30,7 @@ def test_a_seed_decides_everything() -> None:
     assert one.history.delivered != outcome(options(4))[0].history.delivered
 
 
-def failing(seeds: range) -> tuple[Options, str]:
+def failing(seeds: range) -> tuple[SimulationOptions, str]:
     """The first seed that fails."""
     for seed in seeds:
         wrong = outcome(options(seed))[1]

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from mirrormq.history import SCHEMA
-from mirrormq.spark.audit import activity, latency, loss, masters, messages, order
-from mirrormq.spark.audit.events import read_events
-from mirrormq.spark.session import start_session
+from mirrormq.spark.audit import activity, latency, loss, masters, message_outcomes, order
+from mirrormq.spark.audit.history_events import read_events
+from mirrormq.spark.spark_session import start_session
 from tests.spark.checker import PARTS, Verdict, percentile
 from tests.spark.events import Event, to_table
 from tests.spark.random_histories import START_NS, random_history
@@ -75,12 +75,12 @@ def _checked(history: list[Event]) -> dict[str, Any]:
 
 
 def _audited(events: DataFrame) -> dict[str, dict[int, dict[Hashable, Any]]]:
-    counted = messages.messages(events).persist()
-    verdicts = messages.judged(counted)
+    counted = message_outcomes.messages(events).persist()
+    arbiter_decisions = message_outcomes.judged(counted)
     known = masters.epochs(events)
-    lost = loss.lost_when(verdicts)
+    lost = loss.lost_when(arbiter_decisions)
     ticks = activity.ticks(events).persist()
-    by_class = messages.classes(verdicts, "run").drop("messages").toArrow().to_pylist()
+    by_class = message_outcomes.classes(arbiter_decisions, "run").drop("messages").toArrow().to_pylist()
     answers = {
         "classes": {row.pop("run"): _without_zeros(row) for row in by_class},
         "inversions": _table(order.inversions(events).groupBy("run").count(), (), "count", "inversions"),
@@ -91,7 +91,7 @@ def _audited(events: DataFrame) -> dict[str, dict[int, dict[Hashable, Any]]]:
         ),
         "lost_by_epoch": _table(loss.lost_by_epoch(lost, known), ("queue", "epoch"), "lost"),
         "silences": _table(activity.silences(ticks), ("node", "kind"), "silence_ns"),
-        "latencies": _latencies(latency.latencies(verdicts, START_NS, 10**12)),
+        "latencies": _latencies(latency.latencies(arbiter_decisions, START_NS, 10**12)),
     }
     counted.unpersist()
     ticks.unpersist()

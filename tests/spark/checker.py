@@ -97,11 +97,11 @@ class Verdict:
         found: dict[int | None, list[int]] = {}
         for publisher in {row.publisher for row in self.by_kind["attempted"]}:
             cuts = {row.time_ns for row in self.by_kind["disconnected"] if row.publisher == publisher}
-            lives: dict[int, list[int]] = defaultdict(list)
+            incarnations: dict[int, list[int]] = defaultdict(list)
             for row in self.by_kind["attempted"]:
                 if row.publisher == publisher and row.number is not None:
-                    lives[sum(cut <= row.time_ns for cut in cuts)].append(row.number)
-            found[publisher] = [min(numbers) for life, numbers in lives.items() if life]
+                    incarnations[sum(cut <= row.time_ns for cut in cuts)].append(row.number)
+            found[publisher] = [min(numbers) for incarnation, numbers in incarnations.items() if incarnation]
         return found
 
     def splits(self) -> Table:

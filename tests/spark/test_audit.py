@@ -11,9 +11,9 @@ from typer.testing import CliRunner, Result
 
 from mirrormq.cli.main import app
 from mirrormq.history import HistoryWriter
-from mirrormq.spark.audit import messages, order
-from mirrormq.spark.audit.events import read_events
+from mirrormq.spark.audit import message_outcomes, order
 from mirrormq.spark.audit.findings import Findings
+from mirrormq.spark.audit.history_events import read_events
 from mirrormq.spark.jobs.audit import audit
 from tests.spark.planted import FAULTS, KILL_FROM_NS, MESSAGES, NODES, QUEUE, START_NS, Planted, at
 
@@ -107,8 +107,8 @@ def test_a_returned_message_is_not_lost(spark: SparkSession, tmp_path: Path) -> 
         history.attempted(QUEUE, 2, 1, NODES[0], time_ns=at(100))
         history.returned(QUEUE, 2, 1, NODES[0], time_ns=at(101))
         history.confirmed(QUEUE, 2, [1], NODES[0], time_ns=at(102))
-    verdicts = messages.judged(messages.messages(read_events(spark, str(tmp_path))))
-    totals = messages.classes(verdicts).collect()[0]
+    arbiter_decisions = message_outcomes.judged(message_outcomes.messages(read_events(spark, str(tmp_path))))
+    totals = message_outcomes.classes(arbiter_decisions).collect()[0]
     assert (totals["attempted"], totals["returned"], totals["confirmed"], totals["lost"]) == (1, 1, 0, 0)
 
 
@@ -122,7 +122,7 @@ def test_a_reconnected_publisher_starts_a_new_order(spark: SparkSession, tmp_pat
             history.delivered(QUEUE, 1, number, NODES[0], 1, redelivered=False, time_ns=at(50 + place))
     events = read_events(spark, str(tmp_path))
     assert order.inversions(events).count() == 0
-    assert order.inversions(events, lives=False).count() == 2
+    assert order.inversions(events, incarnations=False).count() == 2
 
 
 def test_silence_latency_and_what_was_left_are_measured(spark: SparkSession, tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ def test_silence_latency_and_what_was_left_are_measured(spark: SparkSession, tmp
     assert at_mirror2["silence_ns"] == 4001 * 1_000_000
     assert (at_mirror2["from_ns"], at_mirror2["to_ns"]) == (at(50), at(4051))
     assert silences[NODES[0], "confirmed"]["silence_ns"] == at(4099) - START_NS, "it never confirmed"
-    everywhere = {row["kind"]: row for row in found.cluster_silences}
-    assert everywhere["confirmed"]["silence_ns"] == 4001 * 1_000_000
+    cluster_wide = {row["kind"]: row for row in found.cluster_silences}
+    assert cluster_wide["confirmed"]["silence_ns"] == 4001 * 1_000_000
     by_measure = {row["measure"]: row for row in found.latencies}
     assert by_measure["confirm"]["p50"] == pytest.approx(1e6, rel=0.012)
     assert by_measure["confirm"]["max"] == 1_000_000

@@ -15,12 +15,11 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs import delta
-from mirrormq.spark.jobs.archive import Options, archive
-from mirrormq.spark.jobs.replay import Options as ReplayOptions
-from mirrormq.spark.jobs.replay import replay
-from mirrormq.spark.session import SHORT_WORK
+from mirrormq.spark.jobs.archive import ArchiveOptions, archive
+from mirrormq.spark.jobs.replay import ReplayOptions, replay
+from mirrormq.spark.pipeline_errors import PipelineError
+from mirrormq.spark.spark_session import SHORT_WORK
 from tests.spark.numbered import Channel, declared, drain, publish
 
 QUEUES = ("delta.a", "delta.b/ü:%20=[x]")
@@ -33,8 +32,10 @@ def channel(uri: str) -> Iterator[Channel]:
         yield channel
 
 
-def options(uri: str, to: Path, *, compact: bool = False, **more: str) -> Options:
-    return Options(uri, r"delta\..*", str(to), once=True, compact=compact, source=more, file_format="delta")
+def options(uri: str, to: Path, *, compact: bool = False, **more: str) -> ArchiveOptions:
+    return ArchiveOptions(
+        uri, r"delta\..*", str(to), once=True, compact=compact, source=more, file_format="delta"
+    )
 
 
 def numbers(rows: pa.Table) -> list[int]:
@@ -112,9 +113,9 @@ def test_a_directory_has_one_format(uri: str, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="has Parquet files that are no Delta table"):
         archive(None, options(uri, tmp_path / "plain"))  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match="is a Delta table: say --format delta"):
-        archive(None, Options(uri, "q", str(tmp_path / "table")))  # type: ignore[arg-type]
+        archive(None, ArchiveOptions(uri, "q", str(tmp_path / "table")))  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match="writes to a directory that all"):
-        archive(None, Options(uri, "q", "s3://bucket/a", file_format="delta"))  # type: ignore[arg-type]
+        archive(None, ArchiveOptions(uri, "q", "s3://bucket/a", file_format="delta"))  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

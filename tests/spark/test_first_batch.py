@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from mirrormq.spark.options import source_options
+from mirrormq.spark.data_source_options import source_options
 from mirrormq.spark.source.consume import ConsumeReader
 from mirrormq.spark.source.plan import RangePartition
 from mirrormq.spark.source.tasks import DataLoss
-from tests.ranges.asking import Asker
+from tests.ranges.range_requests import Asker
 from tests.spark.numbered import Channel, declared, drain, publish
 
 QUEUES = ("first.a", "first.b")
@@ -159,11 +159,11 @@ def batch(channel: Channel, start: Start, uri: str) -> tuple[dict[str, Any], dic
     first = plan(reader, reader.initialOffset(), ReadMaxRows(2))
     second = plan(reader, first, ReadMaxRows(3))
     assert read(reader, first, second) == [2, 3, 4]
-    asker = Asker(uri)
-    asker.release(queue, "job")
+    range_client = Asker(uri)
+    range_client.release(queue, "job")
     channel.basic_get(queue, auto_ack=True)
-    assert asker.take(queue, "job", 2, 99)
-    asker.close()
+    assert range_client.take(queue, "job", 2, 99)
+    range_client.close()
     return first, second
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mirrormq.history import SCHEMA, VERSION, HistoryWriter, SteadyClock
-from mirrormq.history.schema import VERSION_KEY
+from mirrormq.history.event_schema import VERSION_KEY
 
 
 def rows(directory: Path) -> list[dict[str, object]]:

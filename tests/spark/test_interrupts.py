@@ -18,7 +18,7 @@ PATIENCE_S = 150.0
 
 SCRIPT = """
 import sys
-from mirrormq.spark.session import SHORT_WORK, session_for
+from mirrormq.spark.spark_session import SHORT_WORK, session_for
 try:
     with session_for("test", "local[1]", {"spark.driver.extraJavaOptions": SHORT_WORK}) as spark:
         rows = spark.range(1).selectExpr("java_method('java.lang.Thread', 'sleep', 600000L)")

@@ -19,12 +19,11 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from mirrormq.cli.main import app
-from mirrormq.spark.errors import PipelineError
-from mirrormq.spark.jobs.archive import Options, archive, interval
-from mirrormq.spark.jobs.compaction import Batches, compact, parse, superfluous, tidy
-from mirrormq.spark.jobs.replay import Notes, replay
-from mirrormq.spark.jobs.replay import Options as ReplayOptions
-from mirrormq.spark.session import SHORT_WORK
+from mirrormq.spark.jobs.archive import ArchiveOptions, archive, interval
+from mirrormq.spark.jobs.compaction import ArchiveBatches, compact, parse, superfluous, tidy
+from mirrormq.spark.jobs.replay import ReplayOptions, ReplayProgress, replay
+from mirrormq.spark.pipeline_errors import PipelineError
+from mirrormq.spark.spark_session import SHORT_WORK
 from tests.spark.numbered import Channel, declared, drain, publish
 
 QUEUES = ("jobs.a", "jobs.b")
@@ -42,8 +41,8 @@ def bodies(directory: Path, pattern: str = "date=*/queue=*/batch=*/*.parquet") -
     return sorted(int(body) for table in tables for body in table["body"].to_pylist())
 
 
-def options(uri: str, to: Path, **more: str) -> Options:
-    return Options(uri, r"jobs\.[ab]", str(to), once=True, source=more)
+def options(uri: str, to: Path, **more: str) -> ArchiveOptions:
+    return ArchiveOptions(uri, r"jobs\.[ab]", str(to), once=True, source=more)
 
 
 def test_queues_are_archived_compacted_and_replayed(
@@ -92,7 +91,7 @@ def test_a_replay_keeps_its_pace_and_goes_on_where_it_was(
     del found["done"][forgotten]
     notes.write_text(json.dumps(found))
     assert replay(spark, asked) == 10, "the slice that was not noted is published again"
-    assert Notes(notes).replay == found["replay"], "under the same name, so that the broker knows it"
+    assert ReplayProgress(notes).replay == found["replay"], "under the same name, so that the broker knows it"
     assert replay(spark, ReplayOptions(uri, str(tmp_path), speed="10x", progress=tmp_path / "more")) == 20
 
 
@@ -169,7 +168,7 @@ def test_names_that_look_like_numbers_are_replayed_as_they_are(
 def test_what_an_interrupted_compaction_left_is_known_by_its_name(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    assert parse("file:/a/batch=ab12.000000000007") == Batches(
+    assert parse("file:/a/batch=ab12.000000000007") == ArchiveBatches(
         "file:/a/batch=ab12.000000000007", "ab12", 7, 7
     )
     assert parse("file:/a/queue=x") is None

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from mirrormq.ranges import limits
-from mirrormq.spark.options import OptionError, source_options
+from mirrormq.ranges import range_limits
+from mirrormq.spark.data_source_options import OptionError, source_options
 from mirrormq.spark.source import consume
 from mirrormq.spark.source.browse import BrowseReader
 from mirrormq.spark.source.consume import ConsumeReader
 from mirrormq.spark.source.plan import RangePartition
 from mirrormq.spark.source.tasks import DataLoss
-from tests.ranges.asking import Asker
+from tests.ranges.range_requests import Asker
 from tests.spark.numbered import Channel, declared, publish
 from tests.waiting import until
 
@@ -33,10 +33,10 @@ def channel(uri: str) -> Iterator[Channel]:
 
 
 @pytest.fixture
-def asker(uri: str) -> Iterator[Asker]:
-    asker = Asker(uri)
-    yield asker
-    asker.close()
+def range_client(uri: str) -> Iterator[Asker]:
+    range_client = Asker(uri)
+    yield range_client
+    range_client.close()
 
 
 @pytest.fixture
@@ -179,12 +179,12 @@ def test_a_lease_is_renewed_while_a_batch_works(channel: Channel, start: Start) 
 
 
 def test_a_released_lease_is_told_whatever_batch_it_was(
-    channel: Channel, start: Start, asker: Asker, capsys: pytest.CaptureFixture[str]
+    channel: Channel, start: Start, range_client: Asker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish(channel, (QUEUE, QUEUE), range(4))
     reader = start()
     first, _ = batch(reader, reader.initialOffset())
-    assert asker.release(QUEUE, first["lease"]) == 4
+    assert range_client.release(QUEUE, first["lease"]) == 4
     for each in (reader, start()):
         with pytest.raises(DataLoss, match="what the last batch had may be in the queue again"):
             plan(each, first)
@@ -194,21 +194,23 @@ def test_a_released_lease_is_told_whatever_batch_it_was(
 
 
 def test_an_empty_lease_that_ended_is_no_loss_and_a_finished_query_leaves_none(
-    channel: Channel, start: Start, asker: Asker
+    channel: Channel, start: Start, range_client: Asker
 ) -> None:
     publish(channel, (QUEUE, QUEUE), range(4))
     reader = start()
     first, _ = batch(reader, reader.initialOffset())
-    assert [lease.name for lease in asker.leases(QUEUE)] == [first["lease"]]
+    assert [lease.name for lease in range_client.leases(QUEUE)] == [first["lease"]]
     assert plan(reader, first) == first
     reader.stop()
-    until(lambda: not asker.leases(QUEUE))
+    until(lambda: not range_client.leases(QUEUE))
     publish(channel, (QUEUE, QUEUE), range(4, 8))
     again = start()
     second, found = batch(again, first)
     assert found == [4, 5, 6, 7]
     again.stop()
-    assert [lease.name for lease in asker.leases(QUEUE)] == [first["lease"]], "what it holds is not settled"
+    assert [lease.name for lease in range_client.leases(QUEUE)] == [first["lease"]], (
+        "what it holds is not settled"
+    )
     assert plan(start(), second) == second
     assert ready(channel) == 0
 
@@ -238,4 +240,4 @@ def test_a_lease_whose_owner_is_silent_is_free(channel: Channel, start: Start) -
     began_s = time.monotonic()
     after = start(leaseName="left")
     assert batch(after, after.initialOffset(), ReadMaxRows(4))[1][:4] == [0, 1, 2, 3]
-    assert time.monotonic() - began_s < 1.5 * limits.LEASE_OWNER_MS / 1000
+    assert time.monotonic() - began_s < 1.5 * range_limits.LEASE_OWNER_MS / 1000

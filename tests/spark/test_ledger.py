@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from mirrormq.replication import sync
-from mirrormq.replication.sync import first_sequence
+from mirrormq.replication import synchronisation
+from mirrormq.replication.synchronisation import first_sequence
 from mirrormq.spark.audit.ledger import (
     EPOCH_BITS,
     GAP,
@@ -15,59 +15,59 @@ from mirrormq.spark.audit.ledger import (
     MARKS_MAX,
     TAKEN_OVER,
     WHOLE,
-    Ledger,
-    Tick,
-    Verdict,
+    AuditTick,
+    DeliveryLedger,
+    TickVerdict,
 )
-from mirrormq.spark.jobs.book import Book
+from mirrormq.spark.jobs.audit_state import AuditState
 
 GRACE_MS = 2000
 
 
-def tick(place: int, second: int, *said: object, leased: tuple[str, ...] = ()) -> Tick:
+def tick(place: int, second: int, *said: object, leased: tuple[str, ...] = ()) -> AuditTick:
     queues = {"q": None if said == (None,) else list(said)} if said else {}
-    return Tick(place, second * 1000, second * 1000, queues, leased)
+    return AuditTick(place, second * 1000, second * 1000, queues, leased)
 
 
-def told(ledger: Ledger, *ticks: Tick) -> list[Verdict]:
+def told(ledger: DeliveryLedger, *ticks: AuditTick) -> list[TickVerdict]:
     return [verdict for each in ticks for verdict in ledger.advance(each)]
 
 
 def test_what_left_is_judged_a_grace_after_it_was_seen_to_have_left() -> None:
-    ledger = Ledger(GRACE_MS)
+    ledger = DeliveryLedger(GRACE_MS)
     # At second 12 the queue's next number is 50; what was traced until second 10 (place 100) is below it.
     assert told(ledger, tick(100, 10), tick(110, 11), tick(120, 12, 30, 50, 7, "a")) == []
     assert told(ledger, tick(130, 13, 49, 60, 7, "a")) == [], "number 49 is still there"
     assert told(ledger, tick(140, 14, 50, 60, 7, "a"), tick(150, 15, 50, 60, 7, "a")) == []
-    assert told(ledger, tick(160, 16, 50, 60, 7, "a")) == [Verdict("q", 100, JUDGED)]
+    assert told(ledger, tick(160, 16, 50, 60, 7, "a")) == [TickVerdict("q", 100, JUDGED)]
     assert told(ledger, tick(170, 17, 50, 60, 7, "a")) == [], "once"
 
 
 def test_a_queue_that_is_deleted_takes_its_messages_along() -> None:
-    ledger = Ledger(GRACE_MS)
+    ledger = DeliveryLedger(GRACE_MS)
     ticks = [tick(100, 10), tick(120, 12, 30, 50, 7, "a"), tick(130, 13, None), tick(150, 15)]
-    assert told(ledger, *ticks) == [Verdict("q", 100, GONE)]
+    assert told(ledger, *ticks) == [TickVerdict("q", 100, GONE)]
 
 
 def test_a_queue_that_was_declared_again_is_another_one() -> None:
-    ledger = Ledger(GRACE_MS)
+    ledger = DeliveryLedger(GRACE_MS)
     ticks = [tick(100, 10), tick(120, 12, 30, 50, 7, "a"), tick(130, 13, 80, 80, 8, "a"), tick(150, 15)]
-    assert told(ledger, *ticks) == [Verdict("q", 100, GONE)]
+    assert told(ledger, *ticks) == [TickVerdict("q", 100, GONE)]
 
 
 def test_a_queue_under_a_lease_is_not_judged() -> None:
-    ledger = Ledger(GRACE_MS)
+    ledger = DeliveryLedger(GRACE_MS)
     ticks = [
         tick(100, 10, leased=("q",)),
         tick(120, 12, 5, 5, 7, "a"),
         tick(130, 13, 5, 5, 7, "a"),
         tick(150, 15),
     ]
-    assert told(ledger, *ticks) == [Verdict("q", 100, LEASED)]
+    assert told(ledger, *ticks) == [TickVerdict("q", 100, LEASED)]
 
 
 def test_missing_traces_are_noticed() -> None:
-    ledger = Ledger(GRACE_MS)
+    ledger = DeliveryLedger(GRACE_MS)
     assert ledger.seen(5, 9, 5) == WHOLE
     assert ledger.seen(10, 10, 1) == WHOLE
     assert ledger.seen(12, 20, 9) == GAP, "11 is missing"
@@ -78,8 +78,8 @@ def test_missing_traces_are_noticed() -> None:
 
 
 def test_another_master_of_the_traces_is_told_from_missing_ones() -> None:
-    assert EPOCH_BITS == sync.EPOCH_BITS
-    ledger = Ledger(GRACE_MS)
+    assert EPOCH_BITS == synchronisation.EPOCH_BITS
+    ledger = DeliveryLedger(GRACE_MS)
     assert ledger.seen(5, 9, 5) == WHOLE
     second, third = first_sequence(2), first_sequence(3)
     assert ledger.seen(second, second + 9, 10) == TAKEN_OVER
@@ -87,14 +87,14 @@ def test_another_master_of_the_traces_is_told_from_missing_ones() -> None:
     assert ledger.seen(second + 10, second + 19, 10) == WHOLE
     assert ledger.blind == second + 9
     assert ledger.seen(third + 1, third + 3, 3) == GAP, "the first trace of the new master is missing"
-    book = Book.new(GRACE_MS)
+    book = AuditState.new(GRACE_MS)
     for first, count in ((1, 4), (second, 2), (second + 3, 1)):
         book.seen(first, first + count - 1, count)
     assert (book.takeovers, book.gaps, book.traces) == (1, 1, 7)
 
 
 def test_places_that_are_waited_for_are_thinned_out() -> None:
-    ledger = Ledger(GRACE_MS)
+    ledger = DeliveryLedger(GRACE_MS)
     for second in range(10 * MARKS_MAX):
         ledger.advance(tick(second * 10, second, 0, second, 7, "a"))
         assert len(ledger.queues["q"].marks) <= MARKS_MAX
@@ -104,14 +104,14 @@ def test_places_that_are_waited_for_are_thinned_out() -> None:
 
 
 def test_a_change_of_master_is_counted_and_all_of_it_can_be_written_down() -> None:
-    ledger = Ledger(GRACE_MS)
+    ledger = DeliveryLedger(GRACE_MS)
     told(ledger, tick(100, 10, 0, 1, 7, "a"), tick(110, 11, 0, 1, 7, "b"), tick(120, 12, 0, 1, 7, "b"))
     assert ledger.queues["q"].failovers == 1
-    assert Ledger.of(json.loads(json.dumps(ledger.as_dict()))).as_dict() == ledger.as_dict()
+    assert DeliveryLedger.of(json.loads(json.dumps(ledger.as_dict()))).as_dict() == ledger.as_dict()
 
 
 def test_ticks_that_are_not_traced_say_that_tracing_is_off() -> None:
-    book = Book.new(GRACE_MS)
+    book = AuditState.new(GRACE_MS)
 
     def at(place: int, second: int, echo: bool) -> tuple[int, bool, dict[str, int]]:
         return place, echo, {"time_ms": second * 1000, "asked_ms": second * 1000}
@@ -125,7 +125,7 @@ def test_ticks_that_are_not_traced_say_that_tracing_is_off() -> None:
 
 
 def test_findings_are_sentences() -> None:
-    book = Book.new(GRACE_MS)
+    book = AuditState.new(GRACE_MS)
     book.ledger.advance(tick(100, 10, 0, 1, 7, "a"))
     book.ledger.advance(tick(110, 11, 0, 1, 7, "b"))
     counts = {"q": {"published": 3, "ok": 1, "lost": 2}, "r": {"published": 1, "ok": 1, "unflagged": 1}}
@@ -138,7 +138,7 @@ def test_findings_are_sentences() -> None:
 
 
 def test_an_audit_passes_only_if_something_was_published() -> None:
-    book = Book.new(GRACE_MS)
+    book = AuditState.new(GRACE_MS)
     assert not book.passed and book.verdict == "Nothing can be said: no message went into such a queue"
     book.add({"q": {"published": 3, "ok": 3}}, {"q": {"out": 2, "waiting": 1}}, {})
     assert book.passed and book.verdict == "Nothing was lost: 5 messages came out, 1 are waited for"

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from mirrormq.spark.audit.trace import start_of
 from mirrormq.spark.decode import json_body
-from mirrormq.spark.errors import PipelineError
-from mirrormq.spark.jobs.book import Book
-from mirrormq.spark.jobs.live import Options, live_audit, seconds
+from mirrormq.spark.jobs.audit_state import AuditState
+from mirrormq.spark.jobs.live_audit import LiveAuditOptions, live_audit, seconds
+from mirrormq.spark.pipeline_errors import PipelineError
 from tests.brokers.mirrormq import MirrorMQ
 
 Channel = pika.adapters.blocking_connection.BlockingChannel
@@ -40,9 +40,9 @@ def channel(mirrormq: MirrorMQ, uri: str) -> Iterator[Channel]:
 class Run:
     """A live audit in a thread, stopped when a test has seen enough."""
 
-    def __init__(self, spark: SparkSession, options: Options) -> None:
+    def __init__(self, spark: SparkSession, options: LiveAuditOptions) -> None:
         self.said: list[str] = []
-        self.book: Book | None = None
+        self.book: AuditState | None = None
         self.error: BaseException | None = None
         self._spark = spark
         self._options = options
@@ -63,7 +63,7 @@ class Run:
             assert time.monotonic() < deadline, self.said
             time.sleep(0.1)
 
-    def stop(self) -> Book:
+    def stop(self) -> AuditState:
         for query in self._spark.streams.active:
             query.stop()
         self._thread.join(PATIENCE_S)
@@ -101,7 +101,7 @@ def test_what_goes_in_and_does_not_come_out_is_found(
     spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
 ) -> None:
     report = tmp_path / "live.html"
-    options = Options(uri, r"live\..*", report, trigger="1s", grace="1s", state=tmp_path / "state")
+    options = LiveAuditOptions(uri, r"live\..*", report, trigger="1s", grace="1s", state=tmp_path / "state")
     run = Run(spark, options)
     act(channel)
     run.until(lambda: run.said)
@@ -139,14 +139,14 @@ def test_what_goes_in_and_does_not_come_out_is_found(
     assert book.totals["lost"] == 3, "a run that goes on knows what was found"
 
 
-def newest(state: Path) -> Book | None:
+def newest(state: Path) -> AuditState | None:
     numbers = [int(path.stem.removeprefix("book-")) for path in state.glob("book-*.json")]
-    return Book.load(state, max(numbers)) if numbers else None
+    return AuditState.load(state, max(numbers)) if numbers else None
 
 
 def test_without_traces_it_says_what_to_do(spark: SparkSession, uri: str) -> None:
     with pytest.raises(PipelineError, match="no traces came: turn tracing on with mirrormqctl trace_on"):
-        live_audit(spark, Options(uri, duration="10s", trigger="1s", grace="1s"))
+        live_audit(spark, LiveAuditOptions(uri, duration="10s", trigger="1s", grace="1s"))
 
 
 def test_a_body_that_is_no_text_is_shown_and_harms_nobody(spark: SparkSession) -> None:

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from mirrormq.cli.main import app
 from mirrormq.history import SCHEMA, HistoryWriter
-from mirrormq.spark.audit.events import read_events
-from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.audit.history_events import read_events
+from mirrormq.spark.pipeline_errors import PipelineError
 from tests.brokers.ports import free_port
 
 

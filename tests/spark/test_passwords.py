@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.data_source_options import OptionError, sink_options
 from mirrormq.spark.jobs import archive, replay, stats
-from mirrormq.spark.options import OptionError, sink_options
+from mirrormq.spark.pipeline_errors import PipelineError
 
 
 def test_a_password_comes_from_a_file_or_the_environment(
@@ -51,9 +51,9 @@ def test_a_wrong_password_is_told_before_spark_starts(
     for job in (archive, replay, stats):
         monkeypatch.setattr(job, "session_for", start)
     for run in (
-        lambda: archive.run(archive.Options(wrong, ".*", str(tmp_path / "to"))),
-        lambda: replay.run(replay.Options(wrong, str(tmp_path / "archive"))),
-        lambda: stats.run(stats.Options(wrong, str(tmp_path / "stats"))),
+        lambda: archive.run(archive.ArchiveOptions(wrong, ".*", str(tmp_path / "to"))),
+        lambda: replay.run(replay.ReplayOptions(wrong, str(tmp_path / "archive"))),
+        lambda: stats.run(stats.StatsOptions(wrong, str(tmp_path / "stats"))),
     ):
         with pytest.raises(PipelineError, match="ACCESS_REFUSED"):
             run()

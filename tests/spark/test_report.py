@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mirrormq.history import HistoryWriter
-from mirrormq.spark.audit.events import read_events
+from mirrormq.spark.audit.history_events import read_events
 from mirrormq.spark.jobs.audit import audit
+from mirrormq.spark.report.audit_page import page
 from mirrormq.spark.report.axes import TimeAxis, ValueAxis
-from mirrormq.spark.report.page import page
-from mirrormq.spark.report.words import duration, short_number
+from mirrormq.spark.report.number_format import duration, short_number
 from tests.spark.planted import FAULTS, NODES, Planted, at
 
 VOID = {"meta", "br"}

@@ -14,17 +14,17 @@ import pika
 import pytest
 from pyspark.sql import SparkSession
 
-from mirrormq.spark.client.address import Address, parse_uris
-from mirrormq.spark.errors import PipelineError
-from mirrormq.spark.jobs.archive import Options, archive
-from mirrormq.spark.jobs.reporter import END_TIMEOUT_S, Reporter
+from mirrormq.spark.client.node_address import NodeAddress, parse_uris
+from mirrormq.spark.jobs.archive import ArchiveOptions, archive
+from mirrormq.spark.jobs.reporter import END_TIMEOUT_S, JobReporter
+from mirrormq.spark.pipeline_errors import PipelineError
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
 from tests.brokers.rabbitmq import RabbitMQ
 from tests.waiting import until
 
 
-def addresses(port: int) -> Sequence[Address]:
+def addresses(port: int) -> Sequence[NodeAddress]:
     return parse_uris(f"amqp://guest:guest@127.0.0.1:{port}/%2F")
 
 
@@ -42,7 +42,7 @@ def job(mirrormq: MirrorMQ, name: str) -> dict[str, Any]:
 
 
 def test_a_job_is_seen_while_it_runs_and_how_it_ended(mirrormq: MirrorMQ) -> None:
-    with Reporter(addresses(mirrormq.amqp_port), "archive", "about to start") as reporter:
+    with JobReporter(addresses(mirrormq.amqp_port), "archive", "about to start") as reporter:
         reporter.tell("batch 3", {"messages": 10, "per_second": 2.5}, [{"queue": "a", "count": 1}])
         found = until(lambda: [each for each in jobs(mirrormq) if each["job"] == reporter.job])
         assert (found[0]["kind"], found[0]["state"]) == ("archive", "running")
@@ -53,7 +53,7 @@ def test_a_job_is_seen_while_it_runs_and_how_it_ended(mirrormq: MirrorMQ) -> Non
 
 
 def test_a_job_that_fails_says_why(mirrormq: MirrorMQ) -> None:
-    with pytest.raises(PipelineError), Reporter(addresses(mirrormq.amqp_port), "replay", "x") as reporter:
+    with pytest.raises(PipelineError), JobReporter(addresses(mirrormq.amqp_port), "replay", "x") as reporter:
         raise PipelineError("the disk is full")
     failed = job(mirrormq, reporter.job)
     assert (failed["state"], failed["text"]) == ("failed", "the disk is full")
@@ -61,12 +61,12 @@ def test_a_job_that_fails_says_why(mirrormq: MirrorMQ) -> None:
 
 @pytest.mark.rabbitmq
 def test_a_rabbitmq_and_a_dead_node_are_left_alone(rabbitmq: RabbitMQ) -> None:
-    with Reporter(addresses(rabbitmq.amqp_port), "stats", "x") as reporter:
+    with JobReporter(addresses(rabbitmq.amqp_port), "stats", "x") as reporter:
         reporter._thread.join(10)
         assert not reporter._thread.is_alive(), "it knows no reports and is not asked again"
         reporter.tell("more")
     began = time.monotonic()
-    with Reporter(addresses(free_port()), "stats", "x"):
+    with JobReporter(addresses(free_port()), "stats", "x"):
         pass
     assert time.monotonic() - began < END_TIMEOUT_S + 1
 
@@ -79,7 +79,7 @@ def test_an_archive_is_a_job(spark: SparkSession, mirrormq: MirrorMQ, tmp_path: 
     for _ in range(7):
         channel.basic_publish("", "reported", b"x")
     channel.queue_declare("reported", passive=True)
-    assert archive(spark, Options(uri, "reported", str(tmp_path / "out"), once=True)) == 7
+    assert archive(spark, ArchiveOptions(uri, "reported", str(tmp_path / "out"), once=True)) == 7
     channel.queue_delete("reported")
     connection.close()
     found = next(each for each in jobs(mirrormq) if str(tmp_path) in each["text"])

@@ -18,8 +18,8 @@ import pyspark
 import pytest
 
 from mirrormq.spark import java
-from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.java import find_java, java_version, quiet_java_home
+from mirrormq.spark.pipeline_errors import PipelineError
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
 from tests.spark.planted import Planted

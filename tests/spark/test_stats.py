@@ -14,9 +14,9 @@ import pika
 import pytest
 from pyspark.sql import SparkSession
 
-from mirrormq.spark.errors import PipelineError
-from mirrormq.spark.jobs.stats import Options, stats
+from mirrormq.spark.jobs.stats import StatsOptions, stats
 from mirrormq.spark.jobs.timing import APART_MS_MAX, times_of
+from mirrormq.spark.pipeline_errors import PipelineError
 from tests.brokers.mirrormq import MirrorMQ
 from tests.waiting import until
 
@@ -58,7 +58,7 @@ def flow(uri: str, queue: str, age_s: float) -> list[float]:
 def test_publishes_and_deliveries_are_counted_and_timed(
     spark: SparkSession, uri: str, tmp_path: Path
 ) -> None:
-    options = Options(uri, str(tmp_path), window="1s", trigger="500ms", queue="stats.test")
+    options = StatsOptions(uri, str(tmp_path), window="1s", trigger="500ms", queue="stats.test")
     counting = threading.Thread(target=stats, args=(spark, options))
     counting.start()
     queues = {f"stats.{age_s}": age_s for age_s in AGES_S}
@@ -92,7 +92,7 @@ def test_publishes_and_deliveries_are_counted_and_timed(
 def test_traces_from_before_the_job_are_counted_without_ages(
     spark: SparkSession, uri: str, tmp_path: Path
 ) -> None:
-    options = Options(uri, str(tmp_path), window="1s", once=True, queue="stats.test")
+    options = StatsOptions(uri, str(tmp_path), window="1s", once=True, queue="stats.test")
     stats(spark, options)  # from now on traces are kept
     flow(uri, "stats.before", 0)
     assert stats(spark, options) >= 2 * COUNT
@@ -122,6 +122,6 @@ def test_what_lies_between_ticks_has_a_time_between_theirs() -> None:
 
 def test_wrong_options_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="must be a directory of this machine"):
-        stats(None, Options("amqp://h", "s3://bucket/x"))  # type: ignore[arg-type]
+        stats(None, StatsOptions("amqp://h", "s3://bucket/x"))  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match="must begin with amqp://"):
-        stats(None, Options("http://h", str(tmp_path)))  # type: ignore[arg-type]
+        stats(None, StatsOptions("http://h", str(tmp_path)))  # type: ignore[arg-type]

@@ -11,10 +11,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mirrormq.spark.errors import PipelineError
-from mirrormq.spark.jobs import streams
-from mirrormq.spark.jobs.gate import Gate, interrupted
-from mirrormq.spark.jobs.streams import follow
+from mirrormq.spark.jobs import query_progress
+from mirrormq.spark.jobs.batch_boundary import BatchBoundary, interrupted
+from mirrormq.spark.jobs.query_progress import follow
+from mirrormq.spark.pipeline_errors import PipelineError
 
 PATIENCE_S = 60.0
 LONG_MS = 60_000
@@ -26,7 +26,7 @@ class Batches:
     def __init__(self, spark: SparkSession, work: Callable[[DataFrame], object]) -> None:
         self.begun = threading.Event()
         self.stopping = threading.Event()
-        self.gate = Gate()
+        self.gate = BatchBoundary()
         self.count = 0
         self._work = work
         rows = spark.readStream.format("rate-micro-batch").options(rowsPerBatch=1, numPartitions=1).load()
@@ -144,14 +144,14 @@ def test_a_job_says_whether_it_was_cancelled_because_its_query_was_stopped(
 def test_a_batch_that_takes_too_long_after_the_end_is_given_up(
     queries: Queries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "STOP_PATIENCE_S", 0.5)
+    monkeypatch.setattr(query_progress, "STOP_PATIENCE_S", 0.5)
     Following(queries(wait_in_java), for_s=0.0).end()
 
 
 def test_an_error_that_a_batch_has_while_its_query_is_stopped_is_told(
     queries: Queries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "STOP_PATIENCE_S", 0.5)
+    monkeypatch.setattr(query_progress, "STOP_PATIENCE_S", 0.5)
 
     def fail(batch: DataFrame) -> None:
         time.sleep(3.0)  # longer than the patience: by then the query is being stopped
@@ -182,5 +182,5 @@ def test_batches_that_follow_each_other_at_once_are_stopped_between_two(queries:
     batches = queries(work)
     began_s = time.monotonic()
     Following(batches, for_s=2.0).end()
-    assert time.monotonic() - began_s < streams.STOP_PATIENCE_S / 2
+    assert time.monotonic() - began_s < query_progress.STOP_PATIENCE_S / 2
     assert batches.count == len(ended) > 1, "no batch was interrupted"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.spark.client.address import Tls, parse_uri, parse_uris, preferring
+from mirrormq.spark.client.node_address import NodeTls, parse_uri, parse_uris, preferring
 
 
 def test_what_a_uri_leaves_out() -> None:
@@ -16,7 +16,7 @@ def test_what_a_uri_leaves_out() -> None:
 def test_what_a_uri_says() -> None:
     address = parse_uri("amqps://us%40er:p%2Fw@[::1]:1234/a%2Fb")
     assert (address.host, address.port, address.vhost) == ("::1", 1234, "a/b")
-    assert (address.user, address.password, address.tls) == ("us@er", "p/w", Tls())
+    assert (address.user, address.password, address.tls) == ("us@er", "p/w", NodeTls())
     assert address.where == "[::1]:1234"
 
 

@@ -13,31 +13,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from mirrormq.ranges.batch import Batch, Envelope
-from mirrormq.ranges.building import Builder
-from mirrormq.ranges.stretches import count_of
-from mirrormq.spark.client.reading import pieces
-from mirrormq.spark.source.arrays import Spread
-from mirrormq.spark.source.arrow import Columns
-from mirrormq.spark.source.plan import Part, partitions, shares
-from mirrormq.spark.source.schema import columns
+from mirrormq.ranges.batch_builder import BatchBuilder
+from mirrormq.ranges.range_batch import BatchEnvelope, RangeBatch
+from mirrormq.ranges.spans import count_of
+from mirrormq.spark.client.range_reader import pieces
+from mirrormq.spark.source.arrays import RepeatedColumn
+from mirrormq.spark.source.arrow import ArrowColumns
+from mirrormq.spark.source.plan import PartitionPart, partitions, shares
+from mirrormq.spark.source.row_schema import columns
 from mirrormq.wire.fields import Field, ScaledDecimal, table_of
 from mirrormq.wire.properties import BasicProperties, encode_properties
 
 
 def table(
-    envelopes: list[Envelope], indexes: list[int], include_properties: bool = True
+    envelopes: list[BatchEnvelope], indexes: list[int], include_properties: bool = True
 ) -> list[dict[str, object]]:
     rows = len(indexes)
-    builder = Builder()
+    builder = BatchBuilder()
     builder.add(
         range(100, 100 + rows),
         [(envelopes[index], 1) for index in indexes],
         bytes(row % 2 for row in range(rows)),
         [b"body %d" % row for row in range(rows)],
     )
-    maker = Columns(to_arrow_schema(columns(include_properties), timezone="UTC"))
-    made = maker.record_batch("q", Batch(builder.finish()))
+    maker = ArrowColumns(to_arrow_schema(columns(include_properties), timezone="UTC"))
+    made = maker.record_batch("q", RangeBatch(builder.finish()))
     made.validate(full=True)
     return pa.Table.from_batches([made]).to_pylist(maps_as_pydicts="strict")
 
@@ -62,7 +62,7 @@ def test_arrays_of_buffers_are_those_that_arrow_makes(data: st.DataObject) -> No
     kind = KINDS.field(name).type
     values = data.draw(st.lists(values_of(kind), min_size=1, max_size=4))
     groups = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=9))
-    made = Spread(memoryview(array("I", groups).tobytes())).column(values, kind)
+    made = RepeatedColumn(memoryview(array("I", groups).tobytes())).column(values, kind)
     made.validate(full=True)
     assert made.equals(pa.array([values[group] for group in groups], kind))
 
@@ -71,8 +71,8 @@ def test_a_task_needs_no_pandas() -> None:
     """To import it takes longer than the work of many a task."""
     script = (
         "import sys\n"
-        "from mirrormq.ranges.batch import Batch, Envelope\n"
-        "from mirrormq.ranges.building import Builder\n"
+        "from mirrormq.ranges.range_batch import Batch, Envelope\n"
+        "from mirrormq.ranges.batch_builder import Builder\n"
         "from mirrormq.spark.source.tasks import Columns, columns, to_arrow_schema\n"
         "builder = Builder()\n"
         "envelopes = [(Envelope(b'', key, b'\\x10\\0\\2'), 1) for key in (b'a', b'b')]\n"
@@ -89,7 +89,7 @@ def test_one_envelope_for_all() -> None:
         content_type="text/plain", headers=table_of({"a": "b"}), delivery_mode=2, timestamp=86_400,
         message_id="m", type_="t",
     )  # fmt: skip
-    rows = table([Envelope(b"x", b"k", encode_properties(properties))], [0, 0, 0])
+    rows = table([BatchEnvelope(b"x", b"k", encode_properties(properties))], [0, 0, 0])
     assert [row["sequence"] for row in rows] == [100, 101, 102]
     assert [row["body"] for row in rows] == [b"body 0", b"body 1", b"body 2"]
     assert [row["redelivered"] for row in rows] == [False, True, False]
@@ -107,8 +107,8 @@ def test_one_envelope_for_all() -> None:
 
 
 def test_rows_have_their_own_envelopes() -> None:
-    plain = Envelope(b"", b"k1", b"\x00\x00")
-    other = Envelope(b"e", b"k2", encode_properties(BasicProperties(message_id="m", priority=0)))
+    plain = BatchEnvelope(b"", b"k1", b"\x00\x00")
+    other = BatchEnvelope(b"e", b"k2", encode_properties(BasicProperties(message_id="m", priority=0)))
     rows = table([plain, other], [1, 0, 1])
     assert [row["routing_key"] for row in rows] == ["k2", "k1", "k2"]
     assert [row["message_id"] for row in rows] == ["m", None, "m"]
@@ -128,7 +128,9 @@ def test_headers_of_every_type_become_text() -> None:
         "bytes": Field("x", b"\xff\x00"), "text too": Field("S", b"\xff"), "time": Field("T", 5),
         "price": Field("D", ScaledDecimal(2, 150)), "in": Field("F", table_of({"b": 2})),
     }  # fmt: skip
-    row = table([Envelope(b"\xff", b"\xc3\xa4", encode_properties(BasicProperties(headers=headers)))], [0])[0]
+    row = table(
+        [BatchEnvelope(b"\xff", b"\xc3\xa4", encode_properties(BasicProperties(headers=headers)))], [0]
+    )[0]
     assert row["headers"] == {
         "text": "ü", "number": "7", "yes": "true", "nothing": None, "half": "0.5", "list": '[1, "a"]',
         "in": '{"b": 2}', "bytes": "\ufffd\x00", "text too": "\ufffd", "price": '"1.50"', "time": "5",
@@ -138,20 +140,20 @@ def test_headers_of_every_type_become_text() -> None:
 
 def test_a_time_stamp_that_is_no_time_is_left_out() -> None:
     properties = encode_properties(BasicProperties(timestamp=(1 << 64) - 1))
-    assert table([Envelope(b"", b"", properties)], [0])[0]["timestamp"] is None
+    assert table([BatchEnvelope(b"", b"", properties)], [0])[0]["timestamp"] is None
 
 
 def test_a_batch_is_cut_into_partitions() -> None:
-    part = Part("q", ((0, 10), (50, 5)), 1500, True)
+    part = PartitionPart("q", ((0, 10), (50, 5)), 1500, True)
     assert [each.part for each in partitions([part], 1)] == [part]  # type: ignore[attr-defined]
     cut = [each.part for each in partitions([part], 4)]  # type: ignore[attr-defined]
-    assert [each.stretches for each in cut] == [
+    assert [each.spans for each in cut] == [
         ((0, 3),), ((3, 4),), ((7, 3), (50, 1)), ((51, 4),),
     ]  # fmt: skip
     assert sum(each.bytes for each in cut) == 1500
-    large = partitions([Part("q", ((0, 1_000_000),), 0, True), Part("r", (), 0, True)], 1)
+    large = partitions([PartitionPart("q", ((0, 1_000_000),), 0, True), PartitionPart("r", (), 0, True)], 1)
     assert [each.part.messages for each in large] == [250_000] * 4  # type: ignore[attr-defined]
-    assert len(partitions([Part("q", ((0, 2),), 0, True)], 10)) == 2
+    assert len(partitions([PartitionPart("q", ((0, 2),), 0, True)], 10)) == 2
 
 
 @pytest.mark.parametrize(
@@ -163,8 +165,8 @@ def test_a_limit_is_divided(wanted: list[int], limit: int, given: list[int]) -> 
 
 
 def test_a_read_is_asked_for_in_pieces() -> None:
-    stretches = [(0, 5), (10, 1), (20, 4)]
-    cut = list(pieces(stretches, 4))
+    spans = [(0, 5), (10, 1), (20, 4)]
+    cut = list(pieces(spans, 4))
     assert [(piece.from_, piece.to) for piece in cut] == [(0, 4), (4, 22), (22, 24)]
-    assert [bool(piece.stretches) for piece in cut] == [False, True, False]
-    assert count_of(stretches) == 10
+    assert [bool(piece.spans) for piece in cut] == [False, True, False]
+    assert count_of(spans) == 10

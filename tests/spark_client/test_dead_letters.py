@@ -9,9 +9,9 @@ import pika
 import pyarrow as pa
 import pytest
 
-from mirrormq.spark.client.publishing import NotRouted
-from mirrormq.spark.options import OptionError, sink_options
-from mirrormq.spark.sink.writers import Published, Unit, publish
+from mirrormq.spark.client.spark_publisher import NotRouted
+from mirrormq.spark.data_source_options import OptionError, sink_options
+from mirrormq.spark.sink.writers import Published, SinkTask, publish
 from tests.brokers.mirrormq import MirrorMQ
 
 Channel = pika.adapters.blocking_connection.BlockingChannel
@@ -49,7 +49,7 @@ def test_each_row_is_in_one_place_once_also_if_it_is_repeated(mirrormq: MirrorMQ
             "headers": pa.array([[("n", "1")]] * 6, pa.map_(pa.string(), pa.string())),
         }
     )
-    unit = Unit(uuid.uuid4().hex, 3, 0)
+    unit = SinkTask(uuid.uuid4().hex, 3, 0)
     for _ in range(2):
         assert publish(options, iter([rows]), unit) == Published(6)
     assert [body for body, _ in contents(channel, queue)] == [b"a", b"e"]
@@ -70,7 +70,7 @@ def test_a_dead_letter_exchange_that_leads_nowhere_fails_the_write(mirrormq: Mir
     options = sink_options({"uri": uri, "routingKey": "nowhere", "deadLetterExchange": "amq.fanout"})
     rows = pa.RecordBatch.from_pydict({"body": ["a"]})
     with pytest.raises(NotRouted, match=r"nothing at exchange 'amq\.fanout' is bound"):
-        publish(options, iter([rows]), Unit(uuid.uuid4().hex, 0, 0))
+        publish(options, iter([rows]), SinkTask(uuid.uuid4().hex, 0, 0))
 
 
 def test_options_that_do_not_go_together_are_refused() -> None:

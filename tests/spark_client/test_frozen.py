@@ -9,15 +9,15 @@ from collections.abc import Iterator
 import pika
 import pytest
 
-from mirrormq.ranges import questions
-from mirrormq.spark.client import nodes
-from mirrormq.spark.client.address import Address, parse_uri, parse_uris
-from mirrormq.spark.client.asking import Asker
-from mirrormq.spark.client.errors import Lost
-from mirrormq.spark.client.nodes import Nodes, Timeouts, is_suspect, trusted_first
-from mirrormq.spark.client.publishing import Publisher
-from mirrormq.spark.options import OptionError, sink_options, source_options
-from mirrormq.spark.sink.rows import Rows
+from mirrormq.ranges import range_protocol
+from mirrormq.spark.client import node_selection
+from mirrormq.spark.client.client_errors import ConnectionLost
+from mirrormq.spark.client.node_address import NodeAddress, parse_uri, parse_uris
+from mirrormq.spark.client.node_selection import Nodes, Timeouts, is_suspect, trusted_first
+from mirrormq.spark.client.range_client import RangeClient
+from mirrormq.spark.client.spark_publisher import SparkPublisher
+from mirrormq.spark.data_source_options import OptionError, sink_options, source_options
+from mirrormq.spark.sink.row_encoder import RowEncoder
 from mirrormq.testing import Cluster
 from tests.brokers.mirrormq import MirrorMQ
 
@@ -26,17 +26,17 @@ QUEUE = "frozen"
 
 @pytest.fixture(autouse=True)
 def no_suspects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "_suspects", {})
+    monkeypatch.setattr(node_selection, "_suspects", {})
 
 
 @pytest.fixture
-def silent() -> Iterator[Address]:
+def silent() -> Iterator[NodeAddress]:
     """A port whose kernel takes connections for a process that does nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield parse_uri(f"amqp://127.0.0.1:{server.getsockname()[1]}")
 
 
-def test_a_silent_node_costs_half_a_second_once(silent: Address, mirrormq: MirrorMQ) -> None:
+def test_a_silent_node_costs_half_a_second_once(silent: NodeAddress, mirrormq: MirrorMQ) -> None:
     healthy = parse_uri(f"amqp://127.0.0.1:{mirrormq.amqp_port}")
     both = Nodes((silent, healthy))
     began_s = time.monotonic()
@@ -46,12 +46,12 @@ def test_a_silent_node_costs_half_a_second_once(silent: Address, mirrormq: Mirro
     assert trusted_first((silent, healthy)) == [healthy, silent]
     began_s = time.monotonic()
     Nodes((silent, healthy)).connect().close()
-    assert time.monotonic() - began_s < nodes.STAGGER_S, "it is remembered"
+    assert time.monotonic() - began_s < node_selection.STAGGER_S, "it is remembered"
 
 
-def test_the_handshake_has_a_limit_of_its_own(silent: Address) -> None:
+def test_the_handshake_has_a_limit_of_its_own(silent: NodeAddress) -> None:
     began_s = time.monotonic()
-    with pytest.raises(Lost, match="did not answer in time"):
+    with pytest.raises(ConnectionLost, match="did not answer in time"):
         Nodes((silent,), patience_s=0, timeouts=Timeouts(handshake_s=0.3)).connect()
     assert time.monotonic() - began_s < 3
 
@@ -74,7 +74,7 @@ def test_requests_and_publishes_go_on_within_seconds_of_a_freeze() -> None:
         connection.close()
         addresses = parse_uris(",".join(cluster.uri(index) for index in range(3)))
         options = sink_options({"uri": "amqp://h", "routingKey": QUEUE})
-        made = Rows(options, "job", 1, 131072)
+        made = RowEncoder(options, "job", 1, 131072)
 
         def message() -> bytes:
             import pyarrow as pa
@@ -83,20 +83,20 @@ def test_requests_and_publishes_go_on_within_seconds_of_a_freeze() -> None:
             return found
 
         try:
-            with Asker(Nodes(addresses)) as asker, Publisher(Nodes(addresses)) as publisher:
+            with RangeClient(Nodes(addresses)) as range_client, SparkPublisher(Nodes(addresses)) as publisher:
                 publisher.publish(message())
                 publisher.flush()
-                assert asker.ask(questions.extent(QUEUE)).headers["master"] == cluster.name(0)
+                assert range_client.ask(range_protocol.extent(QUEUE)).headers["master"] == cluster.name(0)
                 cluster.freeze(0)
                 began_s = time.monotonic()
-                headers = asker.ask(questions.extent(QUEUE)).headers
+                headers = range_client.ask(range_protocol.extent(QUEUE)).headers
                 asked_s = time.monotonic() - began_s
                 assert headers["master"] != cluster.name(0)
                 assert headers["ready"] == 1
                 publisher.publish(message())
                 publisher.flush()
                 published_s = time.monotonic() - began_s
-                assert asker.ask(questions.extent(QUEUE)).headers["ready"] == 2
+                assert range_client.ask(range_protocol.extent(QUEUE)).headers["ready"] == 2
             print(f"asked after {asked_s:.1f} s, published after {published_s:.1f} s")
             assert asked_s < 6
             assert published_s < asked_s + 6

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
 
-from mirrormq.ranges.questions import Extent
-from mirrormq.spark.options import source_options
+from mirrormq.ranges.range_protocol import QueueExtent
+from mirrormq.spark.data_source_options import source_options
 from mirrormq.spark.source.browse import BrowseReader, _count
-from mirrormq.spark.source.stream import QueueStream, Share
+from mirrormq.spark.source.queue_stream import QueueShare, QueueStream
 
 
 def stream(**more: str) -> QueueStream:
@@ -16,8 +16,8 @@ def stream(**more: str) -> QueueStream:
     return BrowseReader(source_options(options, streaming=True))
 
 
-def extent(ready: int, ready_bytes: int) -> Extent:
-    return Extent(1, 1 + ready, ready, ready_bytes, True, 1, "node", ("node",))
+def extent(ready: int, ready_bytes: int) -> QueueExtent:
+    return QueueExtent(1, 1 + ready, ready, ready_bytes, True, 1, "node", ("node",))
 
 
 EXTENTS = [extent(100, 1_000), extent(300, 6_000)]
@@ -39,7 +39,7 @@ def test_a_limit_is_shared_by_messages_and_bytes(
     limit: ReadLimit, bytes_max: str | None, given: list[tuple[int, int | None]]
 ) -> None:
     reader = stream() if bytes_max is None else stream(maxBytesPerTrigger=bytes_max)
-    assert reader.shared(EXTENTS, [100, 300], limit) == [Share(*pair) for pair in given]
+    assert reader.shared(EXTENTS, [100, 300], limit) == [QueueShare(*pair) for pair in given]
 
 
 def test_messages_without_bodies_are_not_left_for_ever() -> None:
@@ -49,8 +49,8 @@ def test_messages_without_bodies_are_not_left_for_ever() -> None:
 
 
 def test_browsing_counts_bytes_by_the_mean() -> None:
-    assert _count(Share(100, None), EXTENTS[0]) == 100
-    assert _count(Share(100, 500), EXTENTS[0]) == 50
-    assert _count(Share(100, 1), EXTENTS[0]) == 1
-    assert _count(Share(0, 1), EXTENTS[0]) == 0
-    assert _count(Share(7, 500), extent(0, 0)) == 7
+    assert _count(QueueShare(100, None), EXTENTS[0]) == 100
+    assert _count(QueueShare(100, 500), EXTENTS[0]) == 50
+    assert _count(QueueShare(100, 1), EXTENTS[0]) == 1
+    assert _count(QueueShare(0, 1), EXTENTS[0]) == 0
+    assert _count(QueueShare(7, 500), extent(0, 0)) == 7

@@ -9,14 +9,14 @@ import pika
 import pyarrow as pa
 import pytest
 
-from mirrormq.spark.client.address import parse_uri, parse_uris
-from mirrormq.spark.client.connection import Connection
-from mirrormq.spark.client.consuming import Consumer
-from mirrormq.spark.client.errors import Lost, Refused
-from mirrormq.spark.client.nodes import Nodes
-from mirrormq.spark.client.publishing import NotRouted, Publisher
-from mirrormq.spark.options import sink_options
-from mirrormq.spark.sink.rows import Rows
+from mirrormq.spark.client.client_errors import ConnectionLost, RequestRefused
+from mirrormq.spark.client.node_address import parse_uri, parse_uris
+from mirrormq.spark.client.node_selection import Nodes
+from mirrormq.spark.client.spark_connection import SparkConnection
+from mirrormq.spark.client.spark_consumer import SparkConsumer
+from mirrormq.spark.client.spark_publisher import NotRouted, SparkPublisher
+from mirrormq.spark.data_source_options import sink_options
+from mirrormq.spark.sink.row_encoder import RowEncoder
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
 from tests.brokers.rabbitmq import RabbitMQ
@@ -44,10 +44,10 @@ def channel(port: int) -> Iterator[pika.adapters.blocking_connection.BlockingCha
 
 def publish(
     uri: str, rows: dict[str, list[object]], producer: str | None = "w/0", **options: str
-) -> Publisher:
+) -> SparkPublisher:
     asked = sink_options({"uri": uri, **options})
-    made = Rows(asked, producer, 1, FRAME_MAX)
-    with Publisher(Nodes(asked.addresses, patience_s=5)) as publisher:
+    made = RowEncoder(asked, producer, 1, FRAME_MAX)
+    with SparkPublisher(Nodes(asked.addresses, patience_s=5)) as publisher:
         for message in made.messages(pa.RecordBatch.from_pydict(rows)):
             publisher.publish(message)
     assert publisher.confirmed == made.count == len(rows["body"])
@@ -97,7 +97,7 @@ def test_a_message_without_a_queue_fails_with_its_place(uri: str) -> None:
     with pytest.raises(NotRouted, match=r"exchange 'amq.direct' is bound for routing key 'no' \(NO_ROUTE\)"):
         publish(uri, rows, exchange="amq.direct", routingKey="no")
     publish(uri, rows, exchange="amq.direct", routingKey="no", mandatory="false")
-    with pytest.raises(Refused, match="no exchange 'missing' in vhost '/'"):
+    with pytest.raises(RequestRefused, match="no exchange 'missing' in vhost '/'"):
         publish(uri, rows, exchange="missing", routingKey="no")
 
 
@@ -114,15 +114,15 @@ def test_nobody_answers() -> None:
     ports = free_port(), free_port()
     addresses = parse_uris(",".join(f"amqp://127.0.0.1:{port}" for port in ports))
     with pytest.raises(
-        Lost, match=r"no broker answers at any of .*; the last one said: no broker answers at"
+        ConnectionLost, match=r"no broker answers at any of .*; the last one said: no broker answers at"
     ):
         Nodes(addresses, patience_s=0).connect()
 
 
 def test_a_wrong_password_is_final_and_not_repeated(port: int) -> None:
     address = parse_uri(f"amqp://guest:secret-word@127.0.0.1:{port}")
-    with pytest.raises(Refused, match="ACCESS_REFUSED") as caught:
-        Connection(address)
+    with pytest.raises(RequestRefused, match="ACCESS_REFUSED") as caught:
+        SparkConnection(address)
     assert "secret-word" not in str(caught.value)
 
 
@@ -140,8 +140,8 @@ def test_something_else_listens() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(Lost, match="does not speak AMQP 0-9-1"):
-            Connection(address, 5)
+        with pytest.raises(ConnectionLost, match="does not speak AMQP 0-9-1"):
+            SparkConnection(address, 5)
         thread.join()
 
 
@@ -152,18 +152,18 @@ def test_a_consumer_holds_what_it_does_not_acknowledge(
     bodies = [b"%d" % number for number in range(10)]
     publish(uri, {"body": bodies}, routingKey=queue)
     nodes = Nodes((parse_uri(uri),))
-    consumer = Consumer(nodes, [queue], 4)
+    consumer = SparkConsumer(nodes, [queue], 4)
     taken = consumer.take(100, 1000, 5, 0.2)
     assert [(each.queue, each.body, each.redelivered) for each in taken] == [
         (queue, body, False) for body in bodies[:4]
     ]
     consumer.acknowledge(taken[1].tag)
     consumer.close()
-    consumer = Consumer(nodes, [queue], 100)
+    consumer = SparkConsumer(nodes, [queue], 100)
     taken = consumer.take(8, 1000, 5, 0.2)
     assert [each.body for each in taken] == bodies[2:]
     assert [each.redelivered for each in taken[:2]] == [True, True]
     channel.queue_delete(queue)
-    with pytest.raises(Refused, match=f"queue '{queue}' was deleted"):
+    with pytest.raises(RequestRefused, match=f"queue '{queue}' was deleted"):
         consumer.take(1, 1, 5, 1)
     consumer.close()

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
-from mirrormq.spark.options import SinkOptions, sink_options
+from mirrormq.spark.data_source_options import SinkOptions, sink_options
 from mirrormq.spark.sink import writers
 from mirrormq.spark.sink.digest import RowsDigest
 from mirrormq.spark.sink.spool import Spool
-from mirrormq.spark.sink.writers import ChangedRows, Published, Unit, publish
+from mirrormq.spark.sink.writers import ChangedRows, Published, SinkTask, publish
 from tests.brokers.mirrormq import MirrorMQ
 
 Channel = pika.adapters.blocking_connection.BlockingChannel
@@ -68,7 +68,7 @@ def split(rows: list[str], chance: random.Random) -> list[list[str]]:
     return [rows[start:end] for start, end in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
 
 
-def interrupted(options: SinkOptions, rows: list[str], unit: Unit, count: int) -> None:
+def interrupted(options: SinkOptions, rows: list[str], unit: SinkTask, count: int) -> None:
     """A task that dies when so many of its messages have been confirmed."""
     digest = RowsDigest(f"{options.exchange}\0{options.routing_key}\0{options.persistent}")
     for batch in record_batches(rows):
@@ -98,7 +98,7 @@ def test_a_thousand_random_splits_and_orders_lose_nothing(
             for place in chance.sample(range(len(parts)), chance.randint(0, len(parts))):
                 if parts[place]:
                     count = chance.randint(0, len(parts[place]))
-                    interrupted(options, parts[place], Unit(write, batch, place), count)
+                    interrupted(options, parts[place], SinkTask(write, batch, place), count)
                     key = (place, tuple(parts[place]))
                     published[key] = max(count, published.get(key, 0))
             parts = parts if same else split(rows, chance)
@@ -106,7 +106,7 @@ def test_a_thousand_random_splits_and_orders_lose_nothing(
         known = {place for place, _ in published}
         for place, part in enumerate(parts):
             again = (place, tuple(part)) in published
-            done = publish(options, record_batches(part, chance), Unit(write, batch, place))
+            done = publish(options, record_batches(part, chance), SinkTask(write, batch, place))
             assert done.messages == len(part)
             if part and place in known:
                 assert done.changed or again, "rows may be there twice, and nobody was told"
@@ -124,7 +124,7 @@ def test_a_thousand_random_splits_and_orders_lose_nothing(
 def test_a_changed_batch_is_refused_if_so_wished(mirrormq: MirrorMQ, queue: str) -> None:
     uri = f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"
     strict = sink_options({"uri": uri, "routingKey": queue, "failOnChangedRows": "true"})
-    unit = Unit(uuid.uuid4().hex, 4, 0)
+    unit = SinkTask(uuid.uuid4().hex, 4, 0)
     assert publish(strict, record_batches(["a", "b"]), unit) == Published(2, False)
     assert publish(strict, record_batches(["a", "b"]), unit) == Published(2, False)
     with pytest.raises(ChangedRows, match=r"partition 0 of write .* its batch 4 was published before"):
@@ -139,13 +139,13 @@ def test_a_batch_of_more_than_1024_partitions_is_recognised(
 ) -> None:
     """The queue remembers all their names. Task 0 is repeated after 1,500 others have published."""
     write = uuid.uuid4().hex
-    publish(options, record_batches(["first"]), Unit(write, 0, 0))
+    publish(options, record_batches(["first"]), SinkTask(write, 0, 0))
     names = [f"other-{number}" for number in range(1500)]
     channel.confirm_delivery()
     for name in names:
         headers = {"x-producer": name, "x-publish-id": 1}
         channel.basic_publish("", queue, name.encode(), pika.BasicProperties(headers=headers))
-    publish(options, record_batches(["first"]), Unit(write, 0, 0))
+    publish(options, record_batches(["first"]), SinkTask(write, 0, 0))
     assert contents(channel, queue) == Counter(["first", *names])
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mirrormq.ranges import questions
-from mirrormq.spark.client.asking import Asker
-from mirrormq.spark.client.connection import Connection
-from mirrormq.spark.client.errors import BrokerError, Lost
-from mirrormq.spark.client.nodes import Nodes
-from mirrormq.spark.options import sink_options
+from mirrormq.ranges import range_protocol
+from mirrormq.spark.client.client_errors import BrokerError, ConnectionLost
+from mirrormq.spark.client.node_selection import Nodes
+from mirrormq.spark.client.range_client import RangeClient
+from mirrormq.spark.client.spark_connection import SparkConnection
+from mirrormq.spark.data_source_options import sink_options
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
 from tests.needs import OPENSSL
@@ -36,18 +36,18 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]
 def test_a_broker_one_trusts_is_talked_to(node: tuple[str, Path]) -> None:
     uri, authority = node
     options = sink_options({"uri": uri, "tlsCaFile": str(authority), "tlsServerName": "localhost"})
-    with Asker(Nodes(options.addresses, patience_s=0)) as asker:
-        assert asker.ask(questions.queues()).headers["node"] == "mirror1@localhost"
+    with RangeClient(Nodes(options.addresses, patience_s=0)) as range_client:
+        assert range_client.ask(range_protocol.queues()).headers["node"] == "mirror1@localhost"
 
 
 def test_a_broker_one_does_not_trust_is_not(node: tuple[str, Path]) -> None:
     uri, authority = node
     for more in ({}, {"tlsCaFile": str(authority)}):
         (address,) = sink_options({"uri": uri, **more}).addresses
-        with pytest.raises(Lost, match="no TLS with"):
-            Connection(address)
+        with pytest.raises(ConnectionLost, match="no TLS with"):
+            SparkConnection(address)
     (address,) = sink_options({"uri": uri, "tlsCaFile": "nowhere.pem"}).addresses
     with pytest.raises(BrokerError, match="the files of the TLS options cannot be used"):
-        Connection(address)
+        SparkConnection(address)
     (address,) = sink_options({"uri": uri, "tlsVerify": "false"}).addresses
-    Connection(address).close()
+    SparkConnection(address).close()

@@ -14,8 +14,8 @@ from tests.spark_cluster.standalone import SparkCluster
 SCRIPT = """
 import sys
 from mirrormq.spark import register
-from mirrormq.spark.errors import PipelineError
-from mirrormq.spark.session import start_session
+from mirrormq.spark.pipeline_errors import PipelineError
+from mirrormq.spark.spark_session import start_session
 
 spark = start_session("workers", sys.argv[1], {"spark.executor.memory": "512m", "spark.cores.max": "1"})
 for _ in range(2):
@@ -30,11 +30,11 @@ for _ in range(2):
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_workers_without_the_package_are_told(tmp_path: Path) -> None:
-    bare = tmp_path / "python"
-    bare.write_text(f'#!/bin/sh\nunset PYTHONSAFEPATH\nexec {sys.executable} -S "$@"\n')
-    bare.chmod(0o755)
+    released = tmp_path / "python"
+    released.write_text(f'#!/bin/sh\nunset PYTHONSAFEPATH\nexec {sys.executable} -S "$@"\n')
+    released.chmod(0o755)
     with SparkCluster(tmp_path, workers=1) as spark:
-        for python in (str(bare), sys.executable):
+        for python in (str(released), sys.executable):
             command = [sys.executable, "-c", SCRIPT, spark.master]
             environment = {**os.environ, "PYSPARK_PYTHON": python}
             done = subprocess.run(

@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from mirrormq.consensus import Entry, HardState, Members, MemoryLog, Ready, Snapshot, Stored, founded
-from mirrormq.consensus.messages import ChangeMembers, Command, Nothing
+from mirrormq.consensus import Entry, HardState, Members, MemoryLog, Ready, Snapshot, StoredLog, founded
+from mirrormq.consensus.raft_messages import ChangeMembers, Command, Nothing
 from mirrormq.errors import DamageError
 from mirrormq.storage.consensus_log import ConsensusLog
-from mirrormq.storage.errors import JournalFailed
+from mirrormq.storage.journal_errors import JournalFailed
 from mirrormq.storage.simulated_disk import SimulatedCrash, SimulatedDisk
 from tests.storage.support import disk
 
@@ -71,7 +71,7 @@ def steps_of(ready: Ready) -> list[Ready]:
     ]
 
 
-def same(found: Stored, wanted: Stored) -> bool:
+def same(found: StoredLog, wanted: StoredLog) -> bool:
     """Equal, but for how far things were committed: that may be older."""
     mine, theirs = found.hard_state, wanted.hard_state
     promise = (mine.term, mine.vote, mine.boots) == (theirs.term, theirs.vote, theirs.boots)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.storage import housekeeping, writer
+from mirrormq.storage import journal_writer, segment_compaction
 from mirrormq.storage.simulated_disk import SimulatedCrash
 from tests.storage.crash_model import FANOUT_BYTES, Workload
 from tests.storage.support import DIRECTORY, disk, journal, state
@@ -17,7 +17,7 @@ SEGMENT_BYTES = 1200
 
 @pytest.fixture(autouse=True)
 def _small_shared_contents(monkeypatch):
-    for module in (writer, housekeeping):
+    for module in (journal_writer, segment_compaction):
         monkeypatch.setattr(module, "SHARED_CONTENT_BYTES_MIN", FANOUT_BYTES)
 
 

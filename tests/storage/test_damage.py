@@ -7,8 +7,8 @@ import errno
 import pytest
 
 from mirrormq.errors import DamageError
-from mirrormq.storage import records, segment_header
-from mirrormq.storage.errors import DamagedMessages, JournalFailed
+from mirrormq.storage import journal_records, segment_header
+from mirrormq.storage.journal_errors import DamagedMessages, JournalFailed
 from tests.storage.support import DIRECTORY, content_frames, disk, journal, message, messages, opened
 
 SEGMENT = f"{DIRECTORY}/0000000001.journal"
@@ -74,10 +74,12 @@ def test_the_next_record_is_found_behind_several_damaged_ones():
 def test_a_record_hidden_in_a_message_body_is_not_believed():
     on = disk()
     made = opened(on, segment_bytes=100_000)
-    checksum = records.checksum_named(records.PREFERRED_CHECKSUM)
+    checksum = journal_records.checksum_named(journal_records.PREFERRED_CHECKSUM)
     assert checksum is not None
-    head = records.MESSAGE_HEAD.pack(records.MESSAGE, records.DURABLE, 0, 1, 1, 99, 0, 0)
-    forged = records.sealed(head + b"p" + content_frames(b"forged"), checksum, 0)
+    head = journal_records.MESSAGE_HEAD.pack(
+        journal_records.MESSAGE, journal_records.DURABLE, 0, 1, 1, 99, 0, 0
+    )
+    forged = journal_records.sealed(head + b"p" + content_frames(b"forged"), checksum, 0)
     carrier = message(1)
     carrier.frames = content_frames(b"cover" + forged + b"cover")
     made.queue(1).append([carrier, message(2)], durable=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.storage.errors import DamagedMessages
 from mirrormq.storage.journal import Journal
+from mirrormq.storage.journal_errors import DamagedMessages
 from mirrormq.storage.recovery_report import RecoveryReport
 from mirrormq.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import DIRECTORY, disk, journal, messages, opened

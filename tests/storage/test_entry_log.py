@@ -9,7 +9,7 @@ import pytest
 from mirrormq.errors import DamageError
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.entry_log import EntryLog
-from mirrormq.storage.errors import JournalFailed
+from mirrormq.storage.journal_errors import JournalFailed
 from mirrormq.storage.simulated_disk import SimulatedCrash
 from tests.storage.support import disk
 

@@ -11,10 +11,10 @@ import pytest
 from mirrormq.clock import Clock
 from mirrormq.queues.envelope import make_envelope as real_envelope
 from mirrormq.queues.message import Message
+from mirrormq.storage.column_reader import GatheredColumns
 from mirrormq.storage.disk import LocalDisk
-from mirrormq.storage.errors import DamagedMessages
-from mirrormq.storage.gathering import Gathered
 from mirrormq.storage.journal import Journal
+from mirrormq.storage.journal_errors import DamagedMessages
 from mirrormq.storage.segment_header import read_segment_header
 from mirrormq.wire.content import body_of
 from tests.storage.support import (
@@ -42,7 +42,7 @@ def ingested(made: Journal, queue_id: int = 1) -> list[tuple[int, int]]:
     """Ingestion times, read in both ways."""
     store = made.queue(queue_id)
     numbers = list(store.held())
-    rows = Gathered()
+    rows = GatheredColumns()
     store.gather(numbers, rows)
     found = [(message.sequence, message.ingested_ms) for message in store.load(numbers)]
     assert list(zip(rows.sequences, rows.ingested_ms, strict=True)) == found
@@ -92,7 +92,7 @@ def contents(made: Journal, queues: range) -> list[tuple[bytes, bytes, int, int]
     for queue_id in queues:
         store = made.queue(queue_id)
         numbers = list(store.recovered())
-        rows = Gathered()
+        rows = GatheredColumns()
         store.gather(numbers, rows)
         for message, body in zip(store.load(numbers), rows.bodies, strict=True):
             assert body_of(message.frames) == body and store.size_of(message.sequence) == len(body)
@@ -226,7 +226,7 @@ def test_a_journal_of_release_0_1_is_upgraded(release_0_1: Callable[[], Journal]
     assert sorted(bodies(made).values()) == expected
     by_body = {found[0]: queue_id for queue_id, found in bodies(made).items()}
     numbered, working = by_body[b"numbered 1"], by_body[b"work 1"]
-    assert made.queue(numbered).presented() == {"x-producer:p1:": 7}
+    assert made.queue(numbered).producer_ids() == {"x-producer:p1:": 7}
     assert made.queue(working).delivered_up_to == 12
     assert made.queue(working).next_sequence > 45
     [expiring] = made.queue(by_body[b"expiring 0"]).load([1])

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrormq.queues.message import Message
-from mirrormq.storage import gathering, records, segment_header
-from mirrormq.storage.errors import DamagedMessages
-from mirrormq.storage.gathering import Gathered
-from mirrormq.storage.limits import SHAPES_MAX
+from mirrormq.storage import column_reader, journal_records, segment_header
+from mirrormq.storage.column_reader import GatheredColumns
+from mirrormq.storage.journal_errors import DamagedMessages
+from mirrormq.storage.journal_limits import SHAPES_MAX
 from mirrormq.storage.queue_store import JournalQueue
 from mirrormq.wire.content import body_of, properties_of
 from tests.storage.support import DIRECTORY, PROPERTIES, content_frames, disk, make_envelope, messages, opened
@@ -21,7 +21,7 @@ Row = tuple[int, bytes, bytes, bytes]
 
 
 def gathered(store: JournalQueue, sequences: list[int]) -> list[Row]:
-    found = Gathered()
+    found = GatheredColumns()
     store.gather(sequences, found)
     common = [run for run in found.runs for _ in range(run[2])]
     columns = zip(found.sequences, common, found.bodies, strict=True)
@@ -86,7 +86,7 @@ def test_a_flipped_bit_costs_its_own_message_only() -> None:
     size = made.writer.tail.used_bytes if made.writer.tail else 0
     whole = gathered(made.queue(1), list(range(1, 10)))
     assert [row[0] for row in whole] == list(range(1, 10))
-    for offset in range(segment_header.DATA_AT, size - records.WRITTEN_BYTES):
+    for offset in range(segment_header.DATA_AT, size - journal_records.WRITTEN_BYTES):
         on = disk()
         made = opened(on, segment_bytes=100_000)
         made.queue(1).append(messages(1, 9, "same"), durable=True)
@@ -99,13 +99,13 @@ def test_a_flipped_bit_costs_its_own_message_only() -> None:
 
 def test_messages_alike_are_not_taken_apart(monkeypatch: Any) -> None:
     taken_apart = []
-    other = gathering._Window._other
+    other = column_reader._Window._other
 
     def counted(window: Any, sequence: int, *rest: Any) -> Any:
         taken_apart.append(sequence)
         return other(window, sequence, *rest)
 
-    monkeypatch.setattr(gathering._Window, "_other", counted)
+    monkeypatch.setattr(column_reader._Window, "_other", counted)
     made = opened(disk(), segment_bytes=1 << 20)
     sizes = [1, 7, 7, 100]
     alike = [message(n, b"x" * sizes[n % 4], expires_at=n) for n in range(1, 401)]

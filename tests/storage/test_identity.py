@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrormq.storage import manifest, records, segment_header
+from mirrormq.storage import journal_records, manifest, segment_header
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.recovery_report import RecoveryReport
 from mirrormq.storage.simulated_disk import SimulatedDisk
@@ -203,7 +203,7 @@ def test_one_garbled_byte_among_synced_records_is_always_damage(seed: int, place
     number, offset = synced[int(place * len(synced))]
     on.flip(path(number), offset, bit)
     _, report = reopened(on)
-    if number == last and offset >= made.segments.by_number[last].used_bytes - records.WRITTEN_BYTES:
+    if number == last and offset >= made.segments.by_number[last].used_bytes - journal_records.WRITTEN_BYTES:
         assert report.dropped and not report.damaged, "the end of the last write holds nothing that is lost"
         return
     assert report.damaged, (number, offset)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrormq.storage.errors import DamagedMessages
-from mirrormq.storage.gathering import Gathered
+from mirrormq.storage.column_reader import GatheredColumns
 from mirrormq.storage.journal import Journal
+from mirrormq.storage.journal_errors import DamagedMessages
 from mirrormq.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import DIRECTORY, disk, journal, message, messages, opened
 from tests.storage.test_format_2 import fanned_out
@@ -49,7 +49,7 @@ def test_a_pass_over_undamaged_segments_reads_all_of_them_and_finds_nothing() ->
     assert (
         progress.bytes_done == progress.bytes_total == sum(item.used_bytes - item.data_at for item in sealed)
     )
-    assert (progress.passes_total, progress.damaged_stretches, made.damage.pending()) == (1, 0, {})
+    assert (progress.passes_total, progress.damaged_spans, made.damage.pending()) == (1, 0, {})
 
 
 def test_steps_are_bounded() -> None:
@@ -74,7 +74,7 @@ def test_one_flipped_bit_in_a_sealed_segment_is_found(place: float, bit: int, st
     number, offset = offsets[int(place * len(offsets))]
     on.flip(f"{DIRECTORY}/{number:010d}.journal", offset, bit)
     scrubbed(made, step_bytes)
-    assert made.scrubber.progress.damaged_stretches == 1
+    assert made.scrubber.progress.damaged_spans == 1
     lost = set()
     for queue_id in (1, 2):
         try:
@@ -134,7 +134,7 @@ def test_damaged_acknowledgements_are_written_again() -> None:
     made.flush(sync=True)
     on.garble(f"{DIRECTORY}/0000000002.journal", made.segments.by_number[2].data_at + 10, 2)
     scrubbed(made)
-    assert made.scrubber.progress.damaged_stretches == 1 and not made.damage.pending()
+    assert made.scrubber.progress.damaged_spans == 1 and not made.damage.pending()
     made.flush(sync=True)
     on.crash()
     assert 5 not in opened(on).queue(1).recovered()
@@ -159,6 +159,6 @@ def test_reading_reports_damage_too() -> None:
         on.garble(path, at + 30, 3)
     with pytest.raises(DamagedMessages):
         made.queue(1).load([19, 20])
-    made.queue(1).gather(list(range(25, 35)), Gathered())
-    made.queue(1).gather(list(range(25, 35)), Gathered())
+    made.queue(1).gather(list(range(25, 35)), GatheredColumns())
+    made.queue(1).gather(list(range(25, 35)), GatheredColumns())
     assert made.damage.pending() == {1: [20, 30]} and made.damage.found_total == 2

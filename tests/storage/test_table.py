@@ -7,9 +7,9 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirrormq.storage.journal_records import runs
+from mirrormq.storage.position_table import PositionTable
 from mirrormq.storage.queue_store import merged
-from mirrormq.storage.records import runs
-from mirrormq.storage.table import PositionTable
 
 NUMBERS = st.integers(1, 1200)
 STEPS = st.lists(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pika
 import pytest
 
-from mirrormq.runtime.tls_facts import Suite, suite_of
+from mirrormq.runtime.tls_facts import CipherSuite, suite_of
 from tests.brokers.mirrormq import MirrorMQ
 from tests.tls.certificates import Authority, Pair, client_context
 from tests.tls.test_tls import DISTINGUISHED_NAME, tls_node
@@ -68,12 +68,12 @@ def test_a_client_without_a_certificate_names_nobody(
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("TLS_CHACHA20_POLY1305_SHA256", Suite("any", "chacha20_poly1305", "aead")),
-        ("ECDHE-ECDSA-AES256-SHA384", Suite("ecdhe_ecdsa", "aes_256_cbc", "sha384")),
-        ("ECDHE-ECDSA-AES128-CCM8", Suite("ecdhe_ecdsa", "aes_128_ccm_8", "aead")),
-        ("DHE-RSA-AES128-GCM-SHA256", Suite("dhe_rsa", "aes_128_gcm", "aead")),
-        ("AES256-SHA", Suite("rsa", "aes_256_cbc", "sha")),
+        ("TLS_CHACHA20_POLY1305_SHA256", CipherSuite("any", "chacha20_poly1305", "aead")),
+        ("ECDHE-ECDSA-AES256-SHA384", CipherSuite("ecdhe_ecdsa", "aes_256_cbc", "sha384")),
+        ("ECDHE-ECDSA-AES128-CCM8", CipherSuite("ecdhe_ecdsa", "aes_128_ccm_8", "aead")),
+        ("DHE-RSA-AES128-GCM-SHA256", CipherSuite("dhe_rsa", "aes_128_gcm", "aead")),
+        ("AES256-SHA", CipherSuite("rsa", "aes_256_cbc", "sha")),
     ],
 )
-def test_a_suites_name_is_taken_apart(name: str, parts: Suite) -> None:
+def test_a_suites_name_is_taken_apart(name: str, parts: CipherSuite) -> None:
     assert suite_of(name) == parts

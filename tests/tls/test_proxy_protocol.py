@@ -165,8 +165,8 @@ def test_a_header_in_front_of_tls(authority: Authority, server: Pair, client: Pa
         RawClient(0, sock=wrapped).log_in(user="remote", password="secret")
         assert "203.0.113.7\t4321\ttrue" in node.control("list_connections", "peer_host", "peer_port", "ssl")
         with pytest.raises((ssl.SSLError, ConnectionError, Ended)):
-            bare = socket.create_connection(("127.0.0.1", port), timeout=30)
-            client_context(authority).wrap_socket(bare, server_hostname="localhost")
+            released = socket.create_connection(("127.0.0.1", port), timeout=30)
+            client_context(authority).wrap_socket(released, server_hostname="localhost")
         wrapped.close()
 
 

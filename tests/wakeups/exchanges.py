@@ -13,11 +13,11 @@ from types import ModuleType
 from typing import Any
 
 from mirrormq import limits
-from mirrormq.interlink import limits as link_limits
 from mirrormq.metadata import commands, records
-from mirrormq.ranges import questions
-from mirrormq.remote import limits as remote_limits
-from mirrormq.replication import lateness
+from mirrormq.peers import peer_limits as link_limits
+from mirrormq.ranges import range_protocol
+from mirrormq.remote import remote_limits as remote_limits
+from mirrormq.replication import lag
 from mirrormq.runtime import amqp_socket
 from mirrormq.wire import methods
 from mirrormq.wire.fields import table_of
@@ -183,17 +183,17 @@ async def lease(world: World) -> None:
     client = await world.connect()
     await _declare(client, "q", durable=True)
     await _fill(client, "q", 100, delivery_mode=2)
-    client.send(methods.encode_basic_consume(questions.REPLY_QUEUE, "r", no_ack=True))
+    client.send(methods.encode_basic_consume(range_protocol.REPLY_QUEUE, "r", no_ack=True))
     await client.until(methods.BASIC_CONSUME_OK)
     take = {"ask": "take", "queue": "q", "lease": "l", "number": 1, "messages": 50, "bytes": 1 << 20}
     with takes(world):
-        _inquire(client, take | {"idle_ms": 60_000})
+        _handle_range_request(client, take | {"idle_ms": 60_000})
         await client.until(methods.BASIC_DELIVER)
 
 
-def _inquire(client: Client, question: dict[str, Any]) -> None:
+def _handle_range_request(client: Client, question: dict[str, Any]) -> None:
     client.publish(
-        questions.ROUTING_KEY, 1, headers=table_of(question), reply_to=questions.REPLY_QUEUE,
+        range_protocol.ROUTING_KEY, 1, headers=table_of(question), reply_to=range_protocol.REPLY_QUEUE,
         correlation_id="1",
     )  # fmt: skip
 
@@ -260,7 +260,7 @@ async def remote_range_reads(world: World) -> None:
     near, far = await _two_clients(world)
     await _declare(near, "d", durable=True)
     await _fill(near, "d", 100, 50_000, delivery_mode=2)
-    far.send(methods.encode_basic_consume(questions.REPLY_QUEUE, "r", no_ack=True))
+    far.send(methods.encode_basic_consume(range_protocol.REPLY_QUEUE, "r", no_ack=True))
     for number in range(2, 12):
         far.send(methods.encode_channel_open(), channel=number)
     await far.until(methods.CHANNEL_OPEN_OK, 10)
@@ -268,7 +268,7 @@ async def remote_range_reads(world: World) -> None:
         for number in range(2, 12):
             far.send(methods.encode_basic_get("d"), channel=number)
         for _ in range(10):
-            _inquire(far, {"ask": "extent", "queue": "d"})
+            _handle_range_request(far, {"ask": "extent", "queue": "d"})
         await far.until(methods.BASIC_GET_OK, 10)
         await far.until(methods.BASIC_DELIVER, 10)
 
@@ -327,7 +327,7 @@ SMALLER: dict[Exchange, tuple[tuple[ModuleType, str, int], ...]] = {
         (link_limits, "WRITE_BYTES_PER_TURN", 64 * 1024),
     ),
     expiry: ((limits, "EXPIRED_PER_LOOK", 32), (limits, "DEAD_LETTERS_UNDER_WAY_MAX", 100)),
-    late_mirrors: ((lateness, "RING_BEHIND_OPERATIONS", 10), (lateness, "RING_BEHIND_BYTES", 10_000)),
+    late_mirrors: ((lag, "RING_BEHIND_OPERATIONS", 10), (lag, "RING_BEHIND_BYTES", 10_000)),
     large_publishes: ((amqp_socket, "READ_BYTES_PER_EFFORT", 16),),
     publishes_with_headers: ((limits, "TURN_EFFORT", 64),),
     remote_consumer: ((remote_limits, "DELIVERED_BYTES_MAX", 64 * 1024),),

@@ -150,7 +150,7 @@ def run(
     clock = SimpleNamespace(time=lambda: START_S + loop.time(), monotonic=loop.time)
     patch.setattr(application, "time", clock)
 
-    async def life() -> None:
+    async def incarnation() -> None:
         world = World(loop, directory)
         try:
             await world.start(nodes)
@@ -159,6 +159,6 @@ def run(
             await world.stop()
 
     try:
-        loop.run_until_complete(life())
+        loop.run_until_complete(incarnation())
     finally:
         loop.close()

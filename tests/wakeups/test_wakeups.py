@@ -39,15 +39,15 @@ BUDGETS = {
 """Limits at which something stops in the middle and goes on later."""
 
 PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
-    ("broker/asking/leases.py", "when_safe"): (exchanges.lease,),
+    ("broker/leases/lease_manager.py", "when_safe"): (exchanges.lease,),
     ("broker/dead_letters.py", "when_room"): (exchanges.remote_dead_letters,),
     ("broker/vhost.py", "awaits_flush"): (exchanges.persistent_publishes,),
     ("channels/channel.py", "METADATA_WRITE_EFFORT"): (exchanges.declarations,),
     ("channels/channel.py", "report_later"): (exchanges.persistent_publishes,),
     ("channels/consumer.py", "DELIVERY_BATCH"): (exchanges.backlog,),
-    ("connections/channel_frames.py", "HEADER_BYTES_PER_EFFORT"): (exchanges.publishes_with_headers,),
+    ("connections/channel_dispatch.py", "HEADER_BYTES_PER_EFFORT"): (exchanges.publishes_with_headers,),
     ("connections/connection.py", "HEADER_BYTES_PER_EFFORT"): (exchanges.publishes_with_headers,),
-    ("connections/channel_frames.py", "postpone"): (exchanges.behind_a_declaration,),
+    ("connections/channel_dispatch.py", "postpone"): (exchanges.behind_a_declaration,),
     ("connections/connection.py", "BYTES_PER_CREDIT"): (exchanges.congested_queue,),
     ("connections/connection.py", "METADATA_WRITE_EFFORT"): (exchanges.login,),
     ("connections/connection.py", "POSTPONED_BYTES_MAX"): (exchanges.behind_a_declaration,),
@@ -58,9 +58,9 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("connections/connection.py", "when_room"): (exchanges.late_mirrors, exchanges.remote_publishes),
     ("connections/handshake.py", "hold"): (exchanges.login,),
     ("connections/outbox.py", "SOCKET_OUTPUT_BYTES_MAX"): (exchanges.large_backlog,),
-    ("queues/dying.py", "DEAD_LETTERS_UNDER_WAY_MAX"): (exchanges.expiry,),
-    ("queues/lifetimes.py", "DEAD_LETTERS_UNDER_WAY_MAX"): (exchanges.expiry,),
-    ("queues/lifetimes.py", "EXPIRED_PER_LOOK"): (exchanges.expiry,),
+    ("queues/dead_lettering.py", "DEAD_LETTERS_UNDER_WAY_MAX"): (exchanges.expiry,),
+    ("queues/expiry.py", "DEAD_LETTERS_UNDER_WAY_MAX"): (exchanges.expiry,),
+    ("queues/expiry.py", "EXPIRED_PER_LOOK"): (exchanges.expiry,),
     ("queues/queue.py", "CONGESTED_BYTES"): (exchanges.congested_queue,),
     ("queues/queue.py", "CONGESTED_MESSAGES"): (exchanges.congested_queue,),
     ("queues/queue.py", "DELIVERIES_PER_PUMP"): (exchanges.backlog,),
@@ -69,7 +69,7 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("queues/queue.py", "when_room"): (exchanges.late_mirrors,),
     ("remote/publishes.py", "PUBLISH_BYTES_MAX"): (exchanges.remote_publishes,),
     ("remote/publishes.py", "PUBLISH_MESSAGES_MAX"): (exchanges.remote_publishes,),
-    ("remote/remote_client.py", "when_writable"): (exchanges.remote_gets, exchanges.remote_range_reads),
+    ("remote/peer_session.py", "when_writable"): (exchanges.remote_gets, exchanges.remote_range_reads),
     ("remote/remote_consumer.py", "DELIVERED_BYTES_MAX"): (exchanges.remote_consumer,),
     ("remote/remote_consumer.py", "when_writable"): (exchanges.remote_consumer_of_a_full_stream,),
     ("remote/remote_queue.py", "PUBLISH_BYTES_TOTAL_MAX"): (exchanges.remote_publishes,),
@@ -79,20 +79,20 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("remote/subscription.py", "CREDIT_MAX"): (exchanges.remote_consumer,),
     ("remote/subscription.py", "DELIVERED_BYTES_MAX"): (exchanges.remote_consumer,),
     ("remote/subscription.py", "DELIVERY_BATCH"): (exchanges.remote_consumer,),
-    ("replication/lateness.py", "RING_BEHIND_BYTES"): (exchanges.late_mirrors,),
-    ("replication/lateness.py", "RING_BEHIND_OPERATIONS"): (exchanges.late_mirrors,),
+    ("replication/lag.py", "RING_BEHIND_BYTES"): (exchanges.late_mirrors,),
+    ("replication/lag.py", "RING_BEHIND_OPERATIONS"): (exchanges.late_mirrors,),
     ("runtime/amqp_socket.py", "READ_BYTES_PER_EFFORT"): (exchanges.large_publishes,),
     ("runtime/amqp_socket.py", "SOCKET_OUTPUT_BYTES_MAX"): (exchanges.slow_reader,),
     ("runtime/amqp_socket.py", "pause_reading"): (exchanges.alarm, exchanges.congested_queue),
     ("runtime/application.py", "COMMIT_POSTPONEMENTS"): (exchanges.persistent_publishes,),
     ("runtime/client_sockets.py", "PUBLISHER_REST_S"): (exchanges.congested_queue,),
-    ("runtime/interlink_link.py", "CONGESTED_BYTES"): (exchanges.congested_link,),
-    ("runtime/interlink_link.py", "RELIEVED_BYTES"): (exchanges.congested_link,),
-    ("runtime/interlink_link.py", "WRITE_BYTES_PER_TURN"): (exchanges.congested_link,),
+    ("runtime/peer_link.py", "CONGESTED_BYTES"): (exchanges.congested_link,),
+    ("runtime/peer_link.py", "RELIEVED_BYTES"): (exchanges.congested_link,),
+    ("runtime/peer_link.py", "WRITE_BYTES_PER_TURN"): (exchanges.congested_link,),
 }
 
-ELSEWHERE = {
-    ("remote/remote_client.py", "hold"): "remembers messages that are out with consumers",
+ON_PEER = {
+    ("remote/peer_session.py", "hold"): "remembers messages that are out with consumers",
     ("remote/remote_consumer.py", "hold"): "the same",
     (
         "runtime/http_connection.py",
@@ -125,8 +125,8 @@ def _found() -> set[tuple[str, str]]:
 
 def test_the_list_is_complete() -> None:
     found = _found()
-    assert found - PLACES.keys() - ELSEWHERE.keys() == set(), "name an exchange that passes through these"
-    assert (PLACES.keys() | ELSEWHERE.keys()) - found == set(), "these places are gone"
+    assert found - PLACES.keys() - ON_PEER.keys() == set(), "name an exchange that passes through these"
+    assert (PLACES.keys() | ON_PEER.keys()) - found == set(), "these places are gone"
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda one: one.__name__)

@@ -112,16 +112,16 @@ def counted(port: int, expected: dict[str, float]) -> None:
 
 def test_metrics_count_it(scene: Scene, failover: tuple[int, int, dict[str, Any]]) -> None:
     dead, _, event = failover
-    heir = scene.names.index(event["node"])
-    counted(scene.cluster.management_port(heir), {
+    successor = scene.names.index(event["node"])
+    counted(scene.cluster.management_port(successor), {
         "mirrormq_failovers_total": 1, "mirrormq_rings": 1, "mirrormq_ring_members": 2,
         "mirrormq_ring_in_sync_members": 2, "mirrormq_ring_lag_messages": 0, "mirrormq_ring_epochs": 2,
         "mirrormq_queues_unsynchronised": 0, "mirrormq_cluster_nodes": 3, "mirrormq_cluster_nodes_running": 2,
         "mirrormq_orphan_messages": 0, "mirrormq_queues_down": 0,
     })  # fmt: skip
-    each = scrape(scene.cluster.management_port(heir), "/metrics/per-object")
+    each = scrape(scene.cluster.management_port(successor), "/metrics/per-object")
     assert each.values("mirrormq_ring_epoch", queue="orders", vhost="/") == [2]
-    other = scene.cluster.management_port(3 - dead - heir)
+    other = scene.cluster.management_port(3 - dead - successor)
     counted(other, {"mirrormq_failovers_total": 1, "mirrormq_rings": 0})
 
 
@@ -146,11 +146,11 @@ def test_the_story_outlives_those_who_saw_it(scene: Scene, failover: tuple[int, 
     dead, _, event = failover
     scene.cluster.start(dead)
     until(lambda: scene.whole(dead))
-    heir = scene.names.index(event["node"])
-    scene.cluster.kill(heir)
+    successor = scene.names.index(event["node"])
+    scene.cluster.kill(successor)
     until(lambda: len(scene.promotions(dead)) == 2)
     until(lambda: scene.tells(dead, event))
-    scene.cluster.start(heir)
+    scene.cluster.start(successor)
     scene.cluster.local.stop_all()
     scene.cluster.local.start_all()
     for index in range(NODES):

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.http import Client
-from tests.ranges.asking import Asker
+from tests.ranges.range_requests import Asker
 from tests.web.conftest import Opener
 
 ADDRESSES = (
@@ -61,17 +61,17 @@ def test_themes_follow_the_system_until_one_is_chosen(open_page: Opener) -> None
 def test_no_page_is_wider_than_its_screen(
     open_page: Opener, client: Client, node: MirrorMQ, width: int
 ) -> None:
-    asker = Asker(f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F")
+    range_client = Asker(f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F")
     rows = [{f"column {number}": "text" * 10 for number in range(20)}]
     words: dict[str, Any] = {
         "text": "word" * 100,
         "numbers": {"n" * 60: "n" * 200},
         "table": json.dumps(rows),
     }
-    asker.ask("report", job="wide", kind="k" * 100, state="running", **words)
-    asker.channel.queue_declare("leased")
-    asker.publish("leased", b"x")
-    asker.take("leased", "lease" * 40, 1, 1)
+    range_client.ask("report", job="wide", kind="k" * 100, state="running", **words)
+    range_client.channel.queue_declare("leased")
+    range_client.publish("leased", b"x")
+    range_client.take("leased", "lease" * 40, 1, 1)
     client.put("queues/%2F/wide", {"arguments": {"x-dead-letter-exchange": "x" * 120}})
     client.put(f"queues/%2F/{'long' * 50}", {})
     watched = open_page(width=width)
@@ -82,8 +82,8 @@ def test_no_page_is_wider_than_its_screen(
         watched.settle()
         inside, outside = watched.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert inside <= outside, (where, inside, outside)
-    asker.channel.queue_delete("leased")
-    asker.close()
+    range_client.channel.queue_delete("leased")
+    range_client.close()
 
 
 def test_a_phone_has_a_menu(open_page: Opener) -> None:

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mirrormq.management.resources.matching import NAMES_SHOWN_MAX
+from mirrormq.management.resources.list_filter import NAMES_SHOWN_MAX
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.http import Answer, Client
 

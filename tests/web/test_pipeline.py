@@ -13,21 +13,21 @@ from playwright.sync_api import Page, expect
 
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.http import Client, part
-from tests.ranges.asking import Asker
+from tests.ranges.range_requests import Asker
 from tests.web.conftest import Opener
 
 RUDE = "<script>alert(1)</script>"
 
 
 @pytest.fixture
-def asker(node: MirrorMQ) -> Iterator[Asker]:
-    asker = Asker(f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F")
-    yield asker
-    asker.close()
+def range_client(node: MirrorMQ) -> Iterator[Asker]:
+    range_client = Asker(f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F")
+    yield range_client
+    range_client.close()
 
 
-def report(asker: Asker, job: str, **more: Any) -> None:
-    asker.ask("report", **{"job": job, "kind": "stats", "state": "running", **more})
+def report(range_client: Asker, job: str, **more: Any) -> None:
+    range_client.ask("report", **{"job": job, "kind": "stats", "state": "running", **more})
 
 
 def go(page: Page, where: str) -> None:
@@ -56,12 +56,12 @@ def test_a_command_is_copied(open_page: Opener, node: MirrorMQ) -> None:
     assert re.fullmatch(rf"mirrormq pipeline stats --uri 'amqp://.*:{node.amqp_port}/%2F' --to stats", copied)
 
 
-def test_a_lease_appears_and_the_button_gives_it_back(page: Page, asker: Asker) -> None:
+def test_a_lease_appears_and_the_button_gives_it_back(page: Page, range_client: Asker) -> None:
     go(page, "pipeline")
     expect(page.get_by_text("Nobody holds a lease.")).to_be_visible()
-    asker.channel.queue_declare("leased", durable=True)
-    asker.publish("leased", *[b"x" * 100] * 8)
-    asker.take("leased", "nightly", 1, 5)
+    range_client.channel.queue_declare("leased", durable=True)
+    range_client.publish("leased", *[b"x" * 100] * 8)
+    range_client.take("leased", "nightly", 1, 5)
     row = row_of(page, "nightly")
     expect(row).to_contain_text("leased")
     expect(row.locator("[data-label='Messages held']")).to_have_text("5")
@@ -74,17 +74,19 @@ def test_a_lease_appears_and_the_button_gives_it_back(page: Page, asker: Asker) 
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("5 messages return to leased")
     dialog.get_by_role("button", name="Cancel").click()
-    assert [lease.name for lease in asker.leases("leased")] == ["nightly"]
+    assert [lease.name for lease in range_client.leases("leased")] == ["nightly"]
     row.get_by_role("button", name="Release lease nightly of queue leased").click()
     dialog.get_by_role("button", name="Release").click()
     expect(page.get_by_text("Lease nightly is released.")).to_be_visible()
     expect(row).to_have_count(0)
-    assert asker.leases("leased") == []
-    assert [marked for _, marked in asker.drain("leased")] == [True] * 5 + [False] * 3
-    asker.channel.queue_delete("leased")
+    assert range_client.leases("leased") == []
+    assert [marked for _, marked in range_client.drain("leased")] == [True] * 5 + [False] * 3
+    range_client.channel.queue_delete("leased")
 
 
-def test_a_job_that_reports_is_seen_live_with_its_results(page: Page, asker: Asker, client: Client) -> None:
+def test_a_job_that_reports_is_seen_live_with_its_results(
+    page: Page, range_client: Asker, client: Client
+) -> None:
     go(page, "pipeline")
     rows = [
         {"begin": f"2026-01-31T10:00:{second:02}", "kind": kind, "queue": "orders", "per_second": 1000.5}
@@ -92,12 +94,12 @@ def test_a_job_that_reports_is_seen_live_with_its_results(page: Page, asker: Ask
         for kind in ("published", "delivered")
     ]
     numbers = {"rows": 12_345, "rows_per_s": Decimal("251.6"), "size_bytes": 2048}
-    report(asker, "live", text="first", numbers=numbers)
+    report(range_client, "live", text="first", numbers=numbers)
     row = row_of(page, "live")
     expect(row.locator("[data-label='Last word']")).to_have_text("first")
     expect(row.locator("[data-label=State]")).to_have_text("running")
     expect(row.locator("[data-label=Numbers]")).to_contain_text("12,345")
-    report(asker, "live", state="done", text="second", numbers=numbers, table=json.dumps(rows))
+    report(range_client, "live", state="done", text="second", numbers=numbers, table=json.dumps(rows))
     expect(row.locator("[data-label='Last word']")).to_have_text("second")
     expect(row.locator("[data-label=State]")).to_have_text("done")
 
@@ -121,12 +123,12 @@ def test_a_job_that_reports_is_seen_live_with_its_results(page: Page, asker: Ask
     assert client.get("mirrormq/jobs") == []
 
 
-def test_what_a_job_says_is_text(open_page: Opener, asker: Asker, client: Client) -> None:
-    asker.channel.queue_declare(RUDE, durable=True)
-    asker.publish(RUDE, b"x")
-    asker.take(RUDE, RUDE, 1, 1)
+def test_what_a_job_says_is_text(open_page: Opener, range_client: Asker, client: Client) -> None:
+    range_client.channel.queue_declare(RUDE, durable=True)
+    range_client.publish(RUDE, b"x")
+    range_client.take(RUDE, RUDE, 1, 1)
     table = json.dumps([{RUDE: RUDE}])
-    report(asker, RUDE, kind=RUDE, state="failed", text=RUDE, numbers={RUDE: RUDE}, table=table)
+    report(range_client, RUDE, kind=RUDE, state="failed", text=RUDE, numbers={RUDE: RUDE}, table=table)
     watched = open_page()
     watched.log_in()
     page = watched.page
@@ -140,16 +142,16 @@ def test_what_a_job_says_is_text(open_page: Opener, asker: Asker, client: Client
     assert watched.alerts == []
     expect(page.locator("main script")).to_have_count(0)
     assert client.delete(f"mirrormq/jobs/%2F/{part(RUDE)}").status == 204
-    asker.channel.queue_delete(RUDE)
+    range_client.channel.queue_delete(RUDE)
 
 
-def test_who_may_not_release_is_told_so(open_page: Opener, asker: Asker, client: Client) -> None:
-    asker.channel.queue_declare("guarded", durable=True)
-    asker.publish("guarded", b"x")
-    asker.take("guarded", "mine", 1, 1)
+def test_who_may_not_release_is_told_so(open_page: Opener, range_client: Asker, client: Client) -> None:
+    range_client.channel.queue_declare("guarded", durable=True)
+    range_client.publish("guarded", b"x")
+    range_client.take("guarded", "mine", 1, 1)
     assert client.put("users/mona", {"password": "m", "tags": "monitoring"}).status == 201
     assert client.put("permissions/%2F/mona", {"configure": "", "write": "", "read": ""}).status == 201
-    report(asker, "of guest")
+    report(range_client, "of guest")
     watched = open_page()
     watched.log_in("mona", "m")
     watched.go("pipeline")
@@ -162,4 +164,4 @@ def test_who_may_not_release_is_told_so(open_page: Opener, asker: Asker, client:
     expect(watched.page.get_by_role("heading", level=1)).to_contain_text("of guest")
     expect(watched.page.get_by_role("button", name="Forget")).to_have_count(0)
     assert client.delete("mirrormq/jobs/%2F/of%20guest").status == 204
-    asker.channel.queue_delete("guarded")
+    range_client.channel.queue_delete("guarded")

@@ -14,13 +14,13 @@ from typing import Any
 import pika
 import pytest
 
-from mirrormq.management.live import VIEWERS_MAX
+from mirrormq.management.live_push import VIEWERS_MAX
 from mirrormq.management.live_rows import ROWS_MAX
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.conftest import managed
 from tests.management.http import Client
 from tests.management.test_server import QUEUES, STALL_MS_MAX, stall_ms
-from tests.ranges.asking import Asker
+from tests.ranges.range_requests import Asker
 
 DEADLINE_S = 30.0
 
@@ -118,19 +118,19 @@ def test_a_change_of_definitions_is_counted(node: MirrorMQ, client: Client) -> N
 
 
 def test_jobs_and_leases_are_counted_by_themselves(node: MirrorMQ) -> None:
-    asker = Asker(f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F")
-    asker.channel.queue_declare("lent")
-    asker.publish("lent", b"x")
+    range_client = Asker(f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F")
+    range_client.channel.queue_declare("lent")
+    range_client.publish("lent", b"x")
     with watching(node) as stream:
         frames = stream.frames()
         before = next(frames)
-        asker.ask("report", job="one", kind="stats", state="done")
+        range_client.ask("report", job="one", kind="stats", state="done")
         reported = next(frame for frame in frames if frame["pipeline"] > before["pipeline"])
-        asker.take("lent", "lease", 1, 1)
+        range_client.take("lent", "lease", 1, 1)
         taken = next(frame for frame in frames if frame["pipeline"] > reported["pipeline"])
         assert taken["definitions"] == before["definitions"]
-    asker.channel.queue_delete("lent")
-    asker.close()
+    range_client.channel.queue_delete("lent")
+    range_client.close()
 
 
 def test_a_user_is_told_of_their_own_vhosts_only(

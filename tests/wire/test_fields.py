@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import decode as pamqp_decode
 
-from mirrormq.errors import SyntaxError_
+from mirrormq.errors import FrameSyntaxError
 from mirrormq.wire import fields
 from mirrormq.wire.fields import Field, ScaledDecimal, decode_table, encode_table, field, plain, table_of
 from tests.wire.strategies import tables
@@ -29,7 +29,7 @@ def test_a_table_survives_the_wire_with_every_type(table: fields.Table) -> None:
 def test_a_table_cut_anywhere_is_refused(table: fields.Table) -> None:
     encoded = encode_table(table)
     for size in range(len(encoded)):
-        with pytest.raises(SyntaxError_):
+        with pytest.raises(FrameSyntaxError):
             decode_table(encoded[:size], 0)
 
 
@@ -37,7 +37,7 @@ def test_a_table_cut_anywhere_is_refused(table: fields.Table) -> None:
 def test_garbage_never_raises_anything_else(garbage: bytes) -> None:
     try:
         decode_table(len(garbage).to_bytes(4, "big") + garbage, 0)
-    except SyntaxError_:
+    except FrameSyntaxError:
         pass
 
 
@@ -85,13 +85,13 @@ def test_any_octet_but_zero_is_true() -> None:
     ],
 )
 def test_malformed_tables_are_refused(entries: bytes) -> None:
-    with pytest.raises(SyntaxError_):
+    with pytest.raises(FrameSyntaxError):
         decode_table(fields.encode_long_string(entries) + bytes(20), 0)
 
 
 def test_a_nested_value_may_not_reach_past_its_own_table() -> None:
     inner = fields.encode_long_string(b"\x01aS\x00\x00\x00\x04")
-    with pytest.raises(SyntaxError_):
+    with pytest.raises(FrameSyntaxError):
         decode_table(fields.encode_long_string(b"\x01tF" + inner + b"\x01bV\x01cV"), 0)
 
 
@@ -105,7 +105,7 @@ def test_a_header_bomb_is_refused_at_the_limit(letter: bytes) -> None:
 
     assert decode_table(nested(fields.NESTING_DEPTH_MAX), 0)
     for depth in (fields.NESTING_DEPTH_MAX + 1, 20_000):
-        with pytest.raises(SyntaxError_):
+        with pytest.raises(FrameSyntaxError):
             decode_table(nested(depth), 0)
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrormq.errors import AmqpError, UnexpectedFrame
-from mirrormq.wire import large
+from mirrormq.wire import large_bodies
 from mirrormq.wire.content import build_frames, method_frame
-from mirrormq.wire.large import LARGE_BYTES, large_run
+from mirrormq.wire.large_bodies import LARGE_BYTES, large_run
 from mirrormq.wire.methods import encode_basic_publish, encode_channel_flow
 from mirrormq.wire.properties import BasicProperties, encode_properties
 from tests.hostile.in_process import Wire, make_broker
@@ -27,7 +27,7 @@ BUFFER_SIZES = st.sampled_from([1, 3, 8, 30, 64, 100, 250, 1000])
 @pytest.fixture
 def all_is_large() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "LARGE_BYTES", 1)
+        patch.setattr(large_bodies, "LARGE_BYTES", 1)
         yield
 
 
@@ -57,7 +57,7 @@ def fed_from_shared(stream: bytes, size: int) -> Said:
 
 def every_stream_is_the_same(stream: bytes, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "LARGE_BYTES", 1)
+        patch.setattr(large_bodies, "LARGE_BYTES", 1)
         assert fed_from_shared(stream, size) == fed(stream, 0)
 
 

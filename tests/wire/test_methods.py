@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from pamqp import commands
 
-from mirrormq.errors import AmqpError, FrameError, NotImplemented_
+from mirrormq.errors import AmqpError, FrameError, NotImplementedByBroker
 from mirrormq.wire import methods
 from mirrormq.wire.fields import table_of
 from mirrormq.wire.methods import DECODERS, ENCODERS, METHOD_IDS, METHOD_NAMES, decode_method
@@ -106,7 +106,7 @@ def test_less_than_a_method_id_is_an_unknown_frame(nothing: bytes) -> None:
 
 @pytest.mark.parametrize("payload", [b"\x00\x32\x00\x63", b"\x00\x63\x00\x0a"])
 def test_an_unknown_method_is_not_implemented(payload: bytes) -> None:
-    with pytest.raises(NotImplemented_) as error:
+    with pytest.raises(NotImplementedByBroker) as error:
         decode_method(payload)
     assert (error.value.class_id, error.value.method_id) == (payload[1], payload[3])
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Literal
 
 from mirrormq.auth import patterns
-from mirrormq.auth.refusals import DEFAULT_EXCHANGE_NAME
+from mirrormq.auth.access_errors import DEFAULT_EXCHANGE_NAME
 from mirrormq.metadata.records import User
-from mirrormq.metadata.state import State
+from mirrormq.metadata.state import MetadataState
 
 Access = Literal["configure", "write", "read"]
 TopicAccess = Literal["write", "read"]
@@ -23,7 +23,7 @@ IMPERSONATOR_TAG = "impersonator"
 class Permissions:
     """Permission checks over one State."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: MetadataState) -> None:
         self._state = state
         self._version = state.access_version
         self._answers: dict[tuple[str, ...], bool] = {}

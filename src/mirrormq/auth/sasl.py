@@ -1,6 +1,6 @@
 """SASL mechanisms: what a client sends in connection.start-ok, read into credentials.
 
-A response that cannot be read raises `SyntaxError_`, a mechanism that is not offered
+A response that cannot be read raises `FrameSyntaxError`, a mechanism that is not offered
 `CommandInvalid`. RabbitMQ puts neither on the wire: it logs them, stays silent for three seconds
 and closes the socket, which is up to the connection. Our texts leave out what the client sent,
 because that is where the password is.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mirrormq.errors import AccessRefusedConnection, CommandInvalid, SyntaxError_
+from mirrormq.errors import AccessRefusedConnection, CommandInvalid, FrameSyntaxError
 from mirrormq.wire.fields import decode_entries
 
 PLAIN = "PLAIN"
@@ -69,7 +69,7 @@ def parse_plain(response: bytes) -> Credentials:
     """NUL, user, NUL, password. The first part, somebody to act for, must be empty as in RabbitMQ."""
     parts = response.split(b"\0")
     if len(parts) != _PLAIN_PARTS or parts[0]:
-        raise SyntaxError_("PLAIN response invalid")
+        raise FrameSyntaxError("PLAIN response invalid")
     return Credentials(PLAIN, _name(parts[1]), parts[2])
 
 
@@ -78,9 +78,9 @@ def parse_amqplain(response: bytes) -> Credentials:
     table = decode_entries(response)
     login, password = table.get("LOGIN"), table.get("PASSWORD")
     if login is None or password is None:
-        raise SyntaxError_("AMQPLAIN auth info is missing LOGIN or PASSWORD field")
+        raise FrameSyntaxError("AMQPLAIN auth info is missing LOGIN or PASSWORD field")
     if not isinstance(login.value, bytes) or not isinstance(password.value, bytes):
-        raise SyntaxError_("AMQPLAIN LOGIN and PASSWORD must be strings")
+        raise FrameSyntaxError("AMQPLAIN LOGIN and PASSWORD must be strings")
     return Credentials(AMQPLAIN, _name(login.value), password.value)
 
 

@@ -19,7 +19,7 @@ class Alarms:
     def __init__(self) -> None:
         self.raised: set[str] = set()
         """This node's own."""
-        self.elsewhere: dict[str, frozenset[str]] = {}
+        self.on_peers: dict[str, frozenset[str]] = {}
         """Other nodes', by name."""
         self.in_force: frozenset[str] = frozenset()
         """The resources that any node is short of."""
@@ -34,8 +34,8 @@ class Alarms:
 
     def by_node(self, me: str) -> list[tuple[str, str]]:
         """All of them, as (node, resource)."""
-        everywhere = {**self.elsewhere, me: self.raised}
-        return [(node, resource) for node in sorted(everywhere) for resource in sorted(everywhere[node])]
+        on_all_nodes = {**self.on_peers, me: self.raised}
+        return [(node, resource) for node in sorted(on_all_nodes) for resource in sorted(on_all_nodes[node])]
 
     def set(self, resource: str, raised: bool) -> bool:
         """Raise or clear an alarm of this node; True if that changed anything."""
@@ -48,17 +48,17 @@ class Alarms:
         self._changed()
         return True
 
-    def hear(self, elsewhere: Mapping[str, Collection[str]]) -> list[str]:
+    def hear(self, on_peers: Mapping[str, Collection[str]]) -> list[str]:
         """These are all the alarms of other nodes now; gives lines for the log."""
-        now = {node: frozenset(resources) for node, resources in elsewhere.items() if resources}
-        before, self.elsewhere = self.elsewhere, now
+        now = {node: frozenset(resources) for node, resources in on_peers.items() if resources}
+        before, self.on_peers = self.on_peers, now
         if now == before:
             return []
         self._changed()
         return [*_news(before, now, "cleared"), *_news(now, before, "set")]
 
     def _changed(self) -> None:
-        self.in_force = frozenset(self.raised).union(*self.elsewhere.values())
+        self.in_force = frozenset(self.raised).union(*self.on_peers.values())
         for listener in self.listeners:
             listener()
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mirrormq.errors import InternalError, PreconditionFailed
-from mirrormq.exchanges.terms import type_name as type_name
+from mirrormq.exchanges.erlang_terms import type_name as type_name
 from mirrormq.replication.mirrored_exchanges import MIRRORED
 from mirrormq.wire.fields import Field, Table
 
@@ -36,88 +36,88 @@ OF_OTHER_TYPES = frozenset(
 """Arguments that quorum queues or streams have and classic queues refuse."""
 
 
-class Refused(Exception):
+class ArgumentRefused(Exception):
     """An argument is wrong; says how, as an Erlang term."""
 
 
 def _integer(field: Field, arguments: Table) -> int:
     if field.kind not in INTEGER_KINDS or not isinstance(field.value, int):
-        raise Refused(f'"expected integer, got {type_name(field)}"')
+        raise ArgumentRefused(f'"expected integer, got {type_name(field)}"')
     return field.value
 
 
 def _non_negative(field: Field, arguments: Table) -> None:
     value = _integer(field, arguments)
     if value < 0:
-        raise Refused(f"{{value_negative,{value}}}")
+        raise ArgumentRefused(f"{{value_negative,{value}}}")
 
 
 def _expires(field: Field, arguments: Table) -> None:
     value = _integer(field, arguments)
     if value == 0:
-        raise Refused("{value_zero,0}")
+        raise ArgumentRefused("{value_zero,0}")
     _lifetime(field, arguments)
 
 
 def _lifetime(field: Field, arguments: Table) -> None:
     value = _integer(field, arguments)
     if value < 0:
-        raise Refused(f"{{value_negative,{value}}}")
+        raise ArgumentRefused(f"{{value_negative,{value}}}")
     if value > MILLISECONDS_MAX:
-        raise Refused(f"{{value_too_large,{value}}}")
+        raise ArgumentRefused(f"{{value_too_large,{value}}}")
 
 
 def _long_string(field: Field, arguments: Table) -> str:
     if field.kind != "S" or not isinstance(field.value, bytes):
-        raise Refused(f"{{unacceptable_type,{type_name(field)}}}")
+        raise ArgumentRefused(f"{{unacceptable_type,{type_name(field)}}}")
     return field.value.decode("utf-8", "surrogateescape")
 
 
 def _dead_letter_key(field: Field, arguments: Table) -> None:
     _long_string(field, arguments)
     if "x-dead-letter-exchange" not in arguments:
-        raise Refused("routing_key_but_no_dlx_defined")
+        raise ArgumentRefused("routing_key_but_no_dlx_defined")
 
 
 def _copy_from(field: Field, arguments: Table) -> None:
     if not _long_string(field, arguments):
-        raise Refused("copy_from_names_no_queue")
+        raise ArgumentRefused("copy_from_names_no_queue")
 
 
 def _copy_key(field: Field, arguments: Table) -> None:
     _long_string(field, arguments)
     if COPY_FROM not in arguments:
-        raise Refused("copy_routing_key_but_no_copy_from_defined")
+        raise ArgumentRefused("copy_routing_key_but_no_copy_from_defined")
 
 
 def _max_priority(field: Field, arguments: Table) -> None:
     _non_negative(field, arguments)
     if isinstance(field.value, int) and field.value > PRIORITY_MAX:
-        raise Refused(f"{{max_value_exceeded,{field.value}}}")
+        raise ArgumentRefused(f"{{max_value_exceeded,{field.value}}}")
 
 
 def _one_of(*allowed: str, refusal: str) -> Callable[[Field, Table], None]:
     def check(field: Field, arguments: Table) -> None:
         if _long_string(field, arguments) not in allowed:
-            raise Refused(refusal)
+            raise ArgumentRefused(refusal)
 
     return check
 
 
 def _queue_mode(field: Field, arguments: Table) -> None:
     if _long_string(field, arguments) not in ("default", "lazy"):
-        raise Refused(f"\"unsupported queue mode '{_shown(field)}'\"")
+        raise ArgumentRefused(f"\"unsupported queue mode '{_shown(field)}'\"")
 
 
 def _single_active(field: Field, arguments: Table) -> None:
     if field.kind != "t":
-        raise Refused(f"{{unacceptable_type,{type_name(field)}}}")
+        raise ArgumentRefused(f"{{unacceptable_type,{type_name(field)}}}")
 
 
 def _queue_version(field: Field, arguments: Table) -> None:
     _non_negative(field, arguments)
     if field.value not in (1, 2):
-        raise Refused(f"\"unsupported queue version '{field.value}'\"")
+        raise ArgumentRefused(f"\"unsupported queue version '{field.value}'\"")
 
 
 _CHECKS: dict[str, Callable[[Field, Table], None]] = {
@@ -165,7 +165,7 @@ def validate(vhost: str, name: str, arguments: Table, *, exclusive: bool) -> Non
             continue
         try:
             check(field, arguments)
-        except Refused as refused:
+        except ArgumentRefused as refused:
             raise PreconditionFailed(
                 f"invalid arg '{argument}' for queue '{name}' in vhost '{vhost}': {refused}"
             ) from None

@@ -16,17 +16,17 @@ from mirrormq.auth import sasl
 from mirrormq.auth.passwords import PasswordCheck
 from mirrormq.auth.permissions import Permissions
 from mirrormq.broker.alarms import MEMORY, Alarms
-from mirrormq.broker.asking.inquiries import Inquiries
 from mirrormq.broker.client_limits import ClientLimits
 from mirrormq.broker.copy_reports import CopyReports
+from mirrormq.broker.direct_reply_to import ReplyConsumer, node_of
+from mirrormq.broker.events import connection_log, metadata_log_entries
+from mirrormq.broker.events.event_exchange import EventExchange
+from mirrormq.broker.events.firehose import Firehose
+from mirrormq.broker.events.log_buffer import LogBuffer
+from mirrormq.broker.leases.range_request_handler import RangeRequestHandler
 from mirrormq.broker.pids import Pids
-from mirrormq.broker.repairs import Repairs
-from mirrormq.broker.reply_to import ReplyConsumer, node_of
-from mirrormq.broker.rings import Rings
-from mirrormq.broker.telling import client_remarks, metadata_remarks
-from mirrormq.broker.telling.events import Events
-from mirrormq.broker.telling.firehose import Firehose
-from mirrormq.broker.telling.remarks import Remarks
+from mirrormq.broker.record_repair import RecordRepair
+from mirrormq.broker.replica_manager import ReplicaManager
 from mirrormq.broker.vhost import Vhost
 from mirrormq.clock import Clock
 from mirrormq.config.settings import Settings
@@ -34,15 +34,15 @@ from mirrormq.errors import AmqpError, PreconditionFailed
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change, Deleted, Put
 from mirrormq.metadata.commands import Command
-from mirrormq.metadata.policies import Policies
+from mirrormq.metadata.policy_matching import PolicyMatcher
 from mirrormq.metadata.store import MetadataStore
-from mirrormq.queues.face import Pumped
-from mirrormq.queues.hot_budget import HotBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
-from mirrormq.remote.messages import RemoteMessage
-from mirrormq.remote.remote import Remote
-from mirrormq.replication.messages import RingMail
+from mirrormq.queues.queue_interface import Pumped
+from mirrormq.remote.remote_endpoint import RemoteEndpoint
+from mirrormq.remote.remote_messages import RemoteMessage
+from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.storage.journal import Journal
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ CONSUMER_CHECK_INTERVAL_MS = 60_000
 """How often RabbitMQ looks for deliveries that were not acknowledged in time."""
 
 
-def _nowhere(peer: str, message: RemoteMessage | RingMail) -> None:
+def _nowhere(peer: str, message: RemoteMessage | RingBatch) -> None:
     """There are no other nodes."""
 
 
@@ -62,7 +62,7 @@ def _never(peer: str) -> bool:
     return False
 
 
-class Outside(NamedTuple):
+class Environment(NamedTuple):
     """What the broker cannot do by itself, because it is not pure."""
 
     unique_name: Callable[[], str]
@@ -71,7 +71,7 @@ class Outside(NamedTuple):
     """A random number below its argument."""
     verify_password: Callable[[PasswordCheck], None]
     """Checks a password off the loop, because good hashes are slow."""
-    send: Callable[[str, RemoteMessage | RingMail], None] = _nowhere
+    send: Callable[[str, RemoteMessage | RingBatch], None] = _nowhere
     """Sends a message to another node, if there is a link to it."""
     congested: Callable[[str], bool] = _never
     """Does so much wait for a node that senders should wait too?"""
@@ -86,8 +86,8 @@ class Broker:
         metadata: MetadataStore,
         journal: Journal,
         clock: Clock,
-        hot_budget: HotBudget,
-        outside: Outside,
+        hot_budget: MemoryBudget,
+        outside: Environment,
     ) -> None:
         self.settings = settings
         self.metadata = metadata
@@ -97,25 +97,25 @@ class Broker:
         self.unique_name, self.choose = outside.unique_name, outside.choose
         self.verify_password = outside.verify_password
         self.permissions = Permissions(metadata.state)
-        self.policies = Policies(metadata.state)
+        self.policies = PolicyMatcher(metadata.state)
         self.alarms, self.client_limits = Alarms(), ClientLimits(self)
         self.pids = Pids(settings.name, clock.now_ms)
-        self.events, self.firehose = Events(self), Firehose(self)
+        self.events, self.firehose = EventExchange(self), Firehose(self)
         self.connections: dict[Connection, None] = {}
         """Every connection that is past its handshake, oldest first."""
         self.reply_consumers: dict[str, ReplyConsumer] = {}
         """Channels that wait for direct replies, by the name their requests carry."""
-        self.remarks = Remarks()
+        self.log_entries = LogBuffer()
         """Things to log; the runtime takes them."""
         node = metadata.state.nodes.get(settings.name)
-        self.life = max(1, node.life) if node is not None else 1
+        self.incarnation = max(1, node.incarnation) if node is not None else 1
         """Which of its lives this node is in."""
-        self.remote = Remote(settings.name, self.life, self, outside.send)
+        self.remote = RemoteEndpoint(settings.name, self.incarnation, self, outside.send)
         """Queues of other nodes."""
-        self.rings = Rings(self, self.life, outside.send, outside.congested)
+        self.replica_manager = ReplicaManager(self, self.incarnation, outside.send, outside.congested)
         """Queues that this node shares with others."""
-        self.copy_reports = CopyReports(self, self.life)
-        self.inquiries, self.repairs = Inquiries(self), Repairs(self)
+        self.copy_reports = CopyReports(self, self.incarnation)
+        self.range_requests, self.repairs = RangeRequestHandler(self), RecordRepair(self)
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""
         self.turns = self.pumped = 0
@@ -141,7 +141,7 @@ class Broker:
         with self.metadata.acting_as(user):
             self.metadata.write(command, done)
 
-    def retire(self) -> None:
+    def detach(self) -> None:
         """The node goes on without this broker: follow the metadata no more."""
         self.metadata.listeners.remove(self._follow)
         self.metadata.observers.remove(self.events.observe)
@@ -182,7 +182,7 @@ class Broker:
                 self.wake(queue)
         if self.copy_reports.pending:
             self.copy_reports.flush()
-        spoke = self.rings.speak()
+        spoke = self.replica_manager.flush_operations()
         self.remote.send_early()
         return spoke
 
@@ -196,7 +196,7 @@ class Broker:
         if commit:
             if self.journal.dirty or self.journal.needs_sync:
                 self.journal.flush(sync=self.journal.needs_sync)
-            self.rings.commit()
+            self.replica_manager.commit()
             for _ in range(len(self._awaiting_flush)):
                 self._awaiting_flush.popleft().flushed()
         elif self.journal.touched:
@@ -204,7 +204,7 @@ class Broker:
         self.remote.send_late()
         for _ in range(len(self._reporting)):
             self._reporting.popleft().report()
-        return bool(self._awake) or self.rings.pending
+        return bool(self._awake) or self.replica_manager.pending
 
     def has_output(self, connection: Connection) -> None:
         """Write this connection's output at the end of the turn."""
@@ -220,17 +220,17 @@ class Broker:
         """A connection is open."""
         self.connections[connection] = None
         self.events.connection_created(connection)
-        client_remarks.granted(connection)
+        connection_log.granted(connection)
 
     def disconnected(self, connection: Connection) -> None:
         """A connection is gone."""
         self.connections.pop(connection, None)
-        self.inquiries.disconnected(connection)
+        self.range_requests.disconnected(connection)
         vhost = self.vhosts.get(connection.vhost_name)
         if vhost is not None:
             vhost.past_traffic.add(connection.traffic)
         self.events.connection_closed(connection)
-        client_remarks.closed(connection)
+        connection_log.closed(connection)
 
     def delete_exclusive(self, connection: Connection) -> None:
         """The queues that belonged to a connection go with it, those too that are still on their way."""
@@ -241,14 +241,14 @@ class Broker:
 
     def log_error(self, connection: Connection, error: AmqpError, channel: int = 0) -> None:
         """A client's mistake is worth a line."""
-        client_remarks.failed(connection, error, channel)
+        connection_log.failed(connection, error, channel)
 
     def alarms_changed(self) -> None:
         """Let publishers go on when no alarm is left; a raised one blocks each when it next publishes."""
         if not self.alarms.in_force:
             for connection in self.connections:
                 connection.unblock()
-        self.rings.pause_synchronisation(MEMORY in self.alarms.raised)
+        self.replica_manager.pause_synchronisation(MEMORY in self.alarms.raised)
 
     def _check_consumer_timeouts(self) -> None:
         """Close channels that have kept a delivery for longer than `consumer_timeout`."""
@@ -278,22 +278,22 @@ class Broker:
     def link_up(self, peer: str, session: int = 0) -> None:
         """There is a new link to a node. What was on an earlier one may be lost."""
         self.remote.up(peer)
-        self.rings.reconnected(peer)
+        self.replica_manager.reconnected(peer)
 
     def link_down(self, peer: str, reason: str = "") -> None:
         """The link to a node is gone."""
         self.remote.down(peer)
 
-    def link_message(self, peer: str, message: RemoteMessage | RingMail) -> None:
+    def link_message(self, peer: str, message: RemoteMessage | RingBatch) -> None:
         """A message from another node; a turn must end soon."""
-        if isinstance(message, RingMail):
-            self.rings.receive(peer, message)
+        if isinstance(message, RingBatch):
+            self.replica_manager.receive(peer, message)
         else:
             self.remote.receive(peer, message)
 
     def link_relieved(self, peer: str) -> None:
         """A link that was congested is so no more."""
-        self.rings.relieved(peer)
+        self.replica_manager.relieved(peer)
 
     def unacked_of(self, queue: Queue, queue_id: int) -> list[Message]:
         """A queue's messages that are out with clients, here and elsewhere."""
@@ -337,14 +337,14 @@ class Broker:
     # -- following the metadata -----------------------------------------------------------------
 
     def _follow(self, change: Change) -> None:
-        metadata_remarks.follow(self, change)
+        metadata_log_entries.follow(self, change)
         record = change.record
         if isinstance(record, records.Vhost):
             self._follow_vhost(change, record)
         elif isinstance(record, records.User):
             self._follow_user(change, record)
         elif isinstance(record, records.Lease):
-            self.inquiries.leases.follow(change)
+            self.range_requests.leases.follow(change)
         elif isinstance(
             record,
             records.Exchange | records.Queue | records.Binding | records.Policy | records.OperatorPolicy,
@@ -354,7 +354,7 @@ class Broker:
                 vhost.follow(change)
         elif isinstance(record, records.Node) and record.name != self.settings.name:
             over = isinstance(change, Deleted) or not record.running
-            self.remote.lost(record.name, record.life if over else record.life - 1)
+            self.remote.lost(record.name, record.incarnation if over else record.incarnation - 1)
 
     def _follow_vhost(self, change: Change, record: records.Vhost) -> None:
         if isinstance(change, Deleted):

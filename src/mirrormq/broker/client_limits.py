@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.auth import limits as access_limits
+from mirrormq.auth import limit_checks as access_limits
 from mirrormq.errors import PreconditionFailed
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class ClientLimits:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.usage_elsewhere: Callable[[], Iterable[Usage]] = tuple
+        self.peer_usage: Callable[[], Iterable[Usage]] = tuple
         """What other nodes have said; the runtime knows."""
         self.usage_grows: Callable[[], None] = lambda: None
         """The others are to be told; the runtime does so."""
@@ -79,13 +79,10 @@ class ClientLimits:
 
     def _in_use(self, what: str, name: str) -> int:
         """How many there are on all nodes."""
-        elsewhere = sum(
-            count
-            for usage in self.usage_elsewhere()
-            for kind, of, count in usage
-            if kind == what and of == name
+        on_peers = sum(
+            count for usage in self.peer_usage() for kind, of, count in usage if kind == what and of == name
         )
-        return self._here(what, name) + elsewhere
+        return self._here(what, name) + on_peers
 
     def _here(self, what: str, name: str) -> int:
         if what == OF_VHOST:

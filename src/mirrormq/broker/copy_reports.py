@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.telling.journal_remarks import log_known_faults
+from mirrormq.broker.events.journal_log import log_known_faults
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.store import INTERNAL_USER
 
@@ -23,10 +23,10 @@ REPORTS_PER_COMMAND = 2000
 class CopyReports:
     """Pending reports of one broker."""
 
-    def __init__(self, broker: Broker, life: int) -> None:
+    def __init__(self, broker: Broker, incarnation: int) -> None:
         self._broker = broker
         self._me = broker.settings.name
-        self._life = life
+        self._incarnation = incarnation
         self._journal_reported = self._me not in broker.metadata.state.nodes
         self._queues: dict[int, None] = {}
 
@@ -38,7 +38,7 @@ class CopyReports:
     def add(self, record: records.Queue) -> None:
         """Report the copy of a queue that is down, if this incarnation has not done so."""
         if self._me in record.ring.members and not any(
-            copy.node == self._me and copy.life == self._life for copy in record.copies
+            copy.node == self._me and copy.incarnation == self._incarnation for copy in record.copies
         ):
             self._queues[record.queue_id] = None
 
@@ -51,7 +51,7 @@ class CopyReports:
             report = journal.report
             command = commands.ReportJournal(
                 self._me,
-                self._life,
+                self._incarnation,
                 journal.identity,
                 journal.generation,
                 report.damaged,
@@ -73,6 +73,8 @@ class CopyReports:
         journal = self._broker.journal
         store = journal.queues.get(queue_id)
         if store is None:
-            return records.CopyReport(self._me, self._life, 0, 0, 0)
+            return records.CopyReport(self._me, self._incarnation, 0, 0, 0)
         highest = journal.highest_sequence(queue_id)
-        return records.CopyReport(self._me, self._life, highest, store.live_count, store.delivered_up_to)
+        return records.CopyReport(
+            self._me, self._incarnation, highest, store.live_count, store.delivered_up_to
+        )

@@ -14,7 +14,7 @@ from mirrormq import limits
 from mirrormq.broker.dead_letters import dead_letter
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
-from mirrormq.queues.surroundings import Buried
+from mirrormq.queues.queue_host import OnDeadLettered
 
 if TYPE_CHECKING:
     from mirrormq.broker.vhost import Vhost
@@ -27,14 +27,16 @@ class DeadLetterBacklog:
 
     def __init__(self, vhost: Vhost) -> None:
         self._vhost = vhost
-        self._waiting: deque[tuple[Queue, Sequence[Message], str, Buried]] = deque()
+        self._waiting: deque[tuple[Queue, Sequence[Message], str, OnDeadLettered]] = deque()
         self.awake = False
         self._turn = -1
         self._allowance_bytes = 0
         """Bytes of large headers that may still be published in this turn."""
 
-    def add(self, queue: Queue, messages: Sequence[Message], reason: str, buried: Buried) -> None:
-        self._waiting.append((queue, messages, reason, buried))
+    def add(
+        self, queue: Queue, messages: Sequence[Message], reason: str, on_dead_lettered: OnDeadLettered
+    ) -> None:
+        self._waiting.append((queue, messages, reason, on_dead_lettered))
 
     def publish(self) -> None:
         """Publish what this turn may; the end of the next turn goes on with the rest."""
@@ -45,11 +47,11 @@ class DeadLetterBacklog:
             if self._allowance_bytes <= 0:
                 self._vhost.broker.wake(self)
                 return
-            queue, messages, reason, buried = self._waiting.popleft()
+            queue, messages, reason, on_dead_lettered = self._waiting.popleft()
             count = self._affordable(messages)
             if count < len(messages):
-                self._waiting.appendleft((queue, messages[count:], reason, buried))
-            dead_letter(self._vhost, queue, messages[:count], reason, buried)
+                self._waiting.appendleft((queue, messages[count:], reason, on_dead_lettered))
+            dead_letter(self._vhost, queue, messages[:count], reason, on_dead_lettered)
 
     def _affordable(self, messages: Sequence[Message]) -> int:
         """Count the messages that the allowance is enough for, one at least, and take them off it."""

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mirrormq.broker import copies
-from mirrormq.broker.counters import publish_own
+from mirrormq.broker import sender_selected_routing
+from mirrormq.broker.traffic_counters import publish_own
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.face import QueueFace
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
-from mirrormq.queues.surroundings import Buried
+from mirrormq.queues.queue_host import OnDeadLettered
+from mirrormq.queues.queue_interface import QueueInterface
 from mirrormq.remote.down_queue import DownQueue
 from mirrormq.wire.content import with_properties
 from mirrormq.wire.fields import Field, Table
@@ -30,14 +30,17 @@ if TYPE_CHECKING:
     from mirrormq.broker.vhost import Vhost
 
 
-class Burial:
+class PendingDeadLetter:
     """The publisher of dead letters: their queue keeps them until all those they were sent to have them."""
 
     def __init__(
-        self, messages: Sequence[Message], buried: Buried, unwanted: Callable[[Message], None]
+        self,
+        messages: Sequence[Message],
+        on_dead_lettered: OnDeadLettered,
+        unwanted: Callable[[Message], None],
     ) -> None:
         self._messages = messages
-        self._buried = buried
+        self._dead_letter_confirmed = on_dead_lettered
         self._unwanted = unwanted
         """Told of a message that one of them would not have."""
         self._refused: set[int] = set()
@@ -56,7 +59,7 @@ class Burial:
         """From now on answers come one by one."""
         done, self._at_once = self._at_once, None
         if done:
-            self._buried(done)
+            self._dead_letter_confirmed(done)
 
     def confirmed(self, first: int, last: int) -> None:
         """One queue has these."""
@@ -82,45 +85,51 @@ class Burial:
             else:
                 messages.append(self._messages[number])
         if self._at_once is None:
-            self._buried(messages)
+            self._dead_letter_confirmed(messages)
         else:
             self._at_once += messages
 
 
-def dead_letter(vhost: Vhost, queue: Queue, messages: Sequence[Message], reason: str, buried: Buried) -> None:
+def dead_letter(
+    vhost: Vhost, queue: Queue, messages: Sequence[Message], reason: str, on_dead_lettered: OnDeadLettered
+) -> None:
     """Publish messages that are to leave `queue` for `reason` to its dead-letter exchange."""
     exchange = queue.settings.dead_letter_exchange
     if exchange is None or vhost.find_exchange(exchange) is None:
-        buried(messages)
+        on_dead_lettered(messages)
         return
-    burial = Burial(messages, buried, partial(_unwanted, vhost, queue, reason, buried))
+    pending_dead_letter = PendingDeadLetter(
+        messages, on_dead_lettered, partial(_unwanted, vhost, queue, reason, on_dead_lettered)
+    )
     for number, message in enumerate(messages):
         envelope, frames, targets = _last_journey(vhost, queue, message, reason, exchange)
         crowded = next((target for target in targets if not _has_room(target)), None)
         if crowded is not None:
-            crowded.when_room(partial(vhost.dead_letter, queue, [message], reason, buried))
+            crowded.when_room(partial(vhost.dead_letter, queue, [message], reason, on_dead_lettered))
             continue
         vhost.broker.events.dead_lettered[reason] += 1
-        burial.sent_to(number, len(targets))
+        pending_dead_letter.sent_to(number, len(targets))
         for target in targets:
-            publish_own(target, [Message(envelope, frames)], burial, number)
-    burial.all_sent()
+            publish_own(target, [Message(envelope, frames)], pending_dead_letter, number)
+    pending_dead_letter.all_sent()
 
 
-def _unwanted(vhost: Vhost, queue: Queue, reason: str, buried: Buried, message: Message) -> None:
+def _unwanted(
+    vhost: Vhost, queue: Queue, reason: str, on_dead_lettered: OnDeadLettered, message: Message
+) -> None:
     """A queue that has gone down meanwhile is waited for; one that is full has been asked once."""
     exchange = queue.settings.dead_letter_exchange
     if exchange is not None and vhost.find_exchange(exchange) is not None:
         _, _, targets = _last_journey(vhost, queue, message, reason, exchange)
         if any(isinstance(target, DownQueue) for target in targets):
-            vhost.dead_letter(queue, [message], reason, buried)
+            vhost.dead_letter(queue, [message], reason, on_dead_lettered)
             return
-    buried([message])
+    on_dead_lettered([message])
 
 
 def _last_journey(
     vhost: Vhost, queue: Queue, message: Message, reason: str, exchange: str
-) -> tuple[Envelope, bytes, tuple[QueueFace, ...]]:
+) -> tuple[Envelope, bytes, tuple[QueueInterface, ...]]:
     """What a dead letter looks like, and the queues that it goes to."""
     properties = decode_properties(message.envelope.properties, 0)
     key = queue.settings.dead_letter_routing_key
@@ -141,7 +150,7 @@ def _last_journey(
     return envelope, frames, targets
 
 
-def _has_room(target: QueueFace) -> bool:
+def _has_room(target: QueueInterface) -> bool:
     """A queue of another node may have nowhere to keep it now, or be down; one of this node has room."""
     return isinstance(target, Queue) or not (target.full or isinstance(target, DownQueue))
 
@@ -198,7 +207,7 @@ def _grouped(deaths: list[Table]) -> list[Table]:
 def _new_death(
     vhost: Vhost, properties: BasicProperties, envelope: Envelope, queue: str, reason: str, headers: Table
 ) -> Table:
-    keys = [envelope.routing_key, *copies.header_keys(headers, "CC")]
+    keys = [envelope.routing_key, *sender_selected_routing.header_keys(headers, "CC")]
     death: Table = {
         "count": Field("l", 1),
         "reason": _text(reason),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import arguments as queue_arguments
-from mirrormq.broker import equivalence
-from mirrormq.broker.placing import placed
+from mirrormq.broker import declaration_checks
+from mirrormq.broker.queue_placement import placed
 from mirrormq.errors import AccessRefused, ResourceLocked
 from mirrormq.metadata import commands, records
 from mirrormq.wire.fields import Field, Table, encode_table
@@ -27,8 +27,8 @@ def declaration(broker: Broker, vhost: str, name: str, source: str | None) -> co
     existing = broker.metadata.state.queues.get(record.key)
     if existing is not None:
         if existing.exclusive:
-            raise ResourceLocked(equivalence.locked_text(vhost, name))
-        equivalence.check_queue(existing, record, arguments)
+            raise ResourceLocked(declaration_checks.locked_text(vhost, name))
+        declaration_checks.check_queue(existing, record, arguments)
         return None
     if name.startswith("amq."):
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")

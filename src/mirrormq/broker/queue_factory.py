@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from mirrormq import limits
 from mirrormq.errors import DamageError
 from mirrormq.metadata import records
-from mirrormq.metadata.policies import Policies, effective_arguments
+from mirrormq.metadata.policy_matching import PolicyMatcher, effective_arguments
 from mirrormq.queues.backing import BackingQueue
-from mirrormq.queues.hot_budget import HotBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
-from mirrormq.queues.paged import PagedQueue
+from mirrormq.queues.paged_queue import PagedQueue
 from mirrormq.queues.priority import PriorityQueue
-from mirrormq.queues.producers import Producers
+from mirrormq.queues.publish_ids import SeenPublishIds
 from mirrormq.queues.queue import Queue
-from mirrormq.queues.settings import QueueSettings
+from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.storage.queue_store import JournalQueue
 from mirrormq.wire.fields import decode_entries, plain
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mirrormq.broker.vhost import Vhost
 
 
-def queue_settings(policies: Policies, record: records.Queue) -> QueueSettings:
+def queue_settings(policies: PolicyMatcher, record: records.Queue) -> QueueSettings:
     """A queue's settings after arguments and policies have been merged."""
     table = decode_entries(record.arguments)
     effective = policies.effective(record.vhost, record.name, "queues")
@@ -60,9 +60,9 @@ def make_queue(vhost: Vhost, record: records.Queue) -> Queue:
     """A live queue with whatever the journal kept for it."""
     settings = queue_settings(vhost.broker.policies, record)
     store = vhost.broker.journal.queue(record.queue_id)
-    backing = make_keeper(store, settings, vhost.broker.hot_budget, vhost.broker.remarks.warn)
+    backing = make_backing_queue(store, settings, vhost.broker.hot_budget, vhost.broker.log_entries.warn)
     queue = make_queue_of(vhost, record, backing)
-    queue.producers = Producers(store.presented())
+    queue.producers = SeenPublishIds(store.producer_ids())
     return queue
 
 
@@ -74,8 +74,8 @@ def make_queue_of(vhost: Vhost, record: records.Queue, backing: BackingQueue) ->
     return queue
 
 
-def make_keeper(
-    store: JournalQueue, settings: QueueSettings, budget: HotBudget, warn: Callable[[str], None],
+def make_backing_queue(
+    store: JournalQueue, settings: QueueSettings, budget: MemoryBudget, warn: Callable[[str], None],
     delivered_up_to: int = 0,
 ) -> BackingQueue:  # fmt: skip
     """The BackingQueue that the settings ask for, with the backlog that the store has."""

@@ -6,24 +6,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mirrormq.broker import copies, copy_rules, equivalence
-from mirrormq.broker.counters import ChannelCounters, Traffic, publish_own
+from mirrormq.broker import declaration_checks, queue_copies, sender_selected_routing
 from mirrormq.broker.dead_letter_backlog import DeadLetterBacklog
 from mirrormq.broker.queue_factory import queue_settings
-from mirrormq.broker.tenures import Tenures
+from mirrormq.broker.queue_roles import QueueRoles
+from mirrormq.broker.traffic_counters import ChannelCounters, Traffic, publish_own
 from mirrormq.errors import NotFound, ResourceLocked
-from mirrormq.exchanges import registry
+from mirrormq.exchanges import exchange_types
 from mirrormq.exchanges.binding import Binding, Destination
 from mirrormq.exchanges.named_copies import NamedCopies
 from mirrormq.exchanges.router import Router
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.changes import Change, Put
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.face import Pumped, QueueFace
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
-from mirrormq.queues.surroundings import Buried
-from mirrormq.ranges.inquiry import Answered, Inquiry, Refused
+from mirrormq.queues.queue_host import OnDeadLettered
+from mirrormq.queues.queue_interface import Pumped, QueueInterface
+from mirrormq.ranges.range_request import Answered, RangeRequest, Refused
 from mirrormq.remote.down_queue import DownQueue
 from mirrormq.wire.content import build_frames
 from mirrormq.wire.fields import Table, decode_entries
@@ -48,7 +48,7 @@ class Vhost:
         self.name = record.name
         self.tracing = record.tracing
         self.clock = broker.clock
-        self.queues: dict[str, QueueFace] = {}
+        self.queues: dict[str, QueueInterface] = {}
         self.past = ChannelCounters()
         """What channels that are closed had counted."""
         self.past_routes: dict[tuple[str, str], int] = {}
@@ -56,13 +56,13 @@ class Vhost:
         self.past_traffic = Traffic()
         """The same of connections."""
         self._state = broker.metadata.state
-        named = NamedCopies(lambda source, copy: copy_rules.may_copy(self._state, self.name, source, copy))
+        named = NamedCopies(lambda source, copy: queue_copies.may_copy(self._state, self.name, source, copy))
         self.router = Router(self.queues, named)
         self._owners: dict[str, Connection] = {}
         self._dying = DeadLetterBacklog(self)
-        self._burying = False
+        self._draining = False
         self._repeats: tuple[int, dict[str, bool]] = (-1, {})
-        self._tenures = Tenures(self)
+        self._queue_roles = QueueRoles(self)
         if empty:
             return
         for exchange in self._state.exchanges_of(self.name).values():
@@ -90,13 +90,13 @@ class Vhost:
         """A queue's record."""
         return self._state.queues.get((self.name, name))
 
-    def accessible_queue(self, name: str, connection: Connection) -> QueueFace:
+    def accessible_queue(self, name: str, connection: Connection) -> QueueInterface:
         """A queue that this connection may use, or 404, or 405 if it is another's exclusive one."""
         queue = self.queues.get(name)
         if queue is None:
             raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
         if queue.owner is not None and queue.owner is not connection:
-            raise ResourceLocked(equivalence.locked_text(self.name, name))
+            raise ResourceLocked(declaration_checks.locked_text(self.name, name))
         self.check_home(name)
         return queue
 
@@ -169,18 +169,18 @@ class Vhost:
             repeats = known[exchange] = self.router.routes_repeat(exchange)
         return repeats
 
-    def queues_for(self, exchange: str, routing_key: str) -> tuple[QueueFace, ...]:
+    def queues_for(self, exchange: str, routing_key: str) -> tuple[QueueInterface, ...]:
         """Where a message without further ado goes; only if the router may remember routes from there."""
         queues = self.queues
         return tuple([queues[name] for name in self.router.route(exchange, (routing_key,)) if name in queues])
 
     def route(
         self, envelope: Envelope, headers: Table, contents: list[bytes]
-    ) -> tuple[Envelope, tuple[QueueFace, ...], list[bytes]]:
+    ) -> tuple[Envelope, tuple[QueueInterface, ...], list[bytes]]:
         """Find the queues of a message; sender-selected keys may change its headers."""
         keys = [envelope.routing_key, *envelope.hidden_keys]
         if "CC" in headers or "BCC" in headers:
-            envelope, keys, contents = copies.apply(envelope, headers, contents)
+            envelope, keys, contents = sender_selected_routing.apply(envelope, headers, contents)
         message = Message(envelope, contents[0]) if not self.routes_repeat(envelope.exchange) else None
         properties = envelope.properties
         names = self.router.route(
@@ -209,28 +209,30 @@ class Vhost:
         """Tell the queue when its messages are on disk."""
         self.broker.awaits_flush(queue)
 
-    def dead_letter(self, queue: Queue, messages: Sequence[Message], reason: str, buried: Buried) -> None:
+    def dead_letter(
+        self, queue: Queue, messages: Sequence[Message], reason: str, on_dead_lettered: OnDeadLettered
+    ) -> None:
         """Publish to the queue's dead-letter exchange. What dies of that in turn waits until it is done,
         so that a chain of queues may be longer than the stack is deep."""
-        self._dying.add(queue, messages, reason, buried)
-        if not self._burying:
+        self._dying.add(queue, messages, reason, on_dead_lettered)
+        if not self._draining:
             with self.dead_letters_later():
                 pass
 
     @contextmanager
     def dead_letters_later(self) -> Iterator[None]:
         """Dead letters wait until the end: a publish reaches all its queues before what dies of it does."""
-        if self._burying:
+        if self._draining:
             yield
             return
-        self._burying = True
+        self._draining = True
         try:
             yield
         finally:
             try:
                 self._dying.publish()
             finally:
-                self._burying = False
+                self._draining = False
 
     def unused(self, queue: Queue) -> None:
         """An auto-delete or expired queue goes."""
@@ -246,11 +248,11 @@ class Vhost:
         if len(record.ring.members) > 1:
             self.broker.metadata.write(commands.NoteConsumer(record.queue_id))
 
-    def inquire(
-        self, queue: Queue, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object
+    def handle_range_request(
+        self, queue: Queue, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
     ) -> None:
         """A question about ranges or leases."""
-        self.broker.inquiries.inquire(queue, inquiry, answered, refused, reader)
+        self.broker.range_requests.handle_range_request(queue, range_request, answered, refused, reader)
 
     # -- following the metadata -----------------------------------------------------------------
 
@@ -286,7 +288,7 @@ class Vhost:
 
     def _add_exchange(self, record: records.Exchange) -> None:
         arguments = arguments_of(record)
-        self.router.add(registry.create(record.kind, record.name, arguments, self.broker.choose))
+        self.router.add(exchange_types.create(record.kind, record.name, arguments, self.broker.choose))
         self._apply_exchange_policy(record)
 
     def _apply_exchange_policy(self, record: records.Exchange) -> None:
@@ -301,15 +303,15 @@ class Vhost:
 
     def _follow_queue(self, record: records.Queue) -> None:
         is_new = record.name not in self.queues
-        self._tenures.follow(record)
+        self._queue_roles.follow(record)
         if is_new:
-            wish = copy_rules.wish(arguments_of(record))
+            wish = queue_copies.wish(arguments_of(record))
             if wish is not None:
                 self.router.copies.add(record.name, wish.source, wish.pattern)
             self.router.invalidate()
 
     def _remove_queue(self, record: records.Queue) -> None:
-        self._tenures.remove(record.name)
+        self._queue_roles.remove(record.name)
         if self._is_ours(record):
             self._owners.pop(record.name, None)
         self.router.copies.remove(record.name)
@@ -323,7 +325,7 @@ class Vhost:
             settings = queue_settings(self.broker.policies, record)
             if settings != queue.settings:
                 queue.apply(settings)
-            self.broker.rings.apply(record)
+            self.broker.replica_manager.apply(record)
 
     def close(self) -> None:
         """The vhost is gone; its queues went before it."""

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from mirrormq.errors import AmqpError, PreconditionFailed, UnexpectedFrame
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames
+from mirrormq.wire.frame_errors import unreadable_frame
 from mirrormq.wire.frames import BODY, HEADER, METHOD
-from mirrormq.wire.refusals import unreadable_frame
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel

@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from mirrormq import limits
-from mirrormq.auth import refusals
+from mirrormq.auth import access_errors
 from mirrormq.auth.permissions import Access, TopicAccess
-from mirrormq.broker import reply_to
-from mirrormq.broker.counters import ChannelCounters
-from mirrormq.broker.divided import DividedCounters
-from mirrormq.broker.reply_to import ReplyConsumer
-from mirrormq.channels import consuming, declaring, settling, transacting
+from mirrormq.broker import direct_reply_to
+from mirrormq.broker.direct_reply_to import ReplyConsumer
+from mirrormq.broker.per_object_counters import PerObjectCounters
+from mirrormq.broker.traffic_counters import ChannelCounters
+from mirrormq.channels import acknowledgements, consumer_methods, declarations, transactions
 from mirrormq.channels.assembly import ContentAssembly
 from mirrormq.channels.consumer import Consumer
-from mirrormq.channels.mixed_runs import publish_mixed
+from mirrormq.channels.pending_requests import ChannelBacklog, P, PendingRequest
+from mirrormq.channels.publish_batches import publish_mixed
 from mirrormq.channels.publishing import Publishing
-from mirrormq.channels.questions import P, Question, Waiting
 from mirrormq.channels.unacked import Delivery, Unacked
 from mirrormq.errors import (
     AccessRefused,
@@ -34,8 +34,8 @@ from mirrormq.errors import (
 )
 from mirrormq.metadata.commands import Command
 from mirrormq.metadata.store import INTERNAL_USER
-from mirrormq.queues.face import QueueFace, Refused
 from mirrormq.queues.message import Envelope, Message
+from mirrormq.queues.queue_interface import QueueInterface, Refused
 from mirrormq.wire import methods
 from mirrormq.wire.content import rechannel, reframe
 from mirrormq.wire.methods import decode_method
@@ -55,10 +55,10 @@ def close(channel: Channel, method: methods.ChannelClose) -> None:
 
 METHODS: dict[int, Handler] = {
     methods.CHANNEL_CLOSE: close,
-    **declaring.METHODS,
-    **consuming.METHODS,
-    **settling.METHODS,
-    **transacting.METHODS,
+    **declarations.METHODS,
+    **consumer_methods.METHODS,
+    **acknowledgements.METHODS,
+    **transactions.METHODS,
 }
 
 _BASIC_ACK = methods.BASIC_ACK
@@ -74,7 +74,7 @@ class Channel:
         self.vhost = connection.vhost
         self.user = connection.user
         self.counters = ChannelCounters()
-        self.divided = DividedCounters()
+        self.divided = PerObjectCounters()
         self.publishing = Publishing(self)
         self.consumers: dict[str, Consumer] = {}
         self.unacked = Unacked()
@@ -93,7 +93,7 @@ class Channel:
         self.last_queue = ""
         """The queue that an empty name means: the one declared last."""
         self.reply_consumer: ReplyConsumer | None = None
-        self.waiting = Waiting(self)
+        self.waiting = ChannelBacklog(self)
         self._assembly = ContentAssembly(self)
         self._reporting = False
 
@@ -132,7 +132,7 @@ class Channel:
         if self.closing:
             return
         try:
-            settling.acknowledge_each(self, tags)
+            acknowledgements.acknowledge_each(self, tags)
         except AmqpError as error:
             raise error.at(methods.BASIC_ACK) from None
 
@@ -142,7 +142,7 @@ class Channel:
             self._while_closing(method_id, payload)
             return
         if method_id == _BASIC_ACK and len(payload) == 13:
-            settling.acknowledge(self, int.from_bytes(payload[4:12], "big"), payload[12] & 1 != 0)
+            acknowledgements.acknowledge(self, int.from_bytes(payload[4:12], "big"), payload[12] & 1 != 0)
             return
         method = decode_method(payload)
         handler = METHODS.get(method_id)
@@ -218,7 +218,7 @@ class Channel:
     def check_permission(self, kind: Literal["queue", "exchange"], name: str, access: Access) -> None:
         """Raise ACCESS_REFUSED unless the user may."""
         if not self.broker.permissions.check(self.user.name, self.vhost.name, name, access):
-            raise AccessRefused(refusals.resource_refused(kind, name, self.vhost.name, self.user.name))
+            raise AccessRefused(access_errors.resource_refused(kind, name, self.vhost.name, self.user.name))
 
     def check_topic(self, exchange: str, routing_key: str, access: TopicAccess) -> None:
         """Topic permissions: only topic exchanges have them."""
@@ -230,13 +230,13 @@ class Channel:
         )
         if not allowed:
             raise AccessRefused(
-                refusals.topic_refused(routing_key, exchange, self.vhost.name, self.user.name)
+                access_errors.topic_refused(routing_key, exchange, self.vhost.name, self.user.name)
             )
 
     def check_user_id(self, claimed: str) -> None:
         """The user_id property must be the user's own name, unless it may impersonate."""
         if not self.broker.permissions.user_id_allowed(self.user, claimed):
-            raise PreconditionFailed(refusals.user_id_refused(claimed, self.user.name))
+            raise PreconditionFailed(access_errors.user_id_refused(claimed, self.user.name))
 
     # -- metadata -------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class Channel:
     ) -> None:
         """Ask something that may take a while, for a method; the channel takes no more frames until the
         answer is there. An error in place of it fares as if it had been raised by the method at once."""
-        question = Question(self, method_id)
+        question = PendingRequest(self, method_id)
         put(question.answer(then), question.refused)
         question.wait()
 
@@ -270,7 +270,7 @@ class Channel:
             def done() -> None:
                 answered()
 
-            self.broker.write(command, self.user.name, lambda: metadata.everywhere(done))
+            self.broker.write(command, self.user.name, lambda: metadata.wait_applied_on_all(done))
 
         self.ask(method_id, put, then)
 
@@ -281,11 +281,13 @@ class Channel:
         """Is the firehose on for this vhost?"""
         return self.vhost.tracing
 
-    def trace_publishes(self, envelope: Envelope, queues: Sequence[QueueFace], contents: list[bytes]) -> None:
+    def trace_publishes(
+        self, envelope: Envelope, queues: Sequence[QueueInterface], contents: list[bytes]
+    ) -> None:
         """Copy publishes to the firehose."""
         self.broker.firehose.published(self, envelope, queues, contents)
 
-    def trace_deliveries(self, queue: QueueFace, messages: Sequence[Message]) -> None:
+    def trace_deliveries(self, queue: QueueInterface, messages: Sequence[Message]) -> None:
         """Copy deliveries to the firehose."""
         self.broker.firehose.delivered(self, queue, messages)
 
@@ -301,8 +303,8 @@ class Channel:
         self.closing = True
         self.waiting.abandon()
         for consumer in list(self.consumers.values()):
-            consuming.remove(self, consumer, INTERNAL_USER)
-        reply_to.stop(self)
+            consumer_methods.remove(self, consumer, INTERNAL_USER)
+        direct_reply_to.stop(self)
         for _, deliveries in self.publishing.settlements:
             self.unacked.put_back(deliveries)
         self.publishing.settlements = []
@@ -312,8 +314,8 @@ class Channel:
 
     def make_room(self) -> None:
         """Consumers that can take messages again say so to their queues."""
-        settling.make_room(self)
+        acknowledgements.make_room(self)
 
     def give_back(self, deliveries: list[Delivery]) -> None:
         """Requeue deliveries, queue by queue."""
-        settling.give_back(self, deliveries)
+        acknowledgements.give_back(self, deliveries)

@@ -12,9 +12,9 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from mirrormq import limits
-from mirrormq.queues.consumers import ConsumerDescription
-from mirrormq.queues.face import QueueFace
+from mirrormq.queues.consumer_turns import ConsumerDescription
 from mirrormq.queues.message import Message
+from mirrormq.queues.queue_interface import QueueInterface
 from mirrormq.wire.content import rechannel, reframe
 from mirrormq.wire.fields import Table, encode_short_string, encode_table
 from mirrormq.wire.frames import METHOD
@@ -33,9 +33,17 @@ class Consumer:
     """One subscription of one channel to one queue."""
 
     def __init__(
-        self, channel: Channel, queue: QueueFace, tag: str, *, no_ack: bool, exclusive: bool, priority: int,
-        prefetch: int, arguments: Table,
-    ) -> None:  # fmt: skip
+        self,
+        channel: Channel,
+        queue: QueueInterface,
+        tag: str,
+        *,
+        no_ack: bool,
+        exclusive: bool,
+        priority: int,
+        prefetch: int,
+        arguments: Table,
+    ) -> None:
         self.channel = channel
         self.queue = queue
         self.tag = tag

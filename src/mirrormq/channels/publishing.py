@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq import limits
-from mirrormq.broker import copies, reply_to
-from mirrormq.channels.confirms import ConfirmLedger
+from mirrormq.broker import direct_reply_to, sender_selected_routing
+from mirrormq.channels.confirm_ledger import ConfirmLedger
 from mirrormq.channels.unacked import Delivery
-from mirrormq.errors import AccessRefused, NotImplemented_, PreconditionFailed
+from mirrormq.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
 from mirrormq.queues.envelope import ExpirationInvalid, make_envelope, parse_expiration
-from mirrormq.queues.face import Publisher, QueueFace
-from mirrormq.queues.gates import Gate
 from mirrormq.queues.message import NEVER, Envelope, Message
-from mirrormq.queues.producers import PRODUCER_HEADER, presented_by
-from mirrormq.ranges import questions
+from mirrormq.queues.publish_ids import PRODUCER_HEADER, publish_id_of
+from mirrormq.queues.publish_order_guard import PublishOrderGuard
+from mirrormq.queues.queue_interface import Publisher, QueueInterface
+from mirrormq.ranges import range_protocol
 from mirrormq.wire.fields import Table
 from mirrormq.wire.methods import decode_basic_publish, encode_basic_return
 from mirrormq.wire.properties import decode_properties, encode_properties, scan_properties
@@ -46,9 +46,9 @@ class Publishing:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.confirms: ConfirmLedger | None = None
-        self.transaction: list[tuple[Envelope, tuple[QueueFace, ...], list[bytes]]] | None = None
+        self.transaction: list[tuple[Envelope, tuple[QueueInterface, ...], list[bytes]]] | None = None
         self._transaction_bytes = 0
-        self.gate = Gate()
+        self.gate = PublishOrderGuard()
         self.settlements: list[tuple[str, list[Delivery]]] = []
         """What the open transaction has acknowledged or rejected."""
         self._targets: dict[bytes, Target] = {}
@@ -56,7 +56,7 @@ class Publishing:
         self._last_properties = b""
         self._last_versions = (-1, -1)
         self._last_envelope: Envelope | None = None
-        self._last_queues: tuple[QueueFace, ...] = ()
+        self._last_queues: tuple[QueueInterface, ...] = ()
 
     def publish(self, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
         """Messages that share a publish payload and properties; each content is `frames`."""
@@ -84,19 +84,19 @@ class Publishing:
             self.hand_over(envelope, queues, contents, None, 0)
         else:
             first = self.confirms.take_numbers(len(contents), len(queues))
-            if envelope.presented is None or self.may_pass(envelope.presented, first, contents, queues):
+            if envelope.producer_ids is None or self.may_pass(envelope.producer_ids, first, contents, queues):
                 self.hand_over(envelope, queues, contents, channel, first)
-            if envelope.presented is not None and self.confirms.lowest_refused(first) is not None:
-                self.gate.close(envelope.presented)
+            if envelope.producer_ids is not None and self.confirms.lowest_refused(first) is not None:
+                self.gate.close(envelope.producer_ids)
             if not queues:
                 channel.has_confirms()
 
     def may_pass(
-        self, presented: tuple[str, int], first: int, messages: Sequence[object],
-        queues: tuple[QueueFace, ...],
+        self, producer_ids: tuple[str, int], first: int, messages: Sequence[object],
+        queues: tuple[QueueInterface, ...],
     ) -> bool:  # fmt: skip
         """False: one before it was refused (`queues.gates`), and so are these."""
-        if not self.gate.stops(presented):
+        if not self.gate.stops(producer_ids):
             return True
         for number in range(first, first + len(messages)):
             for _ in queues:
@@ -104,7 +104,7 @@ class Publishing:
         return False
 
     def _keep_for_commit(
-        self, envelope: Envelope, queues: tuple[QueueFace, ...], contents: list[bytes]
+        self, envelope: Envelope, queues: tuple[QueueInterface, ...], contents: list[bytes]
     ) -> None:
         assert self.transaction is not None
         if not self.transaction:
@@ -117,7 +117,7 @@ class Publishing:
         self.transaction.append((envelope, queues, contents))
 
     def hand_over(
-        self, envelope: Envelope, queues: tuple[QueueFace, ...], contents: list[bytes],
+        self, envelope: Envelope, queues: tuple[QueueInterface, ...], contents: list[bytes],
         publisher: Publisher | None, first: int,
     ) -> None:  # fmt: skip
         """Append the messages to their queues, or return them."""
@@ -130,7 +130,7 @@ class Publishing:
         else:
             self._append(envelope, queues, contents, publisher, first)
 
-    def count(self, exchange: str, count: int, queues: tuple[QueueFace, ...], first: int) -> None:
+    def count(self, exchange: str, count: int, queues: tuple[QueueInterface, ...], first: int) -> None:
         """So many messages go through an exchange to these queues; `first` is the confirm of the first."""
         channel = self.channel
         channel.counters.published += count
@@ -148,7 +148,7 @@ class Publishing:
 
     def _lead_nowhere(self, envelope: Envelope, contents: list[bytes]) -> None:
         if _is_question(envelope.exchange, envelope.routing_key):
-            self.channel.broker.inquiries.asked(self.channel, contents)
+            self.channel.broker.range_requests.asked(self.channel, contents)
             return
         if not envelope.exchange:
             self.channel.broker.deliver_reply(envelope.routing_key, envelope, contents)
@@ -161,7 +161,7 @@ class Publishing:
             self.channel.divided.exchange(envelope.exchange).dropped += len(contents)
 
     def _append(
-        self, envelope: Envelope, queues: tuple[QueueFace, ...], contents: list[bytes],
+        self, envelope: Envelope, queues: tuple[QueueInterface, ...], contents: list[bytes],
         publisher: Publisher | None, first: int,
     ) -> None:  # fmt: skip
         overhead = len(contents[0]) - int.from_bytes(contents[0][11:19], "big")
@@ -170,7 +170,7 @@ class Publishing:
             self.append(queue, messages, publisher, first)
 
     def append(
-        self, queue: QueueFace, messages: list[Message], publisher: Publisher | None, first: int
+        self, queue: QueueInterface, messages: list[Message], publisher: Publisher | None, first: int
     ) -> None:
         """Append messages to a queue, and rest a while if it has enough of them."""
         queue.publish(messages, publisher, first)
@@ -191,14 +191,14 @@ class Publishing:
         channel.check_topic(target.exchange, target.routing_key, "write")
         headers_at = self.checked(properties)
         envelope = make_envelope(publish, properties)
-        if reply_to.QUEUE_NAME_BYTES in properties:
-            envelope, contents = reply_to.expand(channel, envelope, contents)
+        if direct_reply_to.QUEUE_NAME_BYTES in properties:
+            envelope, contents = direct_reply_to.expand(channel, envelope, contents)
         headers: Table = {}
         if headers_at >= 0:
             headers = decode_properties(properties, 0).headers or {}
         envelope, queues, contents = channel.vhost.route(envelope, headers, contents)
         if PRODUCER_HEADER in headers:
-            envelope.presented = presented_by(headers)
+            envelope.producer_ids = publish_id_of(headers)
         self._last_envelope, self._last_queues = envelope, queues
         unchanged = envelope.properties is properties and channel.vhost.routes_repeat(target.exchange)
         self._last_publish = publish if unchanged else b""
@@ -215,10 +215,10 @@ class Publishing:
             claimed = decode_properties(properties, 0)._replace(delivery_mode=None)
             self.checked(encode_properties(claimed))
             for header in ("CC", "BCC"):
-                copies.header_keys(claimed.headers or {}, header)
+                sender_selected_routing.header_keys(claimed.headers or {}, header)
             raise
-        if reply_to.QUEUE_NAME_BYTES in properties:
-            reply_to.check(self.channel, properties)
+        if direct_reply_to.QUEUE_NAME_BYTES in properties:
+            direct_reply_to.check(self.channel, properties)
         if user_id is not None:
             self.channel.check_user_id(user_id.decode("utf-8", "surrogateescape"))
         try:
@@ -239,7 +239,7 @@ class Publishing:
         method = decode_basic_publish(publish)
         channel = self.channel
         if method.immediate:
-            raise NotImplemented_("immediate=true")
+            raise NotImplementedByBroker("immediate=true")
         if not _is_question(method.exchange, method.routing_key):
             channel.check_permission("exchange", method.exchange, "write")
         record = channel.vhost.exchange_record(method.exchange)
@@ -256,4 +256,4 @@ class Publishing:
 
 def _is_question(exchange: str, routing_key: str) -> bool:
     """Is it for the broker itself? Then rights are looked at when it is known what is asked."""
-    return not exchange and routing_key == questions.ROUTING_KEY
+    return not exchange and routing_key == range_protocol.ROUTING_KEY

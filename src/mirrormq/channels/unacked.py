@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.queues.face import QueueFace
 from mirrormq.queues.message import Message
+from mirrormq.queues.queue_interface import QueueInterface
 
 if TYPE_CHECKING:
     from mirrormq.channels.consumer import Consumer
 
 
-Delivery = tuple[Message, QueueFace, "Consumer | None", int, int]
+Delivery = tuple[Message, QueueInterface, "Consumer | None", int, int]
 """A message out with this channel, its queue, its consumer (none for basic.get), since when (ms), its tag.
 A plain tuple, because one is made for every message delivered."""
 

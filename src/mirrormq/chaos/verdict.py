@@ -14,7 +14,7 @@ Name = tuple[str, int, int]
 """A message: queue, publisher, number."""
 
 
-class Verdict(NamedTuple):
+class ChaosVerdict(NamedTuple):
     """How many messages went which way, and the ones that should not have."""
 
     attempted: int
@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
         return [first, f"lost {len(self.lost):,}, unexpected {len(self.unexpected):,}"]
 
 
-def judge(history: Path) -> Verdict:
+def judge(history: Path) -> ChaosVerdict:
     """Read a whole history."""
     rows: list[tuple[str, Name, bool]] = []
     for file in sorted(history.glob("*.parquet")):
@@ -55,7 +55,7 @@ def judge(history: Path) -> Verdict:
     return judge_rows(rows)
 
 
-def judge_rows(rows: Iterable[tuple[str, Name, bool]]) -> Verdict:
+def judge_rows(rows: Iterable[tuple[str, Name, bool]]) -> ChaosVerdict:
     """(kind, message, redelivered), in any order."""
     attempted: set[Name] = set()
     confirmed: set[Name] = set()
@@ -69,7 +69,7 @@ def judge_rows(rows: Iterable[tuple[str, Name, bool]]) -> Verdict:
         else:
             seen[name] = seen.get(name, 0) + 1
             fresh[name] = fresh.get(name, 0) + (not again)
-    return Verdict(
+    return ChaosVerdict(
         attempted=len(attempted),
         confirmed=len(confirmed),
         delivered=len(seen),

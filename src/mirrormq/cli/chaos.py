@@ -44,8 +44,8 @@ def chaos(
     conf: Annotated[Path | None, typer.Option(help="A configuration file for the nodes.")] = None,
 ) -> None:
     try:
-        from mirrormq.chaos.faults import KINDS as KNOWN
-        from mirrormq.chaos.run import ChaosError, Options, Run
+        from mirrormq.chaos.chaos_run import ChaosError, ChaosOptions, ChaosRun
+        from mirrormq.chaos.process_faults import KINDS as KNOWN
     except ImportError as missing:
         _fail(f"this needs {missing.name}: install mirrormq[spark]")
     kinds = tuple(fault or ("kill", "freeze", "restart", "policy"))
@@ -53,17 +53,17 @@ def chaos(
     if unknown:
         _fail(f"there is no fault {unknown[0]!r}: --fault is one of {', '.join(KNOWN)}")
     if "partition" in kinds:
-        from mirrormq.testing.networks import Networks
+        from mirrormq.testing.network_namespaces import NetworkNamespaces
 
-        if (obstacle := Networks.obstacle()) is not None:
+        if (obstacle := NetworkNamespaces.obstacle()) is not None:
             _fail(f"{obstacle}; leave out --fault partition")
-    options = Options(
+    options = ChaosOptions(
         history=history, nodes=nodes, duration_s=duration, queues=queues, publishers=publishers,
         consumers=consumers, rate=rate, kinds=kinds, seed=seed, conf=_text_of(conf),
     )  # fmt: skip
     try:
         with ended_by_signals():
-            outcome = Run(options, _show if sys.stderr.isatty() else _log).run()
+            outcome = ChaosRun(options, _show if sys.stderr.isatty() else _log).run()
     except (ChaosError, ClusterError) as error:
         _fail(str(error))
     except KeyboardInterrupt:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 
-from mirrormq.cli.finding import runtime_directory
+from mirrormq.cli.command_line import GENERAL, SWITCHES, VALUE_FLAGS
+from mirrormq.cli.ctl_command import CtlCommand
+from mirrormq.cli.ctl_commands import COMMANDS
 from mirrormq.cli.formatting import FORMATTERS
-from mirrormq.cli.line import GENERAL, SWITCHES, VALUE_FLAGS
-from mirrormq.cli.verb import Verb
-from mirrormq.cli.verbs import VERBS
+from mirrormq.cli.node_discovery import runtime_directory
 
 WITHOUT_A_NODE = ("autocomplete", "help", "version")
 APPLY_TO = ("all", "exchanges", "queues")
@@ -30,13 +30,13 @@ def _possible(before: list[str], unfinished: str) -> list[str]:
     if flag is not None:
         return _values(flag)
     name = _verb_in(before)
-    verb = VERBS.get(name)
+    verb = COMMANDS.get(name)
     if unfinished.startswith("-"):
         return _flags(verb)
     if name == "help":
-        return list(VERBS)
+        return list(COMMANDS)
     if not name:
-        return [*VERBS, *WITHOUT_A_NODE]
+        return [*COMMANDS, *WITHOUT_A_NODE]
     return [column for column in verb.all_columns if column not in before] if verb is not None else []
 
 
@@ -51,7 +51,7 @@ def _verb_in(before: list[str]) -> str:
     return ""
 
 
-def _flags(verb: Verb | None) -> list[str]:
+def _flags(verb: CtlCommand | None) -> list[str]:
     allowed = GENERAL | (set(verb.options) if verb is not None else set())
     return [flag for flag, option in (VALUE_FLAGS | SWITCHES).items() if option in allowed and len(flag) > 2]
 

@@ -11,15 +11,15 @@ import os
 import sys
 from collections.abc import Iterator
 
-from mirrormq.cli import completion, diagnostics, formatting, health, local
-from mirrormq.cli.asking import check_app, columns_of, perform
-from mirrormq.cli.line import GENERAL, Line, UsageError, parse
-from mirrormq.cli.refused import REFUSED
-from mirrormq.cli.verb import Verb
-from mirrormq.cli.verbs import VERBS, usage_of
-from mirrormq.control.protocol import EXIT_UNAVAILABLE, EXIT_USAGE, ControlError
-from mirrormq.control.requirements import AT_THE_MACHINE, at_the_machine
-from mirrormq.control.suggesting import suggestion
+from mirrormq.cli import client_side, completion, diagnostic_output, formatting, health_checks
+from mirrormq.cli.command_line import GENERAL, CommandLine, UsageError, parse
+from mirrormq.cli.ctl_command import CtlCommand
+from mirrormq.cli.ctl_commands import COMMANDS, usage_of
+from mirrormq.cli.invoke import check_app, columns_of, perform
+from mirrormq.cli.unsupported import REFUSED
+from mirrormq.control.control_protocol import EXIT_UNAVAILABLE, EXIT_USAGE, ControlError
+from mirrormq.control.preconditions import AT_THE_MACHINE, at_the_machine
+from mirrormq.control.suggestions import suggestion
 from mirrormq.errors import ConfigurationError
 
 PROGRAM_USAGE = (
@@ -45,7 +45,7 @@ def run(arguments: list[str]) -> int:
     if not line.words or line.words[0] == "help" or (line.options.get("help")):
         return _help(line)
     name, line.words = line.words[0], line.words[1:]
-    verb = VERBS.get(name)
+    verb = COMMANDS.get(name)
     if name == "version":
         return _version()
     if verb is None:
@@ -53,13 +53,13 @@ def run(arguments: list[str]) -> int:
     try:
         check(verb, line)
         check_app(verb, line)
-        return local.PROGRAMS.get(name, perform)(verb, line)
+        return client_side.PROGRAMS.get(name, perform)(verb, line)
     except UsageError as error:
         usage = f"Arguments given:\n\t{' '.join(arguments)}\n\nUsage\n\n{usage_of(verb)}"
         print(f"{error.heading}: {error}\n{usage}", file=sys.stderr)
         return error.exit_code
     except ControlError as error:
-        prefix = "" if error.bare else "Error:\n"
+        prefix = "" if error.released else "Error:\n"
         print(f"{prefix}{error.text}", file=sys.stderr)
         if error.hint:
             print(f"Hint: {error.hint}", file=sys.stderr)
@@ -69,7 +69,7 @@ def run(arguments: list[str]) -> int:
         return EXIT_USAGE
 
 
-def check(verb: Verb, line: Line) -> None:
+def check(verb: CtlCommand, line: CommandLine) -> None:
     """Refuse what rabbitmqctl refuses before it asks a node."""
     least, most = verb.arguments
     foreign = [name for name in line.options if name not in GENERAL and name not in verb.options]
@@ -90,14 +90,14 @@ def check(verb: Verb, line: Line) -> None:
     is_offline = verb.name == "forget_cluster_node" and "offline" in line.options
     if line.uri and (verb.name in AT_THE_MACHINE or is_offline):
         raise UsageError(at_the_machine(verb.name), heading="Error")
-    local.check_values(verb, line.words)
-    health.check_values(verb, line)
-    diagnostics.check_values(verb, line)
+    client_side.check_values(verb, line.words)
+    health_checks.check_values(verb, line)
+    diagnostic_output.check_values(verb, line)
 
 
-def _help(line: Line) -> int:
+def _help(line: CommandLine) -> int:
     words = [word for word in line.words if word != "help"]
-    verb = VERBS.get(words[0]) if words else None
+    verb = COMMANDS.get(words[0]) if words else None
     if words and words[0] in REFUSED:
         print(f"\n{words[0]}: {REFUSED[words[0]]}")
         return 0
@@ -115,16 +115,16 @@ def _help(line: Line) -> int:
 
 def _all_verbs() -> Iterator[str]:
     yield f"\nUsage\n\n{PROGRAM_USAGE}\n\nAvailable commands:"
-    for group in dict.fromkeys(known.group for known in VERBS.values()):
+    for group in dict.fromkeys(known.group for known in COMMANDS.values()):
         yield f"\n{group}:\n"
-        for known in (known for known in VERBS.values() if known.group == group):
+        for known in (known for known in COMMANDS.values() if known.group == group):
             yield f"   {known.name:<29} {known.help}"
     yield "\nUse 'mirrormqctl help <command>' to learn more about a specific command"
     yield "Example: mirrormqctl -n mirror1@localhost list_queues name messages"
 
 
 def _unknown_verb(name: str) -> int:
-    close = suggestion(name, VERBS)
+    close = suggestion(name, COMMANDS)
     more = f"Did you mean '{close}'? \n" if close else "\n".join(_all_verbs())
     print(f"\nCommand '{name}' not found. \n{more}", file=sys.stderr)
     return EXIT_USAGE

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from mirrormq.cli.erlang import Atom, Pid, written
+from mirrormq.cli.erlang_format import Atom, Pid, written
 from mirrormq.cli.formatting import compact_json
 
 ADDRESS = re.compile(r"\d+(\.\d+){3}")

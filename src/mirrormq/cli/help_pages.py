@@ -57,7 +57,7 @@ SPECIAL = {
 _VALUE_OF = {parameter: value for value, parameters in VALUES.items() for parameter in parameters}
 
 
-class Program(TyperGroup):
+class CommandProgram(TyperGroup):
     """`mirrormq` itself."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -68,7 +68,7 @@ class Program(TyperGroup):
             _write(title, [(name, self.commands[name]) for name in names], formatter)
 
 
-class Verbs(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group of commands, in the order of their declaration."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

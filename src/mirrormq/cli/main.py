@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirrormq import __version__
-from mirrormq.cli import balancing, chaos, cluster, perf, pipeline, shells, top
+from mirrormq.cli import chaos, completion_install, local_cluster, perf, pipeline, proxy_config, top
 from mirrormq.cli.banner import banner
 from mirrormq.cli.data_lock import locked
-from mirrormq.cli.help_pages import Program, command_of
+from mirrormq.cli.help_pages import CommandProgram, command_of
 from mirrormq.cli.pipeline_common import EXIT_INTERRUPTED
 from mirrormq.config import cookie
 from mirrormq.errors import ConfigurationError, StartError
@@ -39,7 +39,7 @@ Example: three mirrored nodes on this machine, and what they do:
 """
 
 app = typer.Typer(
-    cls=Program,
+    cls=CommandProgram,
     help="Run an AMQP 0-9-1 broker with mirrored queues that works with RabbitMQ's clients and tools.",
     epilog=EPILOG,
     no_args_is_help=True,
@@ -47,16 +47,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(cluster.app, name="cluster")
+app.add_typer(local_cluster.app, name="cluster")
 app.command("perf")(perf.perf)
 app.command("chaos")(chaos.chaos)
 app.command("top")(top.top)
-app.command("haproxy-config")(balancing.haproxy_config)
-app.command("keepalived-config")(balancing.keepalived_config)
+app.command("haproxy-config")(proxy_config.haproxy_config)
+app.command("keepalived-config")(proxy_config.keepalived_config)
 app.add_typer(pipeline.app, name="pipeline")
-app.command("completion")(shells.completion)
-app.command("alias")(shells.alias)
-app.command("autocomplete", hidden=True, context_settings=shells.ANY_WORDS)(shells.autocomplete)
+app.command("completion")(completion_install.completion)
+app.command("alias")(completion_install.alias)
+app.command("autocomplete", hidden=True, context_settings=completion_install.ANY_WORDS)(
+    completion_install.autocomplete
+)
 
 
 def _show_version(wanted: bool) -> None:
@@ -122,11 +124,11 @@ def server_settings(
     cookie_file: Path | None,
 ) -> Settings:
     """The flags, the environment and the file, put together."""
-    from mirrormq.config.conf import Entry
-    from mirrormq.config.load import load_settings
+    from mirrormq.config.conf import ConfEntry
+    from mirrormq.config.settings_loader import load_settings
 
     flags = [
-        Entry(key, str(value), flag)
+        ConfEntry(key, str(value), flag)
         for key, value, flag in (
             ("name", name, "--name"),
             ("data_directory", data, "--data"),
@@ -135,8 +137,8 @@ def server_settings(
         )
         if value is not None
     ]
-    flags += [Entry(f"listeners.tcp.{index}", value, "--amqp") for index, value in enumerate(amqp or [])]
-    flags += [Entry(f"join.{index}", value, "--join") for index, value in enumerate(join or [])]
+    flags += [ConfEntry(f"listeners.tcp.{index}", value, "--amqp") for index, value in enumerate(amqp or [])]
+    flags += [ConfEntry(f"join.{index}", value, "--join") for index, value in enumerate(join or [])]
     if conf is None and os.environ.get("MIRRORMQ_CONF"):
         conf = Path(os.environ["MIRRORMQ_CONF"])
     settings = load_settings(flags, os.environ, conf)

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirrormq.cli import asking
-from mirrormq.cli.health import failed, passed
-from mirrormq.cli.line import Line
-from mirrormq.cli.verb import Verb
+from mirrormq.cli import invoke
+from mirrormq.cli.command_line import CommandLine
+from mirrormq.cli.ctl_command import CtlCommand
+from mirrormq.cli.health_checks import failed, passed
 
 
-def _mirroring_policies(line: Line) -> list[dict[str, Any]]:
-    vhosts = [str(row["name"]) for row in asking.ask(line, "list_vhosts", [])]
-    rows = [row for vhost in vhosts for row in asking.ask(line, "list_policies", [], {"vhost": vhost})]
+def _mirroring_policies(line: CommandLine) -> list[dict[str, Any]]:
+    vhosts = [str(row["name"]) for row in invoke.ask(line, "list_vhosts", [])]
+    rows = [row for vhost in vhosts for row in invoke.ask(line, "list_policies", [], {"vhost": vhost})]
     return [row for row in rows if "ha-mode" in row["definition"]]
 
 
-def list_mirroring(verb: Verb, line: Line) -> int:
+def list_mirroring(verb: CtlCommand, line: CommandLine) -> int:
     """Of all vhosts; whoever leaves mirrored queues behind looks for these."""
-    asking.show_banner(verb, line)
-    asking.show_rows(verb, line, _mirroring_policies(line))
+    invoke.show_banner(verb, line)
+    invoke.show_rows(verb, line, _mirroring_policies(line))
     return 0
 
 
-def check_mirroring(verb: Verb, line: Line) -> int:
-    asking.show_banner(verb, line)
+def check_mirroring(verb: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(verb, line)
     found = _mirroring_policies(line)
     if not found:
         return passed(line, "Cluster reported no classic queue mirroring policies")

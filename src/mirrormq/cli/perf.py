@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mirrormq.perf.options import DEFAULT_URI, Options, PerfError
+from mirrormq.perf.perf_options import DEFAULT_URI, PerfError, PerfOptions
 
 BAR_WIDTH = 24
 
@@ -61,7 +61,7 @@ def perf(
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the broker's answers.")] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    options = Options(
+    options = PerfOptions(
         uris=uri or [DEFAULT_URI], consume_uris=consume_uri or [], mode=mode, queue=queue, queues=queues,
         queue_type=queue_type, exchange=exchange, exchange_type=exchange_type,
         producers=producers, consumers=consumers, connections=connections, size=size, vary=vary,
@@ -75,8 +75,8 @@ def perf(
 perf.__doc__ = EXAMPLE
 
 
-def _run(options: Options, as_json: bool) -> None:
-    from mirrormq.perf.load import run  # here, so that other commands do not pay for it
+def _run(options: PerfOptions, as_json: bool) -> None:
+    from mirrormq.perf.load_run import run  # here, so that other commands do not pay for it
 
     progress = _show_progress if sys.stderr.isatty() else None
     # A shell starts what runs in the background deaf to this; the load ends early by it all the same.

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirrormq.cli import pipeline_queues
-from mirrormq.cli.help_pages import Verbs
+from mirrormq.cli.help_pages import CommandGroup
 from mirrormq.cli.pipeline_common import spark_settings, told
 
 if TYPE_CHECKING:
     from mirrormq.spark.audit.findings import Findings
-    from mirrormq.spark.jobs.live import Options as LiveOptions
+    from mirrormq.spark.jobs.live_audit import LiveAuditOptions as LiveOptions
 
 app = typer.Typer(
-    cls=Verbs,
+    cls=CommandGroup,
     help="""Run Spark jobs that archive, replay, count and audit the messages of queues.
 
     \b
@@ -78,8 +78,8 @@ def audit(
       mirrormq pipeline audit --history var/history --report audit.html --master "local[2]"
       mirrormq pipeline audit --live --uri amqp://guest:guest@127.0.0.1:5672/%2F --for 10m
     """
-    from mirrormq.spark.errors import PipelineError
-    from mirrormq.spark.jobs.live import Options
+    from mirrormq.spark.jobs.live_audit import LiveAuditOptions
+    from mirrormq.spark.pipeline_errors import PipelineError
 
     with told("audit", "nothing was written" if not state else "run it again to go on"):
         settings = spark_settings(conf or [])
@@ -88,18 +88,17 @@ def audit(
         if history is not None:
             _history(history, report, master, settings, uri, as_json)
         else:
-            address = uri or pipeline_queues.DEFAULT_URI
-            _live(
-                Options(address, queues, report, duration, trigger, grace, state, master, settings), as_json
-            )
+            where = uri or pipeline_queues.DEFAULT_URI
+            asked = (where, queues, report, duration, trigger, grace, state, master, settings)
+            _live(LiveAuditOptions(*asked), as_json)
 
 
 def _history(
     history: str, report: Path | None, master: str, settings: dict[str, str], uri: str | None, as_json: bool
 ) -> None:
-    from mirrormq.spark.jobs.audit import FAILED, PASSED, Options, run
+    from mirrormq.spark.jobs.audit import FAILED, PASSED, AuditOptions, run
 
-    found = run(Options(history, report, master, settings, uri))
+    found = run(AuditOptions(history, report, master, settings, uri))
     if as_json:
         print(json.dumps(found.as_dict()))
     else:
@@ -109,7 +108,7 @@ def _history(
 
 def _live(options: LiveOptions, as_json: bool) -> None:
     from mirrormq.spark.jobs.audit import FAILED, PASSED
-    from mirrormq.spark.jobs.live import run
+    from mirrormq.spark.jobs.live_audit import run
 
     book = run(options, (lambda text: None) if as_json else partial(print, flush=True))
     if as_json:
@@ -139,12 +138,12 @@ def _lines(found: Findings, report: Path | None) -> list[str]:
 
 def _silences(found: Findings) -> list[str]:
     """The outage of the cluster first; a node's own silence is longer where the node itself was away."""
-    everywhere = [row for row in found.cluster_silences if row["kind"] == "confirmed"]
+    cluster_wide = [row for row in found.cluster_silences if row["kind"] == "confirmed"]
     nodes = [row for row in found.silences if row["kind"] == "confirmed"]
-    lines = ["  longest time without a confirm:"] if everywhere else []
+    lines = ["  longest time without a confirm:"] if cluster_wide else []
     lines += [
         f"    {row['node']}: {_milliseconds(row)} (the outage for clients that may connect to any node)"
-        for row in everywhere
+        for row in cluster_wide
     ]
     for row in nodes:
         faults = [_fault(fault) for fault in found.faults if _explains(fault, row)]

@@ -17,7 +17,7 @@ EXIT_INTERRUPTED = 130
 
 def spark_settings(given: list[str]) -> dict[str, str]:
     """The settings for Spark of `--conf`."""
-    from mirrormq.spark.errors import PipelineError
+    from mirrormq.spark.pipeline_errors import PipelineError
 
     settings = {}
     for pair in given:
@@ -30,7 +30,7 @@ def spark_settings(given: list[str]) -> dict[str, str]:
 
 def pairs(option: str, given: list[str]) -> dict[str, str]:
     """KEY=VALUE, any number of times."""
-    from mirrormq.spark.errors import PipelineError
+    from mirrormq.spark.pipeline_errors import PipelineError
 
     found = {}
     for pair in given:
@@ -44,7 +44,7 @@ def pairs(option: str, given: list[str]) -> dict[str, str]:
 @contextmanager
 def told(job: str, stopped: str = "run it again to go on") -> Iterator[None]:
     """What goes wrong becomes one sentence and an exit code."""
-    from mirrormq.spark.errors import PipelineError
+    from mirrormq.spark.pipeline_errors import PipelineError
 
     try:
         yield

@@ -40,12 +40,12 @@ def archive(
     Example:
       mirrormq pipeline archive --queues "orders.*" --to var/archive --once
     """
-    from mirrormq.spark.jobs.archive import Options, run
+    from mirrormq.spark.jobs.archive import ArchiveOptions, run
 
     with told("archive"):
         columns = tuple(name.strip() for name in partition_by.split(",") if name.strip())
         count = run(
-            Options(
+            ArchiveOptions(
                 uri, queues, to, columns, once, trigger, compact,
                 pairs("--option", option or []), master, spark_settings(conf or []), file_format,
             )
@@ -75,11 +75,11 @@ def replay(
     Example:
       mirrormq pipeline replay --from var/archive --where "date = '2026-01-31'" --exchange again --rate 5000/s
     """
-    from mirrormq.spark.jobs.replay import Options, run
+    from mirrormq.spark.jobs.replay import ReplayOptions, run
 
     with told("replay"):
         settings = spark_settings(conf or [])
-        count = run(Options(uri, source, where, exchange, rate, speed, progress, master, settings))
+        count = run(ReplayOptions(uri, source, where, exchange, rate, speed, progress, master, settings))
         print(f"{count:,} messages published")
 
 
@@ -101,8 +101,8 @@ def stats(
     Example:
       mirrormq pipeline stats --to var/stats --window 10s
     """
-    from mirrormq.spark.jobs.stats import Options, run
+    from mirrormq.spark.jobs.stats import StatsOptions, run
 
     with told("stats"):
-        count = run(Options(uri, to, window, once, trigger, queue, master, spark_settings(conf or [])))
+        count = run(StatsOptions(uri, to, window, once, trigger, queue, master, spark_settings(conf or [])))
         print(f"{count:,} traces, events and ticks counted in {to}")

@@ -6,20 +6,20 @@ import json
 import re
 from typing import Any
 
-from mirrormq.cli import asking, health
-from mirrormq.cli.line import Line, UsageError
-from mirrormq.cli.plugin_verbs import BUILT_IN, NEEDED_BY_OTHERS
-from mirrormq.cli.verb import Verb
+from mirrormq.cli import health_checks, invoke
+from mirrormq.cli.command_line import CommandLine, UsageError
+from mirrormq.cli.ctl_command import CtlCommand
+from mirrormq.cli.plugin_commands import BUILT_IN, NEEDED_BY_OTHERS
 from mirrormq.control import hints
-from mirrormq.control.protocol import EXIT_DATA, EXIT_SOFTWARE, ControlError
+from mirrormq.control.control_protocol import EXIT_DATA, EXIT_SOFTWARE, ControlError
 
 EVERYTHING = ".*"
 
 
-def list_plugins(verb: Verb, line: Line) -> int:
+def list_plugins(verb: CtlCommand, line: CommandLine) -> int:
     pattern = line.words[0] if line.words else EVERYTHING
     found = _matching(pattern, line)
-    version = str(asking.ask(line, "status", [])["rabbitmq_version"])
+    version = str(invoke.ask(line, "status", [])["rabbitmq_version"])
     is_minimal = bool(line.options.get("minimal"))
     if line.options.get("formatter") == "json":
         rows = [_row(name, version, is_minimal) for name in found]
@@ -44,7 +44,7 @@ def list_plugins(verb: Verb, line: Line) -> int:
     return 0
 
 
-def _matching(pattern: str, line: Line) -> list[str]:
+def _matching(pattern: str, line: CommandLine) -> list[str]:
     try:
         wanted = re.compile(pattern)
     except re.error as error:
@@ -70,16 +70,16 @@ def _row(name: str, version: str, is_minimal: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def is_enabled(verb: Verb, line: Line) -> int:
+def is_enabled(verb: CtlCommand, line: CommandLine) -> int:
     if not line.is_quiet:
         print(f"Asking node {line.node} if {_subject('plugin', line.words)} enabled...")
     missing = [name for name in line.words if name not in BUILT_IN]
     if not missing:
         sentence = f"{_subject('Plugin', line.words)} enabled on node {line.node}"
-        return health.passed(line, sentence, message=sentence)
+        return health_checks.passed(line, sentence, message=sentence)
     others = f"Enabled plugins and dependencies: {', '.join(BUILT_IN)}"
     sentence = f"{_subject('Plugin', missing)} not enabled on node {line.node}. {others}"
-    return health.failed(line, sentence, message=sentence)
+    return health_checks.failed(line, sentence, message=sentence)
 
 
 def _subject(noun: str, names: list[str]) -> str:
@@ -87,10 +87,10 @@ def _subject(noun: str, names: list[str]) -> str:
     return f"{noun} {names[0]} is" if len(names) == 1 else f"{noun}s {', '.join(names)} are"
 
 
-def enable(verb: Verb, line: Line) -> int:
+def enable(verb: CtlCommand, line: CommandLine) -> int:
     if not line.words and not line.options.get("all"):
         raise UsageError("not enough arguments.")
-    asking.show_banner(verb, line)
+    invoke.show_banner(verb, line)
     if line.words and not line.is_quiet:
         print("\n".join(line.words))
     missing = [name for name in line.words if name not in BUILT_IN]

@@ -23,9 +23,9 @@ from typing import Any
 from mirrormq.cli import local_ports
 from mirrormq.cli.local_node import LocalNode, end, is_frozen, is_running, send
 from mirrormq.cli.signals import ended_by_signals
-from mirrormq.config.load import default_runtime_directory
-from mirrormq.control.client import NodeUnreachable, answers, call
-from mirrormq.control.protocol import ControlError, Request
+from mirrormq.config.settings_loader import default_runtime_directory
+from mirrormq.control.control_client import NodeUnreachable, answers, call
+from mirrormq.control.control_protocol import ControlError, Request
 
 START_TIMEOUT_S = 60.0
 """A node with a large journal to recover needs seconds; a minute means that something is wrong."""

@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import typer
 
-from mirrormq.cli.top_screen import SORT_COLUMNS, SORTS, Line, Picture, screen
+from mirrormq.cli.top_screen import SORT_COLUMNS, SORTS, ClusterSnapshot, Line, screen
 
 DEFAULT_URI = "http://guest:guest@127.0.0.1:15672"
 TIMEOUT_S = 5.0
@@ -40,14 +40,14 @@ class Unreachable(Exception):
     """No node answers, or none lets us in."""
 
 
-class Source:
+class TopSource:
     """The HTTP API of whichever node answers."""
 
     def __init__(self, uris: list[str]) -> None:
         self._uris = uris
         self._at = 0
 
-    def picture(self, sort: str) -> Picture:
+    def picture(self, sort: str) -> ClusterSnapshot:
         """A look at the cluster; tries each node once. Raises Unreachable."""
         problems: list[str] = []
         for _ in self._uris:
@@ -61,13 +61,13 @@ class Source:
             self._at = (self._at + 1) % len(self._uris)
         raise Unreachable("; ".join(problems))
 
-    def _look(self, uri: str, sort: str) -> Picture:
+    def _look(self, uri: str, sort: str) -> ClusterSnapshot:
         down = "false" if sort == "name" else "true"
         page = f"page=1&page_size={QUEUES_MAX}&sort={SORT_COLUMNS[sort]}&sort_reverse={down}"
         overview, nodes, queues = (
             _get(uri, path) for path in ("overview", "nodes", f"queues?{page}&columns={quote(QUEUE_COLUMNS)}")
         )
-        return Picture(_place(uri), time.strftime("%H:%M:%S"), overview, nodes, queues)
+        return ClusterSnapshot(_place(uri), time.strftime("%H:%M:%S"), overview, nodes, queues)
 
 
 def _place(uri: str) -> str:
@@ -114,7 +114,7 @@ def top(
     """
     if sort not in SORTS:
         _fail(f"'{sort}' is no order; use one of {', '.join(SORTS)}")
-    source = Source(uri or [DEFAULT_URI])
+    source = TopSource(uri or [DEFAULT_URI])
     if once or not (sys.stdin.isatty() and sys.stdout.isatty()):
         _print_once(source, sort)
     else:
@@ -126,7 +126,7 @@ def _fail(sentence: str) -> None:
     raise typer.Exit(1)
 
 
-def _print_once(source: Source, sort: str) -> None:
+def _print_once(source: TopSource, sort: str) -> None:
     try:
         picture = source.picture(sort)
     except Unreachable as problem:
@@ -138,7 +138,7 @@ def _print_once(source: Source, sort: str) -> None:
         print("".join(text for text, _ in line).rstrip())
 
 
-def _watch(source: Source, sort: str, interval: float) -> None:
+def _watch(source: TopSource, sort: str, interval: float) -> None:
     with _terminal() as keyboard, contextlib.suppress(KeyboardInterrupt):
         while True:
             _draw(_frame(source, sort))
@@ -149,7 +149,7 @@ def _watch(source: Source, sort: str, interval: float) -> None:
                 sort = SORTS[(SORTS.index(sort) + 1) % len(SORTS)]
 
 
-def _frame(source: Source, sort: str) -> list[Line]:
+def _frame(source: TopSource, sort: str) -> list[Line]:
     width, height = shutil.get_terminal_size()
     try:
         lines = screen(source.picture(sort), sort, width, height - 1)

@@ -28,7 +28,7 @@ Part = tuple[str, str]
 Line = list[Part]
 
 
-class Picture(NamedTuple):
+class ClusterSnapshot(NamedTuple):
     """One look at the cluster, as the HTTP API told it."""
 
     source: str
@@ -39,7 +39,7 @@ class Picture(NamedTuple):
     """A page of queues."""
 
 
-class Column(NamedTuple):
+class ScreenColumn(NamedTuple):
     """One of a table: its title, how wide it may be, and on which side its cells stand."""
 
     title: str
@@ -47,7 +47,7 @@ class Column(NamedTuple):
     right: bool = False
 
 
-def screen(picture: Picture, sort: str, width: int, height: int | None) -> list[Line]:
+def screen(picture: ClusterSnapshot, sort: str, width: int, height: int | None) -> list[Line]:
     """As many lines as fit; all where there is no height."""
     head = [*_head(picture), [("", "plain")], *_nodes(picture), [("", "plain")]]
     rows = picture.queues["items"]
@@ -63,7 +63,7 @@ def screen(picture: Picture, sort: str, width: int, height: int | None) -> list[
 # -- parts of the screen ------------------------------------------------------------------------
 
 
-def _head(picture: Picture) -> Iterable[Line]:
+def _head(picture: ClusterSnapshot) -> Iterable[Line]:
     overview = picture.overview
     objects, lengths = overview.get("object_totals", {}), overview.get("queue_totals", {})
     name = clean(overview.get("cluster_name", ""))
@@ -90,12 +90,17 @@ def _troubles(nodes: list[dict[str, Any]]) -> Iterable[Line]:
 
 
 NODE_COLUMNS = (
-    Column("NODE", 28), Column("STATE", 8), Column("UP", 8, True), Column("MEMORY", 18, True),
-    Column("DISK FREE", 10, True), Column("HANDLES", 8, True), Column("SOCKETS", 8, True),
-)  # fmt: skip
+    ScreenColumn("NODE", 28),
+    ScreenColumn("STATE", 8),
+    ScreenColumn("UP", 8, True),
+    ScreenColumn("MEMORY", 18, True),
+    ScreenColumn("DISK FREE", 10, True),
+    ScreenColumn("HANDLES", 8, True),
+    ScreenColumn("SOCKETS", 8, True),
+)
 
 
-def _nodes(picture: Picture) -> Iterable[Line]:
+def _nodes(picture: ClusterSnapshot) -> Iterable[Line]:
     yield _row(NODE_COLUMNS, [column.title for column in NODE_COLUMNS], "heading")
     for node in picture.nodes:
         if not node["running"]:
@@ -109,9 +114,13 @@ def _nodes(picture: Picture) -> Iterable[Line]:
 
 
 QUEUE_COLUMNS = (
-    Column("VHOST", 8), Column("READY", 10, True), Column("UNACKED", 9, True), Column("IN/s", 8, True),
-    Column("OUT/s", 8, True), Column("CONS", 5, True),
-)  # fmt: skip
+    ScreenColumn("VHOST", 8),
+    ScreenColumn("READY", 10, True),
+    ScreenColumn("UNACKED", 9, True),
+    ScreenColumn("IN/s", 8, True),
+    ScreenColumn("OUT/s", 8, True),
+    ScreenColumn("CONS", 5, True),
+)
 LEFT_OUT_FIRST = ("VHOST", "CONS", "UNACKED", "OUT/s", "IN/s")
 """A narrow terminal shows fewer columns, so that the ring stays."""
 RING_WIDTH = 34
@@ -119,7 +128,7 @@ NAME_WIDTH = (16, 40)
 """A queue's name gets what the other columns leave it, between these."""
 
 
-def _queue_columns(sort: str, width: int) -> list[Column]:
+def _queue_columns(sort: str, width: int) -> list[ScreenColumn]:
     """The columns for which there is room beside the ring, the queue's name first."""
     columns = list(QUEUE_COLUMNS)
     for title in (*LEFT_OUT_FIRST, ""):
@@ -127,7 +136,7 @@ def _queue_columns(sort: str, width: int) -> list[Column]:
         if left >= NAME_WIDTH[0]:
             break
         columns = [column for column in columns if column.title != title]
-    return [Column(f"QUEUE by {sort}", min(max(left, NAME_WIDTH[0]), NAME_WIDTH[1])), *columns]
+    return [ScreenColumn(f"QUEUE by {sort}", min(max(left, NAME_WIDTH[0]), NAME_WIDTH[1])), *columns]
 
 
 def _queues(rows: Sequence[dict[str, Any]], sort: str, width: int, with_rates: bool) -> Iterable[Line]:
@@ -187,7 +196,7 @@ def counted(count: int, things: str) -> str:
     return f"{count:,} {things.removesuffix('s') if count == 1 else things}"
 
 
-def rates_shown(picture: Picture) -> bool:
+def rates_shown(picture: ClusterSnapshot) -> bool:
     """Whether the node tells what messages do: `management.rates_mode = none` forbids it."""
     return bool(picture.overview.get("rates_mode") != "none")
 
@@ -230,7 +239,7 @@ def _places(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def _row(columns: Sequence[Column], cells: Sequence[str], style: str) -> Line:
+def _row(columns: Sequence[ScreenColumn], cells: Sequence[str], style: str) -> Line:
     texts = []
     for column, cell in zip(columns, cells, strict=True):
         text = fitted(cell, column.width)

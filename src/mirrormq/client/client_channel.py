@@ -18,7 +18,7 @@ from mirrormq.client.client_events import (
     Event,
     FlowChanged,
     GetReply,
-    Reply,
+    MethodReply,
     Returned,
 )
 from mirrormq.wire import methods
@@ -240,7 +240,7 @@ class ClientChannel:
                 events.append(ChannelOpened(number))
             case _:
                 self._answered(method_id)
-                events.append(Reply(number, method))
+                events.append(MethodReply(number, method))
 
     def _ended(self, event: ChannelClosed) -> None:
         self.state = ChannelState.CLOSED

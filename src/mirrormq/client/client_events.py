@@ -97,7 +97,7 @@ class FlowChanged(NamedTuple):
     active: bool
 
 
-class Reply(NamedTuple):
+class MethodReply(NamedTuple):
     """Answer to a request; requests of one channel are answered in their order."""
 
     channel: int
@@ -168,7 +168,7 @@ Event = (
     | ChannelOpened
     | ChannelClosed
     | FlowChanged
-    | Reply
+    | MethodReply
     | Delivery
     | GetReply
     | Returned

@@ -10,7 +10,15 @@ from typing import Self
 
 from mirrormq.client.amqp_uri import AmqpUri, parse_amqp_uri
 from mirrormq.client.client_connection import ClientConnection
-from mirrormq.client.client_events import ChannelClosed, Closed, CloseReason, Event, GetReply, Opened, Reply
+from mirrormq.client.client_events import (
+    ChannelClosed,
+    Closed,
+    CloseReason,
+    Event,
+    GetReply,
+    MethodReply,
+    Opened,
+)
 from mirrormq.client.client_handshake import ClientOptions
 from mirrormq.client_io.client_socket import ChannelEnded, ConnectionEnded, open_socket
 from mirrormq.wire import methods
@@ -106,15 +114,15 @@ class BlockingClient:
         """Send a request on the channel and wait for its answer; other events stay in order for `receive`."""
         self.channel.request(payload)
         self.flush()
-        answer = self._await(Reply)
-        assert isinstance(answer, Reply)
+        answer = self._await(MethodReply)
+        assert isinstance(answer, MethodReply)
         return answer.method
 
     def get(self, queue: str, *, no_ack: bool = False) -> GetReply | None:
         """basic.get; None if the queue is empty."""
         self.channel.request(methods.encode_basic_get(queue, no_ack))
         self.flush()
-        answer = self._await(Reply, GetReply)
+        answer = self._await(MethodReply, GetReply)
         return answer if isinstance(answer, GetReply) else None
 
     def declare_queue(

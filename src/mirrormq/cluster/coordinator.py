@@ -34,14 +34,23 @@ import msgspec
 
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.changes import Change, Put
-from mirrormq.metadata.policies import Policies
+from mirrormq.metadata.policy_matching import PolicyMatcher
 from mirrormq.metadata.records import Binding, Exchange, Node, OperatorPolicy, Policy, Queue
-from mirrormq.metadata.state import State
-from mirrormq.metadata.view import View
-from mirrormq.replication.census import Census
+from mirrormq.metadata.ring_view import View
+from mirrormq.metadata.state import MetadataState
 from mirrormq.replication.mirrored_exchanges import mirrored_definition, queues_concerned
 from mirrormq.replication.placement import Choose, mirroring, next_view, wanted
-from mirrormq.replication.promotion import Down, Fate, Lost, Rules, StoredCopy, Trust, rules, settle
+from mirrormq.replication.promotion import (
+    CopyTrust,
+    MemberFate,
+    PromotionRules,
+    QueueDown,
+    QueueLost,
+    StoredCopy,
+    rules,
+    settle,
+)
+from mirrormq.replication.replica_index import ReplicaIndex
 
 QUEUES_PER_TURN = 2000
 """Dirty queues looked at in one call: some ten milliseconds of the loop."""
@@ -56,7 +65,7 @@ PROMOTION_TIMEOUT_MS = 30_000
 stop wait for the others under `ha-promote-on-failure: always`. Machines that lost power together boot
 within some ten seconds of each other; RabbitMQ waits for its last node for 300 s."""
 
-WHOLE = Rules(on_failure_always=False)
+WHOLE = PromotionRules(on_failure_always=False)
 """For queues that no policy mirrors, any more: a mirror that is still there with holes is no use."""
 
 T = TypeVar("T")
@@ -72,7 +81,7 @@ class Present(NamedTuple):
     """The nodes as they are during one call."""
 
     nodes: dict[str, Node]
-    lives: dict[str, int]
+    incarnations: dict[str, int]
     """Of the nodes that run."""
     living: frozenset[tuple[str, int]]
     """The same as a set: a ring whose lives are all in it is well."""
@@ -84,44 +93,46 @@ class Present(NamedTuple):
 def present(nodes: dict[str, Node], missing: Collection[str] = ()) -> Present:
     """What placement needs to know of the nodes; the missing ones count as lost already."""
     running = sorted(name for name, node in nodes.items() if node.running and name not in missing)
-    lives = {name: nodes[name].life for name in running}
+    incarnations = {name: nodes[name].incarnation for name in running}
     resting = frozenset(name for name in running if nodes[name].maintenance)
-    return Present(nodes, lives, frozenset(lives.items()), running, resting)
+    return Present(nodes, incarnations, frozenset(incarnations.items()), running, resting)
 
 
 def is_well(view: View, now: Present) -> bool:
     """Are all members alive?"""
-    return len(view.lives) == len(view.members) and view.lives <= now.living
+    return len(view.incarnations) == len(view.members) and view.incarnations <= now.living
 
 
-def fates(view: View, now: Present) -> dict[str, Fate]:
+def fates(view: View, now: Present) -> dict[str, MemberFate]:
     """What has become of a ring's members."""
-    joined = dict(view.lives)
+    joined = dict(view.incarnations)
     return {name: _fate(now, name, joined.get(name, 0)) for name in view.members}
 
 
-def _fate(now: Present, name: str, joined: int) -> Fate:
-    life = now.lives.get(name)
-    if life is None:
-        return Fate.GONE if name in now.nodes else Fate.FORGOTTEN
-    return Fate.ALIVE if life == joined else Fate.RETURNED
+def _fate(now: Present, name: str, joined: int) -> MemberFate:
+    incarnation = now.incarnations.get(name)
+    if incarnation is None:
+        return MemberFate.GONE if name in now.nodes else MemberFate.FORGOTTEN
+    return MemberFate.ALIVE if incarnation == joined else MemberFate.RETURNED
 
 
 def stored_copies(queue: Queue, nodes: Mapping[str, Node]) -> dict[str, StoredCopy]:
     """Reports of members that run in the incarnation that reported."""
     view = queue.ring
     return {
-        copy.node: StoredCopy(_trust(view.life_of(copy.node), nodes[copy.node]), copy.position)
+        copy.node: StoredCopy(_trust(view.incarnation_of(copy.node), nodes[copy.node]), copy.position)
         for copy in queue.copies
-        if copy.node in nodes and nodes[copy.node].running and nodes[copy.node].life == copy.life
+        if copy.node in nodes
+        and nodes[copy.node].running
+        and nodes[copy.node].incarnation == copy.incarnation
     }
 
 
-def _trust(joined: int, node: Node) -> Trust:
+def _trust(joined: int, node: Node) -> CopyTrust:
     """Trust in a copy that a member took part in the ring with, in its incarnation `joined`."""
     if node.has_lost_copy(joined):
-        return Trust.LOST
-    return Trust.INTACT if joined >= node.sound_since else Trust.DOUBTFUL
+        return CopyTrust.LOST
+    return CopyTrust.INTACT if joined >= node.sound_since else CopyTrust.DOUBTFUL
 
 
 class Coordinator:
@@ -130,13 +141,13 @@ class Coordinator:
     def __init__(
         self,
         me: str,
-        state: State,
-        policies: Policies,
+        state: MetadataState,
+        policies: PolicyMatcher,
         choose: Choose,
         promotion_timeout_ms: int = PROMOTION_TIMEOUT_MS,
     ) -> None:
         self.me = me
-        self.census = Census(state)
+        self.replica_index = ReplicaIndex(state)
         self._state = state
         self._policies = policies
         self._choose = choose
@@ -159,7 +170,7 @@ class Coordinator:
         self._now_ms = 0
         self._compared_since_ms: dict[int, int] = {}
         """Queues of which a copy is reported and a member is still missing, and since when."""
-        self._settled: dict[tuple[tuple[object, ...], Rules, bool], View] = {}
+        self._settled: dict[tuple[tuple[object, ...], PromotionRules, bool], View] = {}
         """Answers of this call: most queues are like others."""
 
     # -- what happens ---------------------------------------------------------------------------
@@ -208,7 +219,7 @@ class Coordinator:
 
     def follow(self, change: Change) -> None:
         """The metadata has changed."""
-        self.census.follow(change)
+        self.replica_index.follow(change)
         if not self._leading:
             return
         record = change.record
@@ -231,7 +242,7 @@ class Coordinator:
         if isinstance(change, Put) and node.running and not node.maintenance:
             self._dirty.update(dict.fromkeys(self._state.queue_keys))
         else:
-            self._dirty.update(self.census.held.get(node.name, {}))
+            self._dirty.update(self.replica_index.held.get(node.name, {}))
 
     # -- what is to be done ---------------------------------------------------------------------
 
@@ -241,20 +252,20 @@ class Coordinator:
             return []
         found: list[c.Command] = []
         for node in self._lost():
-            self._missed[node.name] = node.life
-            self._dirty.update(self.census.held.get(node.name, {}))
+            self._missed[node.name] = node.incarnation
+            self._dirty.update(self.replica_index.held.get(node.name, {}))
             found.append(c.PutNode(msgspec.structs.replace(node, running=False, shutdown=False)))
         changes: list[c.ViewChange] = []
         ended: list[int] = []
         nodes = self._state.nodes
         now = present(
-            nodes, {node.name for node in nodes.values() if self._missed.get(node.name) == node.life}
+            nodes, {node.name for node in nodes.values() if self._missed.get(node.name) == node.incarnation}
         )
-        self._tally = self.census.masters.copy()
+        self._tally = self.replica_index.masters.copy()
         self._settled = {}
         for queue in self._take(limit):
             decided = self._decide(queue, now)
-            if isinstance(decided, Lost):
+            if isinstance(decided, QueueLost):
                 ended.append(queue.queue_id)
             elif decided is not None:
                 changes.append(decided)
@@ -268,8 +279,11 @@ class Coordinator:
             node
             for name, node in self._state.nodes.items()
             if node.running
-            and ((name != self.me and name not in self._reachable) or self._idle.get(name, -1) >= node.life)
-            and self._missed.get(name) != node.life
+            and (
+                (name != self.me and name not in self._reachable)
+                or self._idle.get(name, -1) >= node.incarnation
+            )
+            and self._missed.get(name) != node.incarnation
         ]
 
     def _is_uncertain(self, view: View, now: Present) -> bool:
@@ -277,35 +291,37 @@ class Coordinator:
         serving = self._serving
         if serving is None:
             return False
-        return any(name in now.lives and serving.get(name) != now.lives[name] for name in view.members)
+        return any(
+            name in now.incarnations and serving.get(name) != now.incarnations[name] for name in view.members
+        )
 
     def _take(self, limit: int) -> Iterator[Queue]:
         for queue_id in list(self._dirty)[:limit]:
             del self._dirty[queue_id]
             yield self._state.queues[self._state.queue_keys[queue_id]]
 
-    def _decide(self, queue: Queue, now: Present) -> c.ViewChange | Lost | None:
+    def _decide(self, queue: Queue, now: Present) -> c.ViewChange | QueueLost | None:
         """The next step for one queue, if there is one."""
         view = queue.ring
         definition = mirrored_definition(self._state, self._policies, queue)
         if is_well(view, now):
-            after: View | Down | Lost = self._placed(queue, view, definition, now)
+            after: View | QueueDown | QueueLost = self._placed(queue, view, definition, now)
         elif self._is_uncertain(view, now):
             self._undecided[queue.queue_id] = None
             return None
         else:
             policy = rules(definition) if mirroring(definition) else WHOLE
             after = self._settle(queue, policy, now)
-        if not isinstance(after, Down) or not queue.copies:
+        if not isinstance(after, QueueDown) or not queue.copies:
             self._compared_since_ms.pop(queue.queue_id, None)
         elif not self._has_waited(queue.queue_id):
             self._compared_since_ms.setdefault(queue.queue_id, self._now_ms)
         else:
             # The policy waits without limit. Look again after another timeout: it may have changed.
             del self._compared_since_ms[queue.queue_id]
-        if isinstance(after, Lost):
+        if isinstance(after, QueueLost):
             return after
-        if isinstance(after, Down):
+        if isinstance(after, QueueDown):
             if after.waits_for == queue.waits_for and after.view is view:
                 return None
             return c.ViewChange(
@@ -316,9 +332,9 @@ class Coordinator:
         if after.master != view.master:
             self._tally[view.master] -= 1
             self._tally[after.master] += 1
-        return c.ViewChange(queue.queue_id, after.with_lives(now.lives))
+        return c.ViewChange(queue.queue_id, after.with_incarnations(now.incarnations))
 
-    def _settle(self, queue: Queue, policy: Rules, now: Present) -> View | Down | Lost:
+    def _settle(self, queue: Queue, policy: PromotionRules, now: Present) -> View | QueueDown | QueueLost:
         """What has become of the members. Rings that differ only in their numbers have the same answer,
         unless a member joins, which remembers the number that it joined with."""
         view, survives = queue.ring, queue.survives_restart
@@ -337,7 +353,7 @@ class Coordinator:
             copies=stored_copies(queue, now.nodes),
             waited=self._has_waited(queue.queue_id),
         )
-        if isinstance(after, View) and Fate.RETURNED not in members.values():
+        if isinstance(after, View) and MemberFate.RETURNED not in members.values():
             self._settled[key] = after._replace(epoch=after.epoch - view.epoch)
         return after
 
@@ -348,6 +364,6 @@ class Coordinator:
         if master in now.resting:
             able = [name for name in mirrors if name in view.in_sync and name not in now.resting]
             if able:
-                heir = min(able, key=lambda name: self._tally[name])
-                master, mirrors = heir, (master, *(name for name in mirrors if name != heir))
+                successor = min(able, key=lambda name: self._tally[name])
+                master, mirrors = successor, (master, *(name for name in mirrors if name != successor))
         return next_view(view, master, mirrors)

@@ -1,7 +1,7 @@
 """One node's part in its cluster: it agrees with the others on the metadata, joins, leaves, lets others in.
 
 Pure: `tick`, `up`, `down`, `receive` and `MetadataStore.write` come in; messages leave through `send`, what
-lasts through the `Storage`. Nothing happens behind the caller's back: after any of these, `wake` asks for
+lasts through the `RaftStorage`. Nothing happens behind the caller's back: after any of these, `wake` asks for
 `work`, which the runtime calls at the end of its turn, so that one write to disk serves a whole turn. A node
 on its own has nobody to wait for: there a write has happened when `MetadataStore.write` returns.
 
@@ -15,8 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mirrormq.cluster.doors import Doors, Send
-from mirrormq.cluster.everywhere import Everywhere
+from mirrormq.cluster.apply_barrier import ApplyBarrier
+from mirrormq.cluster.cluster_messages import (
+    ClusterMessage,
+    ForgottenNotice,
+    JoinRefused,
+    JoinRequest,
+    RaftMessage,
+    Reach,
+    StateKnown,
+)
 from mirrormq.cluster.member_events import (
     CaughtUp,
     Forgotten,
@@ -28,15 +36,7 @@ from mirrormq.cluster.member_events import (
     Refused,
     WentBack,
 )
-from mirrormq.cluster.messages import (
-    ClusterMessage,
-    JoinRefused,
-    JoinRequest,
-    Raft,
-    Reach,
-    StateKnown,
-    YouAreForgotten,
-)
+from mirrormq.cluster.membership_changes import MembershipChanges, Send
 from mirrormq.consensus import (
     Busy,
     Consensus,
@@ -44,23 +44,23 @@ from mirrormq.consensus import (
     Majority,
     NotLeader,
     QuorumRule,
+    RaftRole,
+    RaftSettings,
+    RaftStorage,
     Ready,
-    Role,
-    Settings,
     Snapshot,
-    Storage,
     decode_message,
     encode_message,
 )
-from mirrormq.consensus.messages import Chunk, Command
+from mirrormq.consensus.raft_messages import Chunk, Command
 from mirrormq.metadata import commands
-from mirrormq.metadata.state import State
+from mirrormq.metadata.state import MetadataState
 from mirrormq.metadata.store import MetadataStore, Unreadable, read_entry
 
 TICK_MS = 25
 """The pace at which `tick` is called: what a candidate may be late by, and cheap."""
 
-SETTINGS = Settings(election_ticks=120, heartbeat_ticks=8, stagger_ticks=3)
+SETTINGS = RaftSettings(election_ticks=120, heartbeat_ticks=8, stagger_ticks=3)
 """A sign of life each 200 ms; a leader is missed after 3 s of silence, like any other peer by the failure
 detector. When a link goes down nobody waits that long: candidates then stand 75 ms after one another."""
 
@@ -78,19 +78,19 @@ def _nowhere(peer: str, message: ClusterMessage, urgent: bool) -> None:
 
 
 class Member:
-    """A node of a cluster. Implements `metadata.store.Group`."""
+    """A node of a cluster. Implements `metadata.store.ReplicationGroup`."""
 
     def __init__(
         self,
         name: str,
-        storage: Storage,
+        storage: RaftStorage,
         rule: QuorumRule,
         choose: Callable[[int], int],
         send: Send = _nowhere,
         wake: Callable[[], None] = lambda: None,
         *,
         address: str = "",
-        settings: Settings = SETTINGS,
+        settings: RaftSettings = SETTINGS,
     ) -> None:
         """`choose(n)` gives a number below n; `wake` asks for `work` soon."""
         self.name = name
@@ -102,28 +102,27 @@ class Member:
         self._wake = wake
         stored = storage.load()
         self._log_bytes = 0
-        self._snapshot_bytes = len(stored.snapshot.state)
-        state = State.from_snapshot(stored.snapshot.state) if stored.snapshot.state else State()
+        snapshot = stored.snapshot.state
+        self._snapshot_bytes = len(snapshot)
+        state = MetadataState.from_snapshot(snapshot) if snapshot else MetadataState()
         self.consensus = Consensus(name, storage, Majority(), choose, settings)
         self.metadata = MetadataStore(state, self)
         self._linked: set[str] = set()
         self._met: set[str] = set()  # peers that have compared this node's disk with what they remember
         self._leader: str | None = None
-        self._introduced = False
-        """Has it met a leader in this life?"""
+        self._introduced = False  # whether this incarnation has met a leader
         self._startup_ticks = STARTUP_TICKS
         self._promise: tuple[int, str | None, int] | None = None
         self._sync = False
         self._taken = False
-        self._idle = False
-        """Nothing has happened since the last `work`."""
+        self._idle = False  # nothing has happened since the last `work`
         self._working = False
         self._failure: Exception | None = None
         self._events: list[MemberEvent] = []
         self.parting: Callable[[], None] = lambda: None
         """Told when this node begins to go on with a few, who may have others beside them that do."""
-        self._doors = Doors(self, send)
-        self._everywhere = Everywhere(send, self._companions)
+        self._membership_changes = MembershipChanges(self, send)
+        self._apply_barrier = ApplyBarrier(send, self._companions)
         if self.consensus.state.voters == {name}:
             self.consensus.campaign()
         self.work()
@@ -151,7 +150,7 @@ class Member:
     @property
     def leading(self) -> bool:
         """Does this node lead?"""
-        return self.consensus.role is Role.LEADER
+        return self.consensus.role is RaftRole.LEADER
 
     @property
     def linked(self) -> frozenset[str]:
@@ -165,7 +164,7 @@ class Member:
 
     def _running_at_the_end(self) -> list[str]:
         """Who else ran, by the end of the log: how much of it is committed a crash makes a node forget."""
-        log, state = self.consensus.state.log, State()
+        log, state = self.consensus.state.log, MetadataState()
         for node in self.metadata.state.nodes.values():
             state.store(node)
         for entry in log.between(log.applied, log.last):
@@ -184,8 +183,8 @@ class Member:
             if not self._startup_ticks:
                 self._presence_changed()  # it may stand now
         self.consensus.tick()
-        self._doors.tick()
-        self._everywhere.tick()
+        self._membership_changes.tick()
+        self._apply_barrier.tick()
         self._wake()
 
     def up(self, peer: str, session: int = 0, stated: DurableState | None = None) -> None:
@@ -197,7 +196,7 @@ class Member:
         self._linked.add(peer)
         self._presence_changed()
         if not self.joined:
-            self._doors.knock()
+            self._membership_changes.request_join()
 
     def _judge(self, stated: DurableState) -> None:
         """Compare a peer's disk with what is remembered of it, and tell it before anything else."""
@@ -228,27 +227,27 @@ class Member:
         """The link to a node is gone."""
         self._linked.discard(peer)
         self._met.discard(peer)
-        self._everywhere.down(peer)
+        self._apply_barrier.down(peer)
         self._presence_changed()
 
     def receive(self, peer: str, message: ClusterMessage) -> None:
         """A message has come over a node's link."""
         self._idle = False
         match message:
-            case Raft():
-                if self._doors.heard(peer):
+            case RaftMessage():
+                if self._membership_changes.heard(peer):
                     self.consensus.step(peer, decode_message(message.data))
             case Reach():
-                self._everywhere.receive(peer, message)
+                self._apply_barrier.receive(peer, message)
             case JoinRequest():
-                self._doors.let_in(peer, message)
+                self._membership_changes.admit(peer, message)
             case JoinRefused():
                 if not self.joined:
                     self._events.append(Refused(peer, message.reason))
             case StateKnown():
                 self._met.add(peer)
                 self._state_known(message.lost)
-            case YouAreForgotten():
+            case ForgottenNotice():
                 if self.leader is None:
                     self._events.append(Forgotten(peer))
         self._wake()
@@ -274,9 +273,9 @@ class Member:
         if not self.leading:
             return
         voters = self.consensus.state.voters
-        heirs = sorted(name for name in voters & self._linked if name != self.name)
-        if heirs:
-            self.consensus.transfer_leadership(heirs[0])
+        successors = sorted(name for name in voters & self._linked if name != self.name)
+        if successors:
+            self.consensus.transfer_leadership(successors[0])
             self._idle = False
             self._wake()
 
@@ -333,13 +332,13 @@ class Member:
         else:
             self._wake()
 
-    def everywhere(self, callback: Callable[[], None]) -> None:
+    def wait_applied_on_all(self, callback: Callable[[], None]) -> None:
         """Call back when every node that is there has applied what this one has."""
         if not self._companions():
             callback()
             return
         self._idle = False
-        self._everywhere.wait(self.consensus.state.log.commit, callback)
+        self._apply_barrier.wait(self.consensus.state.log.commit, callback)
         self._wake()
 
     def _companions(self) -> set[str]:
@@ -373,7 +372,7 @@ class Member:
             self._notice_leader()
         finally:
             self._working = False
-        told = self._everywhere.work(self.consensus.state.log.applied)
+        told = self._apply_barrier.work(self.consensus.state.log.applied)
         for callback in told:
             _survive(trouble, callback)
         self._tell(trouble)
@@ -394,7 +393,7 @@ class Member:
                 self.parting()
             self._storage.save(ready)
             for peer, message in ready.messages:
-                self._send(peer, Raft(encode_message(message)), urgent=not isinstance(message, Chunk))
+                self._send(peer, RaftMessage(encode_message(message)), urgent=not isinstance(message, Chunk))
             self._apply(ready, trouble)
         except BaseException as error:
             self._failure = error if isinstance(error, Exception) else None

@@ -10,9 +10,9 @@ Two questions are answered here, and the rest follows from the answers: may this
 how many have to agree before the metadata changes. A member counts whether it runs or not, as in RabbitMQ:
 of three nodes, one alone is a minority even if the other two were stopped in good order.
 
-`Sightings` is about a third kind of trouble: A sees B and C, but B and C do not see each other. Nobody is cut
-off and no mode applies, yet a ring that goes from B to C stands still. The leader, who sees both, lets one
-of them go.
+`ConnectivityMatrix` is about a third kind of trouble: A sees B and C, but B and C do not see each other.
+Nobody is cut off and no mode applies, yet a ring that goes from B to C stands still. The leader, who sees
+both, lets one of them go.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DISAGREEMENT_MS = 5000
 detector takes on either side, and than a link takes to be dialled again."""
 
 
-class Handling(NamedTuple):
+class PartitionHandling(NamedTuple):
     """`cluster_partition_handling` and what belongs to it."""
 
     mode: str = AUTO
@@ -78,7 +78,7 @@ class Handling(NamedTuple):
 class ReachableIf(Reachable):
     """As `Reachable`, for nodes that may go on."""
 
-    def __init__(self, handling: Handling) -> None:
+    def __init__(self, handling: PartitionHandling) -> None:
         self._handling = handling
 
     def may_go_on(self, voters: Names, reachable: Names, me: str) -> bool:
@@ -91,7 +91,7 @@ def partitioned(me: str, reachable: Collection[str], forked: Collection[str], ru
     return sorted({*forked, *(name for name in running if name != me and name not in reachable)})
 
 
-class Sightings:
+class ConnectivityMatrix:
     """The leader's: who sees whom, and who has to go so that all others see each other."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Sightings:
         """A node is out of sight itself, or gone: what it said does not matter."""
         self._seen.pop(node, None)
 
-    def victims(self, running: Collection[str], now_ms: int) -> frozenset[str]:
+    def nodes_to_isolate(self, running: Collection[str], now_ms: int) -> frozenset[str]:
         """Nodes that must stop serving until they see everybody again."""
         apart = self._apart(running)
         self._apart_since = {pair: self._apart_since.get(pair, now_ms) for pair in apart}

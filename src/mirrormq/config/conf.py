@@ -23,7 +23,7 @@ COMMENT_AFTER_VALUE = re.compile(r"\s#.*$")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConfEntry:
     """One setting as it was written, and by whom."""
 
     key: str
@@ -32,7 +32,7 @@ class Entry:
     """`file:line`, a variable's name or a flag: what an error should point at."""
 
 
-def parse_conf(text: str, name: str) -> list[Entry]:
+def parse_conf(text: str, name: str) -> list[ConfEntry]:
     """Every setting of a file's text, in order; `name` is the file's name in error messages."""
     entries = []
     for number, raw in enumerate(text.splitlines(), start=1):
@@ -44,11 +44,11 @@ def parse_conf(text: str, name: str) -> list[Entry]:
         if match is None:
             raise ConfigurationError(f"{where}: expected `key = value`, found `{line}`.")
         key = match["key"]
-        entries.append(Entry(key, _value(match["value"], key, where), where))
+        entries.append(ConfEntry(key, _value(match["value"], key, where), where))
     return entries
 
 
-def read_conf(path: Path) -> list[Entry]:
+def read_conf(path: Path) -> list[ConfEntry]:
     """Every setting of the file at `path`."""
     try:
         text = path.read_text(encoding="utf-8")

@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from mirrormq.config.conf import Entry
+from mirrormq.config.conf import ConfEntry
 from mirrormq.config.keys import FAMILIES, SCALARS
 
 PREFIX = "MIRRORMQ_"
 
-READ_ELSEWHERE = frozenset({"COOKIE", "COOKIE_FILE", "CONF", "NODE", "URI"})
+READ_ON_PEER = frozenset({"COOKIE", "COOKIE_FILE", "CONF", "NODE", "URI"})
 """Variables with a reader of their own: the cookie, the file's path, what `mirrormqctl` asks."""
 
 INTERNAL_PREFIXES = ("TEST_", "BENCH_", "BUILD_")
@@ -37,21 +37,21 @@ def state_directory(environment: Mapping[str, str]) -> Path:
     return Path(state) / "mirrormq"
 
 
-def read_environment(environment: Mapping[str, str]) -> tuple[list[Entry], list[str]]:
+def read_environment(environment: Mapping[str, str]) -> tuple[list[ConfEntry], list[str]]:
     """The settings found in the environment, and the names that fit no key."""
-    entries: list[Entry] = []
+    entries: list[ConfEntry] = []
     unknown: list[str] = []
     for variable, value in sorted(environment.items()):
         if not variable.startswith(PREFIX):
             continue
         word = variable.removeprefix(PREFIX)
-        if word in READ_ELSEWHERE or word.startswith(INTERNAL_PREFIXES):
+        if word in READ_ON_PEER or word.startswith(INTERNAL_PREFIXES):
             continue
         key = key_of(word)
         if key is None:
             unknown.append(variable)
         else:
-            entries.append(Entry(key, value, variable))
+            entries.append(ConfEntry(key, value, variable))
     return entries, unknown
 
 

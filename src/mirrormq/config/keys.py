@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirrormq.config import readers as read
-from mirrormq.config.readers import Reader
+from mirrormq.config import value_readers as read
+from mirrormq.config.value_readers import Reader
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "none")
 LOG_CATEGORIES = ("channel", "connection", "federation", "mirroring", "queue", "upgrade")
@@ -27,7 +27,7 @@ INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SettingKey:
     """A known key: how its value is read and where it goes."""
 
     field: str
@@ -52,123 +52,131 @@ TLS_PLACES = {
 }
 """Where in a file the options of TLS listeners are, and in the settings."""
 
-SCALARS: dict[str, Key] = {
+SCALARS: dict[str, SettingKey] = {
     # Ours: RabbitMQ has these in its environment file only.
-    "name": Key("name", read.node_name),
-    "data_directory": Key("data_directory", read.path),
-    "runtime_dir": Key("runtime_directory", read.path),
-    "cluster.listener": Key("cluster_listener", read.address_or_none),
-    "cluster.advertised": Key("cluster_advertised", read.address),
-    "cluster.ssl_options.certfile": Key("link_tls.certfile", read.readable_file),
-    "cluster.ssl_options.keyfile": Key("link_tls.keyfile", read.readable_file),
-    "cluster.ssl_options.cacertfile": Key("link_tls.cacertfile", read.readable_file),
-    "cluster.ssl_options.password": Key("link_tls.password", read.text),
+    "name": SettingKey("name", read.node_name),
+    "data_directory": SettingKey("data_directory", read.path),
+    "runtime_dir": SettingKey("runtime_directory", read.path),
+    "cluster.listener": SettingKey("cluster_listener", read.address_or_none),
+    "cluster.advertised": SettingKey("cluster_advertised", read.address),
+    "cluster.ssl_options.certfile": SettingKey("link_tls.certfile", read.readable_file),
+    "cluster.ssl_options.keyfile": SettingKey("link_tls.keyfile", read.readable_file),
+    "cluster.ssl_options.cacertfile": SettingKey("link_tls.cacertfile", read.readable_file),
+    "cluster.ssl_options.password": SettingKey("link_tls.password", read.text),
     # RabbitMQ's.
-    "cluster_name": Key("cluster_name", read.text),
-    "cluster_formation.peer_discovery_backend": Key(
+    "cluster_name": SettingKey("cluster_name", read.text),
+    "cluster_formation.peer_discovery_backend": SettingKey(
         "", read.one_of("classic_config", "rabbit_peer_discovery_classic_config")
     ),
-    "cluster_formation.discovery_retry_limit": Key("discovery_retry_limit", read.integer(1)),
-    "cluster_formation.discovery_retry_interval": Key("discovery_retry_interval_ms", read.integer(1)),
+    "cluster_formation.discovery_retry_limit": SettingKey("discovery_retry_limit", read.integer(1)),
+    "cluster_formation.discovery_retry_interval": SettingKey("discovery_retry_interval_ms", read.integer(1)),
     **{
-        f"{place}.{name}": Key(f"{part}.{name}", reader)
+        f"{place}.{name}": SettingKey(f"{part}.{name}", reader)
         for place, part in TLS_PLACES.items()
         for name, reader in TLS.items()
     },
-    "ssl_cert_login_from": Key(
+    "ssl_cert_login_from": SettingKey(
         "ssl_cert_login_from", read.one_of("distinguished_name", "common_name", "subject_alternative_name")
     ),
-    "ssl_cert_login_san_type": Key(
+    "ssl_cert_login_san_type": SettingKey(
         "ssl_cert_login_san_type", read.one_of("dns", "ip", "email", "uri", "other_name")
     ),
-    "ssl_cert_login_san_index": Key("ssl_cert_login_san_index", read.integer(0)),
-    "ssl_handshake_timeout": Key("ssl_handshake_timeout_s", read.milliseconds_as_s),
-    "tcp_listen_options.backlog": Key("tcp_backlog", read.integer(1)),
-    "proxy_protocol": Key("proxy_protocol", read.boolean),
-    "heartbeat": Key("heartbeat_s", read.integer(0, 65535)),
-    "channel_max": Key("channel_max", read.integer(0, 65535)),
-    "connection_max": Key("connection_max", read.optional_limit),
-    "frame_max": Key("frame_max", read.integer(0, INT32_MAX)),
-    "initial_frame_max": Key("initial_frame_max", read.integer(4096, INT32_MAX)),
-    "max_message_size": Key("max_message_size", read.integer(1, 536870912)),
-    "handshake_timeout": Key("handshake_timeout_s", read.milliseconds_as_s),
-    "consumer_timeout": Key("consumer_timeout_ms", read.optional_timeout_ms),
-    "product.name": Key("product", read.text),
-    "product.version": Key("product_version", read.text),
-    "vm_memory_high_watermark.relative": Key("memory_high_watermark_relative", read.positive_float),
-    "vm_memory_high_watermark.absolute": Key("memory_high_watermark_bytes", read.size_bytes),
-    "total_memory_available_override_value": Key("total_memory_override_bytes", read.size_bytes),
-    "disk_free_limit.absolute": Key("disk_free_limit_bytes", read.size_bytes),
-    "disk_free_limit.relative": Key("disk_free_limit_relative", read.positive_float),
-    "memory_monitor_interval": Key("memory_monitor_interval_ms", read.integer(1)),
-    "scrub.rate_bytes_per_second": Key("scrub_rate_bytes_per_second", read.integer(1)),
-    "scrub.interval_hours": Key("scrub_interval_hours", read.integer(0)),
-    "default_user": Key("default_user", read.text),
-    "default_pass": Key("default_pass", read.text),
-    "default_pass_file": Key("default_pass_file", read.path),
-    "default_vhost": Key("default_vhost", read.text),
-    "default_permissions.configure": Key("default_permissions.configure", read.text),
-    "default_permissions.write": Key("default_permissions.write", read.text),
-    "default_permissions.read": Key("default_permissions.read", read.text),
-    "load_definitions": Key("load_definitions", read.path),
-    "management.load_definitions": Key("load_definitions", read.path),
-    "definitions.local.path": Key("load_definitions", read.path),
-    "definitions.skip_if_unchanged": Key("skip_unchanged_definitions", read.boolean),
-    "definitions.import_backend": Key("", read.one_of("local_filesystem")),
-    "auth_backends.1": Key("", read.one_of("internal", "rabbit_auth_backend_internal")),
-    "management.tcp.ip": Key("management_listener.host", read.text),
-    "management.tcp.port": Key("management_listener.port", read.integer(0, 65535)),
-    "management.listener.ip": Key("management_listener.host", read.text),
-    "management.listener.port": Key("management_listener.port", read.integer(0, 65535)),
-    "management.listener.ssl": Key("management_legacy_tls", read.boolean),
-    "management.ssl.ip": Key("management_tls_listener.host", read.text),
-    "management.ssl.port": Key("management_tls_listener.port", read.integer(0, 65535)),
-    "management.cors.max_age": Key("cors.max_age_s", read.optional_age),
-    "management.address": Key("management_listener", read.address_or_none),
-    "prometheus.tcp.ip": Key("metrics_listener.host", read.text),
-    "prometheus.tcp.port": Key("metrics_listener.port", read.integer(0, 65535)),
-    "prometheus.authentication.enabled": Key("metrics_authentication", read.boolean),
-    "queue_master_locator": Key("queue_master_locator", read.one_of("client-local", "min-masters", "random")),
-    "cluster_partition_handling": Key(
+    "ssl_cert_login_san_index": SettingKey("ssl_cert_login_san_index", read.integer(0)),
+    "ssl_handshake_timeout": SettingKey("ssl_handshake_timeout_s", read.milliseconds_as_s),
+    "tcp_listen_options.backlog": SettingKey("tcp_backlog", read.integer(1)),
+    "proxy_protocol": SettingKey("proxy_protocol", read.boolean),
+    "heartbeat": SettingKey("heartbeat_s", read.integer(0, 65535)),
+    "channel_max": SettingKey("channel_max", read.integer(0, 65535)),
+    "connection_max": SettingKey("connection_max", read.optional_limit),
+    "frame_max": SettingKey("frame_max", read.integer(0, INT32_MAX)),
+    "initial_frame_max": SettingKey("initial_frame_max", read.integer(4096, INT32_MAX)),
+    "max_message_size": SettingKey("max_message_size", read.integer(1, 536870912)),
+    "handshake_timeout": SettingKey("handshake_timeout_s", read.milliseconds_as_s),
+    "consumer_timeout": SettingKey("consumer_timeout_ms", read.optional_timeout_ms),
+    "product.name": SettingKey("product", read.text),
+    "product.version": SettingKey("product_version", read.text),
+    "vm_memory_high_watermark.relative": SettingKey("memory_high_watermark_relative", read.positive_float),
+    "vm_memory_high_watermark.absolute": SettingKey("memory_high_watermark_bytes", read.size_bytes),
+    "total_memory_available_override_value": SettingKey("total_memory_override_bytes", read.size_bytes),
+    "disk_free_limit.absolute": SettingKey("disk_free_limit_bytes", read.size_bytes),
+    "disk_free_limit.relative": SettingKey("disk_free_limit_relative", read.positive_float),
+    "memory_monitor_interval": SettingKey("memory_monitor_interval_ms", read.integer(1)),
+    "scrub.rate_bytes_per_second": SettingKey("scrub_rate_bytes_per_second", read.integer(1)),
+    "scrub.interval_hours": SettingKey("scrub_interval_hours", read.integer(0)),
+    "default_user": SettingKey("default_user", read.text),
+    "default_pass": SettingKey("default_pass", read.text),
+    "default_pass_file": SettingKey("default_pass_file", read.path),
+    "default_vhost": SettingKey("default_vhost", read.text),
+    "default_permissions.configure": SettingKey("default_permissions.configure", read.text),
+    "default_permissions.write": SettingKey("default_permissions.write", read.text),
+    "default_permissions.read": SettingKey("default_permissions.read", read.text),
+    "load_definitions": SettingKey("load_definitions", read.path),
+    "management.load_definitions": SettingKey("load_definitions", read.path),
+    "definitions.local.path": SettingKey("load_definitions", read.path),
+    "definitions.skip_if_unchanged": SettingKey("skip_unchanged_definitions", read.boolean),
+    "definitions.import_backend": SettingKey("", read.one_of("local_filesystem")),
+    "auth_backends.1": SettingKey("", read.one_of("internal", "rabbit_auth_backend_internal")),
+    "management.tcp.ip": SettingKey("management_listener.host", read.text),
+    "management.tcp.port": SettingKey("management_listener.port", read.integer(0, 65535)),
+    "management.listener.ip": SettingKey("management_listener.host", read.text),
+    "management.listener.port": SettingKey("management_listener.port", read.integer(0, 65535)),
+    "management.listener.ssl": SettingKey("management_legacy_tls", read.boolean),
+    "management.ssl.ip": SettingKey("management_tls_listener.host", read.text),
+    "management.ssl.port": SettingKey("management_tls_listener.port", read.integer(0, 65535)),
+    "management.cors.max_age": SettingKey("cors.max_age_s", read.optional_age),
+    "management.address": SettingKey("management_listener", read.address_or_none),
+    "prometheus.tcp.ip": SettingKey("metrics_listener.host", read.text),
+    "prometheus.tcp.port": SettingKey("metrics_listener.port", read.integer(0, 65535)),
+    "prometheus.authentication.enabled": SettingKey("metrics_authentication", read.boolean),
+    "queue_master_locator": SettingKey(
+        "queue_master_locator", read.one_of("client-local", "min-masters", "random")
+    ),
+    "cluster_partition_handling": SettingKey(
         "cluster_partition_handling",
         read.one_of("ignore", "pause_minority", "pause_if_all_down", "autoheal", "auto"),
     ),
-    "cluster_partition_handling.pause_if_all_down.recover": Key(
+    "cluster_partition_handling.pause_if_all_down.recover": SettingKey(
         "pause_if_all_down_recover", read.one_of("ignore", "autoheal")
     ),
-    "net_ticktime": Key("net_ticktime_s", read.integer(1)),
-    "mirroring_sync_batch_size": Key("mirroring_sync_batch_size", read.integer(1)),
-    "mirroring_promotion_timeout": Key("mirroring_promotion_timeout_ms", read.integer(0)),
-    "mirroring_sync_max_throughput": Key("mirroring_sync_max_throughput_bytes", read.size_bytes),
-    "collect_statistics_interval": Key("collect_statistics_interval_ms", read.integer(1)),
-    "management.rates_mode": Key("rates_mode", read.one_of("basic", "detailed", "none")),
-    "log.default.level": Key("log.level", read.one_of(*LOG_LEVELS)),
-    "log.console": Key("log.console", read.boolean),
-    "log.console.formatter": Key("log.formatter", read.one_of("plaintext", "json")),
-    "log.console.level": Key("log.console_level", read.one_of(*LOG_LEVELS)),
-    "log.file": Key("log.file", read.path_or_false),
-    "log.file.formatter": Key("log.file_formatter", read.one_of("plaintext", "json")),
-    "log.file.level": Key("log.file_level", read.one_of(*LOG_LEVELS)),
-    **{f"log.{name}.level": Key(f"log.category.{name}", read.one_of(*LOG_LEVELS)) for name in LOG_CATEGORIES},
+    "net_ticktime": SettingKey("net_ticktime_s", read.integer(1)),
+    "mirroring_sync_batch_size": SettingKey("mirroring_sync_batch_size", read.integer(1)),
+    "mirroring_promotion_timeout": SettingKey("mirroring_promotion_timeout_ms", read.integer(0)),
+    "mirroring_sync_max_throughput": SettingKey("mirroring_sync_max_throughput_bytes", read.size_bytes),
+    "collect_statistics_interval": SettingKey("collect_statistics_interval_ms", read.integer(1)),
+    "management.rates_mode": SettingKey("rates_mode", read.one_of("basic", "detailed", "none")),
+    "log.default.level": SettingKey("log.level", read.one_of(*LOG_LEVELS)),
+    "log.console": SettingKey("log.console", read.boolean),
+    "log.console.formatter": SettingKey("log.formatter", read.one_of("plaintext", "json")),
+    "log.console.level": SettingKey("log.console_level", read.one_of(*LOG_LEVELS)),
+    "log.file": SettingKey("log.file", read.path_or_false),
+    "log.file.formatter": SettingKey("log.file_formatter", read.one_of("plaintext", "json")),
+    "log.file.level": SettingKey("log.file_level", read.one_of(*LOG_LEVELS)),
+    **{
+        f"log.{name}.level": SettingKey(f"log.category.{name}", read.one_of(*LOG_LEVELS))
+        for name in LOG_CATEGORIES
+    },
 }
 
-FAMILIES: dict[str, Key] = {
-    "listeners.tcp": Key("amqp_listeners", read.address, "family"),
-    "listeners.ssl": Key("tls_listeners", read.address, "family"),
+FAMILIES: dict[str, SettingKey] = {
+    "listeners.tcp": SettingKey("amqp_listeners", read.address, "family"),
+    "listeners.ssl": SettingKey("tls_listeners", read.address, "family"),
     **{
-        f"{place}.versions": Key(f"{part}.versions", read.one_of(*TLS_VERSIONS), "family")
+        f"{place}.versions": SettingKey(f"{part}.versions", read.one_of(*TLS_VERSIONS), "family")
         for place, part in TLS_PLACES.items()
     },
-    **{f"{place}.ciphers": Key(f"{part}.ciphers", read.text, "family") for place, part in TLS_PLACES.items()},
-    "management.cors.allow_origins": Key("cors.allow_origins", read.text, "family"),
-    "auth_mechanisms": Key("auth_mechanisms", read.one_of("PLAIN", "AMQPLAIN", "EXTERNAL"), "family"),
-    "cluster_formation.classic_config.nodes": Key("classic_config_nodes", read.seed, "family"),
-    "cluster_partition_handling.pause_if_all_down.nodes": Key(
+    **{
+        f"{place}.ciphers": SettingKey(f"{part}.ciphers", read.text, "family")
+        for place, part in TLS_PLACES.items()
+    },
+    "management.cors.allow_origins": SettingKey("cors.allow_origins", read.text, "family"),
+    "auth_mechanisms": SettingKey("auth_mechanisms", read.one_of("PLAIN", "AMQPLAIN", "EXTERNAL"), "family"),
+    "cluster_formation.classic_config.nodes": SettingKey("classic_config_nodes", read.seed, "family"),
+    "cluster_partition_handling.pause_if_all_down.nodes": SettingKey(
         "pause_if_all_down_nodes", read.node_name, "family"
     ),
-    "join": Key("join", read.seed, "family"),
-    "loopback_users": Key("loopback_users", read.boolean, "switches"),
-    "default_user_tags": Key("default_user_tags", read.boolean, "switches"),
+    "join": SettingKey("join", read.seed, "family"),
+    "loopback_users": SettingKey("loopback_users", read.boolean, "switches"),
+    "default_user_tags": SettingKey("default_user_tags", read.boolean, "switches"),
 }
 
 EMPTIED_BY_NONE = ("listeners.tcp", "listeners.ssl", "loopback_users", "management.cors.allow_origins")

@@ -102,7 +102,7 @@ class LogOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Permissions:
+class DefaultPermissions:
     """Three regexes, as `default_permissions.*` gives them."""
 
     configure: str = ".*"
@@ -192,7 +192,7 @@ class Settings:
     password."""
     default_vhost: str = "/"
     default_user_tags: tuple[str, ...] = ("administrator",)
-    default_permissions: Permissions = Permissions()
+    default_permissions: DefaultPermissions = DefaultPermissions()
     loopback_users: tuple[str, ...] = ("guest",)
     load_definitions: Path | None = None
     skip_unchanged_definitions: bool = True

@@ -16,20 +16,20 @@ from functools import partial
 
 from mirrormq import limits
 from mirrormq.broker.broker import Broker
-from mirrormq.broker.telling import client_remarks
+from mirrormq.broker.events import connection_log
 from mirrormq.broker.vhost import Vhost
 from mirrormq.channels.channel import Channel
-from mirrormq.connections import channel_frames, handshake
+from mirrormq.connections import channel_dispatch, handshake
 from mirrormq.connections.outbox import Outbox
 from mirrormq.connections.peer import Peer
-from mirrormq.connections.states import State
+from mirrormq.connections.states import ConnectionState
 from mirrormq.errors import AmqpError, ConnectionForced
 from mirrormq.metadata import records
-from mirrormq.queues.face import QueueFace
+from mirrormq.queues.queue_interface import QueueInterface
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Table
+from mirrormq.wire.frame_errors import cut_reply_text, unreadable_frame
 from mirrormq.wire.frames import BODY, HEADER, HEARTBEAT, METHOD
-from mirrormq.wire.refusals import cut_reply_text, unreadable_frame
 from mirrormq.wire.scanner import Scanner
 
 CLOSE_TIMEOUT_MS = 30_000
@@ -48,12 +48,12 @@ class Connection(Outbox):
         self.broker = broker
         self.peer = peer
         self.name = str(peer)
-        self.state = State.HEADER
+        self.state = ConnectionState.HEADER
         self.channels: dict[int, Channel] = {}
         self.effort = limits.TURN_EFFORT
         """What it may still have done before the others have their turn."""
         self._turn = -1
-        self.yields_to: QueueFace | None = None
+        self.yields_to: QueueInterface | None = None
         """A congested queue that it should give time to before it publishes more."""
         self._credit = limits.PUBLISHER_CREDIT
         self.finished = False
@@ -91,7 +91,7 @@ class Connection(Outbox):
     @property
     def closed(self) -> bool:
         """Nothing more is to be sent but the end."""
-        return self.state in (State.CLOSING, State.CLOSED)
+        return self.state in (ConnectionState.CLOSING, ConnectionState.CLOSED)
 
     @property
     def held(self) -> bool:
@@ -154,7 +154,7 @@ class Connection(Outbox):
         self.last_received_ms = self.broker.clock.now_ms
         self.traffic.received_bytes += len(data)
         self.traffic.received_count += 1
-        if self.state is State.HEADER:
+        if self.state is ConnectionState.HEADER:
             self._header += data
             if len(
                 self._header
@@ -193,7 +193,7 @@ class Connection(Outbox):
     def frame(self, kind: int, channel: int, payload: bytes) -> None:
         """A frame from the scanner."""
         self.effort -= 1 if kind == BODY else 1 + len(payload) // limits.HEADER_BYTES_PER_EFFORT
-        if self.state is State.CLOSING:
+        if self.state is ConnectionState.CLOSING:
             self._while_closing(kind, channel, payload)
         elif kind == HEARTBEAT:
             if channel:
@@ -205,12 +205,12 @@ class Connection(Outbox):
         elif channel == 0:
             self._frame_zero(kind, payload)
         else:
-            channel_frames.frame(self, kind, channel, payload)
+            channel_dispatch.frame(self, kind, channel, payload)
 
     # Frames that the scanner hands over as one:
-    publishes = channel_frames.publishes
-    publishes_mixed = channel_frames.publishes_mixed
-    acknowledges = channel_frames.acknowledges
+    publishes = channel_dispatch.publishes
+    publishes_mixed = channel_dispatch.publishes_mixed
+    acknowledges = channel_dispatch.acknowledges
 
     def may_publish(self) -> bool:
         """The first publish under an alarm blocks its connection, and waits; who only consumes goes on."""
@@ -227,7 +227,7 @@ class Connection(Outbox):
         """From now on frames may be this large."""
         self._scanner.open(frame_max, self.broker.settings.max_message_size)
 
-    def congested_by(self, queue: QueueFace, count: int, size_bytes: int) -> None:
+    def congested_by(self, queue: QueueInterface, count: int, size_bytes: int) -> None:
         """It has published to a queue that has enough, or even all that it can take."""
         if queue.full:
             self.hold()
@@ -251,7 +251,7 @@ class Connection(Outbox):
 
     def replay(self, action: Callable[[], None]) -> None:
         """Take a frame that was put aside."""
-        if self.state is not State.OPEN:
+        if self.state is not ConnectionState.OPEN:
             return
         try:
             action()
@@ -266,7 +266,7 @@ class Connection(Outbox):
             return
         self.closed_because = error.text
         self.broker.log_error(self, error)
-        if self.state is not State.OPEN:
+        if self.state is not ConnectionState.OPEN:
             handshake.fail(self, error)
             return
         self.end_channels()
@@ -286,7 +286,7 @@ class Connection(Outbox):
 
     def _await_end(self) -> None:
         """Leave it to the client to end the socket, for a while."""
-        self.state = State.CLOSING
+        self.state = ConnectionState.CLOSING
         timeout_ms = min(self.heartbeat_s * 1000 or CLOSE_TIMEOUT_MS, CLOSE_TIMEOUT_MS)
         if self._scanner.lost:
             timeout_ms = LOST_TIMEOUT_MS
@@ -294,7 +294,7 @@ class Connection(Outbox):
 
     def force_close(self, explanation: str) -> None:
         """The operator ends the connection."""
-        if self.state is State.OPEN:
+        if self.state is ConnectionState.OPEN:
             self.fail(ConnectionForced(explanation))
         else:
             self.finish()
@@ -368,12 +368,12 @@ class Connection(Outbox):
 
     def lost(self) -> None:
         """The socket is gone."""
-        if not self.finished and not self.closed_because and self.state is not State.CLOSING:
-            began = self.state is not State.HEADER or bool(self._header)
-            self.closed_because = client_remarks.UNEXPECTED if began else client_remarks.NOTHING_RECEIVED
+        if not self.finished and not self.closed_because and self.state is not ConnectionState.CLOSING:
+            began = self.state is not ConnectionState.HEADER or bool(self._header)
+            self.closed_because = connection_log.UNEXPECTED if began else connection_log.NOTHING_RECEIVED
         self.finished = True
-        if self.state is not State.CLOSED:
-            self.state = State.CLOSED
+        if self.state is not ConnectionState.CLOSED:
+            self.state = ConnectionState.CLOSED
             self.end_channels()
             self._output.clear()
             self.broker.disconnected(self)
@@ -382,7 +382,7 @@ class Connection(Outbox):
 
     def _block(self) -> None:
         """A publisher is told of the alarm and no longer read from."""
-        if not self.blocked and self.state is State.OPEN:
+        if not self.blocked and self.state is ConnectionState.OPEN:
             self.blocked = True
             if self.client_can("connection.blocked"):
                 self.send(0, methods.encode_connection_blocked(self.broker.alarms.reason))

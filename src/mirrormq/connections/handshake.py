@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.auth import refusals, sasl
+from mirrormq.auth import access_errors, sasl
+from mirrormq.broker.events import connection_log
 from mirrormq.broker.logins import OVERLOADED, Login, authenticate
-from mirrormq.broker.telling import client_remarks
 from mirrormq.connections import heartbeats
 from mirrormq.connections.server_properties import server_properties
-from mirrormq.connections.states import State
+from mirrormq.connections.states import ConnectionState
 from mirrormq.errors import (
     AccessRefusedConnection,
     AmqpError,
     ChannelErrorHard,
+    FrameSyntaxError,
     NotAllowed,
-    SyntaxError_,
     UnexpectedFrame,
 )
 from mirrormq.metadata import records
 from mirrormq.wire import methods
+from mirrormq.wire.frame_errors import unreadable_frame
 from mirrormq.wire.frames import PROTOCOL_HEADER
-from mirrormq.wire.refusals import unreadable_frame
 
 if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection
@@ -54,14 +54,14 @@ def expected_so_far(received: bytes) -> bytes:
 def protocol_header(connection: Connection, received: bytes) -> bytes:
     """Check the first eight octets; returns what came behind them."""
     version = VERSIONS.get(received[:PROTOCOL_HEADER_SIZE])
-    client_remarks.accepted(connection)
+    connection_log.accepted(connection)
     if version is None:
-        connection.closed_because = client_remarks.bad_header(received[:PROTOCOL_HEADER_SIZE])
+        connection.closed_because = connection_log.bad_header(received[:PROTOCOL_HEADER_SIZE])
         connection.output().append(PROTOCOL_HEADER)
         connection.finish()
         return b""
     broker = connection.broker
-    connection.state = State.STARTING
+    connection.state = ConnectionState.STARTING
     mechanisms = broker.mechanisms(connection.peer)
     connection.send(
         0,
@@ -84,8 +84,14 @@ def begin(connection: Connection) -> None:
 
 
 def _too_slow(connection: Connection) -> None:
-    if connection.state in (State.HEADER, State.STARTING, State.SECURING, State.TUNING, State.OPENING):
-        connection.closed_because = client_remarks.TOO_SLOW
+    if connection.state in (
+        ConnectionState.HEADER,
+        ConnectionState.STARTING,
+        ConnectionState.SECURING,
+        ConnectionState.TUNING,
+        ConnectionState.OPENING,
+    ):
+        connection.closed_because = connection_log.TOO_SLOW
         connection.finish()
 
 
@@ -119,7 +125,7 @@ def unexpected_frame(kind: int, payload: bytes) -> AmqpError:
 
 def fail(connection: Connection, error: AmqpError) -> None:
     """An error before the connection is open: what can be said is said, then the socket closes."""
-    if connection.state is State.OPENING and not error.silent:
+    if connection.state is ConnectionState.OPENING and not error.silent:
         connection.close_with(error)
     else:
         close_silently(connection)
@@ -136,7 +142,7 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
     broker = connection.broker
     connection.client_properties = method.client_properties
     connection.mechanism = method.mechanism
-    client_remarks.named(connection)
+    connection_log.named(connection)
     certificate_user, offered = connection.peer.certificate_user, broker.mechanisms(connection.peer)
     if method.mechanism == sasl.EXTERNAL and sasl.EXTERNAL in offered and certificate_user is None:
         nobody = sasl.Credentials(sasl.EXTERNAL, "", None)
@@ -144,7 +150,7 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
         return
     try:
         credentials = sasl.parse(method.mechanism, method.response, certificate_user, offered)
-    except SyntaxError_ as error:
+    except FrameSyntaxError as error:
         broker.events.authentication_failed(connection, None, error.explanation)
         raise
     connection.hold()
@@ -158,7 +164,7 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
 
     def overloaded() -> None:
         connection.release()
-        client_remarks.login_refused(connection, credentials.mechanism, OVERLOADED)
+        connection_log.login_refused(connection, credentials.mechanism, OVERLOADED)
         broker.events.authentication_failed(connection, credentials.user, OVERLOADED)
         connection.closed_because = OVERLOADED
         connection.finish()
@@ -172,7 +178,7 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
 
 def _refuse_login(connection: Connection, credentials: sasl.Credentials, reason: str) -> None:
     broker = connection.broker
-    client_remarks.login_refused(connection, credentials.mechanism, reason)
+    connection_log.login_refused(connection, credentials.mechanism, reason)
     broker.events.authentication_failed(connection, credentials.user, reason)
     connection.closed_because = reason
     if connection.client_can("authentication_failure_close"):
@@ -184,7 +190,7 @@ def _refuse_login(connection: Connection, credentials: sasl.Credentials, reason:
 
 def _logged_in(connection: Connection, user: records.User) -> None:
     connection.user = user
-    connection.state = State.TUNING
+    connection.state = ConnectionState.TUNING
     settings = connection.broker.settings
     connection.broker.events.authenticated(connection)
     connection.send(
@@ -204,7 +210,7 @@ def tune_ok(connection: Connection, method: methods.ConnectionTuneOk) -> None:
     connection.channel_max = method.channel_max
     connection.heartbeat_s = method.heartbeat
     connection.set_frame_max(method.frame_max)
-    connection.state = State.OPENING
+    connection.state = ConnectionState.OPENING
     heartbeats.start(connection)
 
 
@@ -220,15 +226,15 @@ def open_(connection: Connection, method: methods.ConnectionOpen) -> None:
     broker, user = connection.broker, connection.user
     name = method.virtual_host
     if name not in broker.vhosts:
-        raise NotAllowed(refusals.vhost_not_found(name))
+        raise NotAllowed(access_errors.vhost_not_found(name))
     if not broker.permissions.vhost_access(user.name, name):
-        raise NotAllowed(refusals.vhost_refused(name, user.name))
+        raise NotAllowed(access_errors.vhost_refused(name, user.name))
     refusal = broker.client_limits.connection_refusal(user, name)
     if refusal is not None:
         raise NotAllowed(refusal)
     connection.vhost_name = name
     connection.variables = {"vhost": name, "username": user.name}
-    connection.state = State.OPEN
+    connection.state = ConnectionState.OPEN
     connection.send(0, methods.encode_connection_open_ok())
     broker.connected(connection)
 
@@ -243,10 +249,10 @@ def update_secret(connection: Connection, method: methods.ConnectionUpdateSecret
     connection.send(0, methods.encode_connection_update_secret_ok())
 
 
-METHODS: dict[tuple[State, int], Callable[[Connection, Any], None]] = {
-    (State.STARTING, methods.CONNECTION_START_OK): start_ok,
-    (State.TUNING, methods.CONNECTION_TUNE_OK): tune_ok,
-    (State.OPENING, methods.CONNECTION_OPEN): open_,
-    (State.OPEN, methods.CONNECTION_CLOSE): close,
-    (State.OPEN, methods.CONNECTION_UPDATE_SECRET): update_secret,
+METHODS: dict[tuple[ConnectionState, int], Callable[[Connection, Any], None]] = {
+    (ConnectionState.STARTING, methods.CONNECTION_START_OK): start_ok,
+    (ConnectionState.TUNING, methods.CONNECTION_TUNE_OK): tune_ok,
+    (ConnectionState.OPENING, methods.CONNECTION_OPEN): open_,
+    (ConnectionState.OPEN, methods.CONNECTION_CLOSE): close,
+    (ConnectionState.OPEN, methods.CONNECTION_UPDATE_SECRET): update_secret,
 }

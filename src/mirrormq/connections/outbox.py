@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mirrormq import limits
-from mirrormq.broker.counters import Traffic
+from mirrormq.broker.traffic_counters import Traffic
 from mirrormq.clock import Clock
 
 

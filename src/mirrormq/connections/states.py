@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class State(Enum):
+class ConnectionState(Enum):
     """Names are RabbitMQ's, as `list_connections` shows them."""
 
     HEADER = "pre_init"

@@ -1,8 +1,16 @@
 """Agreement of the nodes on one log: Raft without clocks, sockets and files. The essay is in `raft.py`."""
 
-from mirrormq.consensus.errors import Busy, ChangePending, ConsensusError, NotLeader, UnsafeTruncation
-from mirrormq.consensus.history import History, Run
-from mirrormq.consensus.messages import (
+from mirrormq.consensus.consensus_errors import (
+    Busy,
+    ChangePending,
+    ConsensusError,
+    NotLeader,
+    UnsafeTruncation,
+)
+from mirrormq.consensus.log_history import LogHistory, TermRun
+from mirrormq.consensus.quorum import Automatic, Majority, QuorumRule, Reachable
+from mirrormq.consensus.raft import Consensus
+from mirrormq.consensus.raft_messages import (
     Committed,
     DurableState,
     Entry,
@@ -11,12 +19,17 @@ from mirrormq.consensus.messages import (
     Message,
     Snapshot,
 )
-from mirrormq.consensus.quorum import Automatic, Majority, QuorumRule, Reachable
-from mirrormq.consensus.raft import Consensus
+from mirrormq.consensus.raft_settings import RaftSettings
+from mirrormq.consensus.raft_state import RaftRole
+from mirrormq.consensus.raft_storage import (
+    MemoryLog,
+    RaftStorage,
+    StoredLog,
+    decode_message,
+    encode_message,
+    founded,
+)
 from mirrormq.consensus.ready import Forked, Ready
-from mirrormq.consensus.settings import Settings
-from mirrormq.consensus.state import Role
-from mirrormq.consensus.storage import MemoryLog, Storage, Stored, decode_message, encode_message, founded
 
 __all__ = [
     "Automatic",
@@ -29,21 +42,21 @@ __all__ = [
     "Entry",
     "Forked",
     "HardState",
-    "History",
+    "LogHistory",
     "Majority",
     "Members",
     "MemoryLog",
     "Message",
     "NotLeader",
     "QuorumRule",
+    "RaftRole",
+    "RaftSettings",
+    "RaftStorage",
     "Reachable",
     "Ready",
-    "Role",
-    "Run",
-    "Settings",
     "Snapshot",
-    "Storage",
-    "Stored",
+    "StoredLog",
+    "TermRun",
     "UnsafeTruncation",
     "decode_message",
     "encode_message",

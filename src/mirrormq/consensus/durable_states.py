@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mirrormq.consensus.messages import DurableState
+from mirrormq.consensus.raft_messages import DurableState
 
 if TYPE_CHECKING:
-    from mirrormq.consensus.state import State
+    from mirrormq.consensus.raft_state import RaftState
 
 STARTS = 1 << 30
 """Numbers that a start draws from: two starts with one count tell each other apart."""
@@ -60,7 +60,7 @@ def merged(known: DurableState, stated: DurableState) -> DurableState:
 class DurableStates:
     """Statements of the other nodes, and this node's own."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: RaftState) -> None:
         self._state = state
         self._start = state.choose(STARTS)
         self.known: dict[str, DurableState] = {peer.name: peer for peer in state.saved.peers}

@@ -7,11 +7,11 @@ A vote, our own included, counts only when it is on disk: ours is counted in `ad
 
 from __future__ import annotations
 
-from mirrormq.consensus.history import Verdict
-from mirrormq.consensus.messages import Branch, Nothing, PreVote, Vote, VoteReply
+from mirrormq.consensus.log_history import LogRelation
 from mirrormq.consensus.quorum import is_quorum
-from mirrormq.consensus.settings import BRANCH_IDS
-from mirrormq.consensus.state import Role, State
+from mirrormq.consensus.raft_messages import Branch, Nothing, PreVote, Vote, VoteReply
+from mirrormq.consensus.raft_settings import BRANCH_IDS
+from mirrormq.consensus.raft_state import RaftRole, RaftState
 
 NOT_STANDING = 0
 """The term of a question that nobody grants: only the histories matter."""
@@ -20,7 +20,7 @@ NOT_STANDING = 0
 class Elections:
     """One node's part in elections, as candidate and as voter."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: RaftState) -> None:
         self._state = state
         self._ticks = 0
         self._granted: set[str] = set()
@@ -49,7 +49,7 @@ class Elections:
         for peer in sorted(state.forks.known):
             state.send(peer, PreVote(NOT_STANDING, state.log.history()))
 
-    def hurry(self) -> None:
+    def flush_now(self) -> None:
         """The failure detector says that there is no leader: the first of those who are left stands at once,
         the others one after another, in case it cannot win. Later attempts are at random again."""
         state = self._state
@@ -83,7 +83,7 @@ class Elections:
         abstains = state.durable_states.abstains
         if state.name not in state.voters or state.leading or not state.may_go_on or abstains:
             return self.rest()
-        state.role, state.leader = Role.PRECANDIDATE, None
+        state.role, state.leader = RaftRole.PRECANDIDATE, None
         self._begin({state.name})
         question = PreVote(state.term + 1, state.log.history())
         for voter in sorted(state.voters - {state.name}):
@@ -98,7 +98,7 @@ class Elections:
         if state.leading:
             state.replication.stop()
         state.enter(state.term + 1)
-        state.role, state.vote, state.leader = Role.CANDIDATE, state.name, None
+        state.role, state.vote, state.leader = RaftRole.CANDIDATE, state.name, None
         self._begin(set())
         request = Vote(state.term, state.log.history(), transfer)
         for voter in sorted(state.voters - {state.name}):
@@ -113,7 +113,7 @@ class Elections:
     def own_vote_persisted(self, term: int, vote: str | None) -> None:
         """What we voted is on disk now, so our own vote counts."""
         state = self._state
-        if state.role is Role.CANDIDATE and (term, vote) == (state.term, state.name):
+        if state.role is RaftRole.CANDIDATE and (term, vote) == (state.term, state.name):
             self._granted.add(state.name)
             self._tally()
 
@@ -122,15 +122,15 @@ class Elections:
         whole = is_quorum(self._granted, state.voters)
         if not whole and not is_quorum(self._granted, self._electorate):
             return
-        if state.role is Role.PRECANDIDATE:
+        if state.role is RaftRole.PRECANDIDATE:
             self.campaign()
-        elif state.role is Role.CANDIDATE:
+        elif state.role is RaftRole.CANDIDATE:
             self._win(whole)
 
     def _win(self, whole: bool) -> None:
         """Lead. Unless the branch goes on whole, open another one."""
         state = self._state
-        state.role, state.leader = Role.LEADER, state.name
+        state.role, state.leader = RaftRole.LEADER, state.name
         if whole and state.run.whole:
             state.log.write(state.term, state.run.branch, Nothing())
         else:
@@ -142,7 +142,7 @@ class Elections:
 
     def asked_early(self, sender: str, question: PreVote) -> None:
         state = self._state
-        willing = state.forks.judge(sender, question.history).verdict is Verdict.FOLLOW
+        willing = state.forks.judge(sender, question.history).verdict is LogRelation.FOLLOW
         granted = willing and question.term > state.term and not self._content(sender)
         granted = granted and self._both_count(sender)
         term = question.term if granted else state.term
@@ -151,7 +151,7 @@ class Elections:
     def asked(self, sender: str, request: Vote) -> None:
         state = self._state
         verdict = state.forks.judge(sender, request.history).verdict
-        if verdict is not Verdict.FORK and not (self._content(sender) and not request.transfer):
+        if verdict is not LogRelation.FORK and not (self._content(sender) and not request.transfer):
             if request.term > state.term:
                 state.follow(request.term, None)
             if self._may_vote(sender, request, verdict):
@@ -160,10 +160,10 @@ class Elections:
                 return state.send(sender, VoteReply(state.term, True, False, state.log.history()))
         return state.send(sender, VoteReply(state.term, False, False, state.log.history()))
 
-    def _may_vote(self, sender: str, request: Vote, verdict: Verdict) -> bool:
+    def _may_vote(self, sender: str, request: Vote, verdict: LogRelation) -> bool:
         state = self._state
         free = state.vote in (None, sender) and state.leader is None and self._both_count(sender)
-        return verdict is Verdict.FOLLOW and request.term == state.term and free
+        return verdict is LogRelation.FOLLOW and request.term == state.term and free
 
     def _both_count(self, sender: str) -> bool:
         """Whether neither this node nor the candidate has forgotten what it promised."""
@@ -180,15 +180,17 @@ class Elections:
 
     def answered(self, sender: str, reply: VoteReply) -> None:
         state = self._state
-        if state.forks.judge(sender, reply.history).verdict is Verdict.FORK:
+        if state.forks.judge(sender, reply.history).verdict is LogRelation.FORK:
             return
         if reply.granted and sender not in state.durable_states.behind:
-            asked = (Role.PRECANDIDATE, state.term + 1) if reply.early else (Role.CANDIDATE, state.term)
+            asked = (
+                (RaftRole.PRECANDIDATE, state.term + 1) if reply.early else (RaftRole.CANDIDATE, state.term)
+            )
             if (state.role, reply.term) == asked:
                 self._granted.add(sender)
                 self._tally()
         elif reply.term > state.term:
             state.follow(reply.term, None)
             self._stagger()
-        elif not reply.early and (state.role, reply.term) == (Role.CANDIDATE, state.term):
+        elif not reply.early and (state.role, reply.term) == (RaftRole.CANDIDATE, state.term):
             self._stagger()

@@ -7,25 +7,25 @@ Only histories still pass both ways, so that either side notices when the other 
 
 from __future__ import annotations
 
-from mirrormq.consensus.history import Comparison, History, Verdict, compare
+from mirrormq.consensus.log_history import LogComparison, LogHistory, LogRelation, compare
+from mirrormq.consensus.raft_state import RaftState
 from mirrormq.consensus.ready import Forked
-from mirrormq.consensus.state import State
 
 
 class Forks:
     """The peers that are forked from this node."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: RaftState) -> None:
         self._state = state
         self.known: dict[str, Forked] = {}
         self.found: list[Forked] = []
         self.healed: list[str] = []
 
-    def judge(self, peer: str, theirs: History) -> Comparison:
+    def judge(self, peer: str, theirs: LogHistory) -> LogComparison:
         """Compare a peer's history with ours and remember whether it is forked."""
         mine = self._state.log.history()
         judged = compare(mine, theirs)
-        if judged.verdict is Verdict.FORK:
+        if judged.verdict is LogRelation.FORK:
             self._note(self._describe(peer, judged.common, mine, theirs))
         elif self.known.pop(peer, None) is not None:
             self.healed.append(peer)
@@ -49,6 +49,6 @@ class Forks:
             self.found.append(fork)
 
     @staticmethod
-    def _describe(peer: str, common: int, mine: History, theirs: History) -> Forked:
+    def _describe(peer: str, common: int, mine: LogHistory, theirs: LogHistory) -> Forked:
         ours, others = mine.since(common)[-1], theirs.since(common)[-1]
         return Forked(peer, common, ours.branch, mine.worth, others.branch, theirs.worth)

@@ -9,15 +9,15 @@ A new node listens first. When it is close enough, the leader makes it a voter b
 
 from __future__ import annotations
 
-from mirrormq.consensus.errors import ChangePending, NotLeader
-from mirrormq.consensus.messages import ChangeMembers, Members
-from mirrormq.consensus.state import State
+from mirrormq.consensus.consensus_errors import ChangePending, NotLeader
+from mirrormq.consensus.raft_messages import ChangeMembers, Members
+from mirrormq.consensus.raft_state import RaftState
 
 
 class Membership:
     """Proposes, follows and reports membership changes."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: RaftState) -> None:
         self._state = state
         self.committed = state.log.members_at(state.log.commit)
         self.changed = False

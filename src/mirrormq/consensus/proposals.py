@@ -13,10 +13,18 @@ from __future__ import annotations
 
 import msgspec
 
-from mirrormq.consensus.errors import Busy, NotLeader
-from mirrormq.consensus.messages import Applied, ChangeMembers, Command, Committed, Entry, Forward, Snapshot
-from mirrormq.consensus.settings import ORIGINS_MAX
-from mirrormq.consensus.state import State
+from mirrormq.consensus.consensus_errors import Busy, NotLeader
+from mirrormq.consensus.raft_messages import (
+    Applied,
+    ChangeMembers,
+    Command,
+    Committed,
+    Entry,
+    Forward,
+    Snapshot,
+)
+from mirrormq.consensus.raft_settings import ORIGINS_MAX
+from mirrormq.consensus.raft_state import RaftState
 
 BOOT_SHIFT = 32
 """Proposal numbers of one life of a node: four billion."""
@@ -70,7 +78,7 @@ class Outstanding(msgspec.Struct):
 class Proposals:
     """This node's own proposals, and those that others forward to it."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: RaftState) -> None:
         self._state = state
         self._next = state.boots << BOOT_SHIFT
         self.outstanding: dict[int, Outstanding] = {}

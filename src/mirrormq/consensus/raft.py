@@ -49,7 +49,7 @@ Invariants
  8. The quorum of a leader's commits is the quorum of its election: the electorate never shrinks in a
     term. To need fewer, it must be elected again, by fewer, and open a branch.
  9. A log is cut only for a leader whose history was compared with ours (`history.py`), and never below
-    what is committed, except for entries without substance. `Log.guard` stops the node otherwise.
+    what is committed, except for entries without substance. `RaftLog.guard` stops the node otherwise.
 10. A message from a forked peer changes nothing here: not the term, not the leader, not the log.
 11. A membership differs from the one before by one voter, and that one was committed.
 12. Which proposals were applied is part of the replicated state and of every snapshot.
@@ -70,12 +70,15 @@ Where it differs from the paper
 
 from __future__ import annotations
 
+from mirrormq.consensus.consensus_errors import ConsensusError, NotLeader
 from mirrormq.consensus.elections import Elections
-from mirrormq.consensus.errors import ConsensusError, NotLeader
-from mirrormq.consensus.following import Following
+from mirrormq.consensus.follower import FollowerRole
 from mirrormq.consensus.forks import Forks
+from mirrormq.consensus.leader_replication import LeaderReplication
 from mirrormq.consensus.membership import Membership
-from mirrormq.consensus.messages import (
+from mirrormq.consensus.proposals import Proposals
+from mirrormq.consensus.quorum import QuorumRule
+from mirrormq.consensus.raft_messages import (
     Append,
     AppendReply,
     Chunk,
@@ -92,34 +95,31 @@ from mirrormq.consensus.messages import (
     Vote,
     VoteReply,
 )
-from mirrormq.consensus.proposals import Proposals
-from mirrormq.consensus.quorum import QuorumRule
+from mirrormq.consensus.raft_settings import RaftSettings
+from mirrormq.consensus.raft_state import Choose, RaftRole, RaftState
+from mirrormq.consensus.raft_storage import RaftStorage
 from mirrormq.consensus.ready import Forked, Ready
-from mirrormq.consensus.replication import Replication
-from mirrormq.consensus.settings import Settings
-from mirrormq.consensus.state import Choose, Role, State
-from mirrormq.consensus.storage import Storage
-from mirrormq.consensus.transfer import SnapshotTransfer
+from mirrormq.consensus.snapshot_transfer import SnapshotTransfer
 
 
 class Consensus:
     """One node. The parts may be replaced in a subclass, which is how tests break them on purpose."""
 
     elections_type: type[Elections] = Elections
-    following_type: type[Following] = Following
+    following_type: type[FollowerRole] = FollowerRole
     forks_type: type[Forks] = Forks
     proposals_type: type[Proposals] = Proposals
-    replication_type: type[Replication] = Replication
+    replication_type: type[LeaderReplication] = LeaderReplication
 
     def __init__(
         self,
         name: str,
-        storage: Storage,
+        storage: RaftStorage,
         rule: QuorumRule,
         choose: Choose,
-        settings: Settings | None = None,
+        settings: RaftSettings | None = None,
     ) -> None:
-        state = self.state = State(name, storage, rule, choose, settings or Settings())
+        state = self.state = RaftState(name, storage, rule, choose, settings or RaftSettings())
         state.forks = self.forks_type(state)
         state.elections = self.elections_type(state)
         state.replication = self.replication_type(state)
@@ -134,7 +134,7 @@ class Consensus:
         return self.state.name
 
     @property
-    def role(self) -> Role:
+    def role(self) -> RaftRole:
         return self.state.role
 
     @property
@@ -247,7 +247,7 @@ class Consensus:
         if state.leading:
             state.replication.presence_changed(names - (before or frozenset()))
         elif state.leader is None or state.leader not in names:
-            state.elections.hurry()
+            state.elections.flush_now()
 
     @property
     def durable_state(self) -> DurableState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mirrormq.consensus.messages import Branch, Committed, Entry, HardState, Members, Message, Snapshot
+from mirrormq.consensus.raft_messages import Branch, Committed, Entry, HardState, Members, Message, Snapshot
 
 
 class Forked(msgspec.Struct, frozen=True):

@@ -6,10 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from mirrormq.control.node import Shell
-from mirrormq.control.protocol import EXIT_SOFTWARE, EXIT_USAGE, ControlError, Request
-from mirrormq.control.requirements import objection
-from mirrormq.control.verbs import (
+from mirrormq.control.commands import (
     add_queue,
     clients,
     cluster,
@@ -19,11 +16,11 @@ from mirrormq.control.verbs import (
     jobs,
     leases,
     lifecycle,
-    listing,
-    logs,
+    list_commands,
+    log_commands,
     management,
     mirrors,
-    operations,
+    node_operations,
     orphans,
     parameters,
     permissions,
@@ -34,36 +31,39 @@ from mirrormq.control.verbs import (
     users,
     vhosts,
 )
+from mirrormq.control.control_protocol import EXIT_SOFTWARE, EXIT_USAGE, ControlError, Request
+from mirrormq.control.node_interface import NodeShell
+from mirrormq.control.preconditions import objection
 from mirrormq.errors import AmqpError
 from mirrormq.metadata.store import INTERNAL_USER
 
-Verb = Callable[[Shell, Request], Any]
+CtlCommand = Callable[[NodeShell, Request], Any]
 """Gives the result, or an awaitable of it; one that writes metadata after it has waited says for whom."""
 
-VERBS: dict[str, Verb] = {
-    **users.VERBS,
-    **user_limits.VERBS,
-    **permissions.VERBS,
-    **vhosts.VERBS,
-    **policies.VERBS,
-    **parameters.VERBS,
-    **listing.VERBS,
-    **logs.VERBS,
-    **management.VERBS,
-    **clients.VERBS,
-    **queues.VERBS,
-    **add_queue.VERBS,
-    **definitions.VERBS,
-    **operations.VERBS,
-    **lifecycle.VERBS,
-    **cluster.VERBS,
-    **mirrors.VERBS,
-    **health.VERBS,
-    **diagnostics.VERBS,
-    **orphans.VERBS,
-    **leases.VERBS,
-    **jobs.VERBS,
-    **scrub.VERBS,
+COMMANDS: dict[str, CtlCommand] = {
+    **users.COMMANDS,
+    **user_limits.COMMANDS,
+    **permissions.COMMANDS,
+    **vhosts.COMMANDS,
+    **policies.COMMANDS,
+    **parameters.COMMANDS,
+    **list_commands.COMMANDS,
+    **log_commands.COMMANDS,
+    **management.COMMANDS,
+    **clients.COMMANDS,
+    **queues.COMMANDS,
+    **add_queue.COMMANDS,
+    **definitions.COMMANDS,
+    **node_operations.COMMANDS,
+    **lifecycle.COMMANDS,
+    **cluster.COMMANDS,
+    **mirrors.COMMANDS,
+    **health.COMMANDS,
+    **diagnostics.COMMANDS,
+    **orphans.COMMANDS,
+    **leases.COMMANDS,
+    **jobs.COMMANDS,
+    **scrub.COMMANDS,
 }
 
 ACTOR = "rmq-cli"
@@ -72,7 +72,7 @@ OTHER_ACTORS = {"import_definitions": INTERNAL_USER}
 """Verbs that RabbitMQ's tools carry out under another name."""
 
 
-async def answer(node: Shell, request: Request) -> dict[str, Any]:
+async def answer(node: NodeShell, request: Request) -> dict[str, Any]:
     """Carry out one request to its end; never raises for what a request can cause."""
     before = node.metadata.last_written
     try:
@@ -86,8 +86,8 @@ async def answer(node: Shell, request: Request) -> dict[str, Any]:
         return _refusal(request.verb, error)
 
 
-def _begin(node: Shell, request: Request) -> Any:
-    verb = VERBS.get(request.verb)
+def _begin(node: NodeShell, request: Request) -> Any:
+    verb = COMMANDS.get(request.verb)
     if verb is None:
         raise ControlError(f"This node does not know the verb '{request.verb}'.", EXIT_USAGE)
     refusal = objection(request.verb, node.app_state.value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from mirrormq.control.suggesting import suggestion
+from mirrormq.control.suggestions import suggestion
 
 NAMES_SHOWN_MAX = 8
 """A list of valid names longer than this is left out."""

@@ -13,8 +13,8 @@ import ssl
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from mirrormq.control.client import NodeUnreachable
-from mirrormq.control.protocol import (
+from mirrormq.control.control_client import NodeUnreachable
+from mirrormq.control.control_protocol import (
     EXIT_DATA,
     EXIT_TIMEOUT,
     EXIT_USAGE,

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from mirrormq.errors import PreconditionFailed
 from mirrormq.exchanges.binding import Binding, Destination
+from mirrormq.exchanges.erlang_terms import comparable, type_name, value_text
 from mirrormq.exchanges.exchange import NO_PROPERTIES, Exchange, Properties
-from mirrormq.exchanges.terms import comparable, type_name, value_text
 from mirrormq.wire.fields import Field, Table, decode_table
 
 MATCH_ARGUMENT = "x-match"
@@ -26,7 +26,7 @@ PRESENT = object()
 """Stands for "any value" among the wanted ones."""
 
 
-class Wanted(NamedTuple):
+class HeaderPattern(NamedTuple):
     """A binding's arguments, made ready to be compared."""
 
     every: bool
@@ -54,7 +54,7 @@ def validate_match(arguments: Table) -> None:
         )
 
 
-def wanted(arguments: Table) -> Wanted:
+def wanted(arguments: Table) -> HeaderPattern:
     """What a binding with these arguments asks for."""
     match = arguments.get(MATCH_ARGUMENT, DEFAULT_MATCH).value
     with_x = match in (ALL_WITH_X, ANY_WITH_X)
@@ -63,7 +63,7 @@ def wanted(arguments: Table) -> Wanted:
         for name, field in arguments.items()
         if name != MATCH_ARGUMENT and (with_x or not name.startswith("x-"))
     }
-    return Wanted(match not in (ANY, ANY_WITH_X), values)
+    return HeaderPattern(match not in (ANY, ANY_WITH_X), values)
 
 
 class HeadersExchange(Exchange):
@@ -73,7 +73,7 @@ class HeadersExchange(Exchange):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._wanted: dict[Binding, Wanted] = {}
+        self._wanted: dict[Binding, HeaderPattern] = {}
 
     def route(
         self, routing_key: str, headers: Table, properties: Properties = NO_PROPERTIES

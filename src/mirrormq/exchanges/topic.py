@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mirrormq.exchanges.binding import Binding, Destination
-from mirrormq.exchanges.counted import CountedDestinations
 from mirrormq.exchanges.exchange import NO_PROPERTIES, Exchange, Properties
+from mirrormq.exchanges.ref_counted import CountedDestinations
 from mirrormq.wire.fields import Table
 
 ANY_WORD = "*"
@@ -28,13 +28,13 @@ def split_words(key: str) -> list[str]:
     return key.split(".") if key else []
 
 
-class Node:
+class TrieNode:
     """A place in the trie: what is bound exactly here, and the words that lead on."""
 
     __slots__ = ("children", "destinations", "stays")
 
     def __init__(self, stays: bool) -> None:
-        self.children: dict[str, Node] = {}
+        self.children: dict[str, TrieNode] = {}
         self.destinations: CountedDestinations | None = None
         self.stays = stays
         """It lies behind a `#`: once reached, it stays reached."""
@@ -46,15 +46,15 @@ class TopicExchange(Exchange):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._root = Node(stays=False)
+        self._root = TrieNode(stays=False)
 
     def route(
         self, routing_key: str, headers: Table, properties: Properties = NO_PROPERTIES
     ) -> Iterable[Destination]:
-        active: dict[Node, None] = {}
+        active: dict[TrieNode, None] = {}
         _reach(self._root, active)
         for word in split_words(routing_key):
-            reached: dict[Node, None] = {}
+            reached: dict[TrieNode, None] = {}
             for node in active:
                 if node.stays:
                     _reach(node, reached)
@@ -74,7 +74,7 @@ class TopicExchange(Exchange):
         for word in split_words(binding.routing_key):
             child = node.children.get(word)
             if child is None:
-                child = node.children[word] = Node(stays=word == ANY_WORDS)
+                child = node.children[word] = TrieNode(stays=word == ANY_WORDS)
             node = child
         if node.destinations is None:
             node.destinations = CountedDestinations()
@@ -82,7 +82,7 @@ class TopicExchange(Exchange):
 
     def _removed(self, binding: Binding) -> None:
         node = self._root
-        path: list[tuple[Node, str]] = []
+        path: list[tuple[TrieNode, str]] = []
         for word in split_words(binding.routing_key):
             path.append((node, word))
             node = node.children[word]
@@ -105,7 +105,7 @@ class TopicExchange(Exchange):
         return count
 
 
-def _reach(node: Node, reached: dict[Node, None]) -> None:
+def _reach(node: TrieNode, reached: dict[TrieNode, None]) -> None:
     """Add a node, and those behind it through `#` edges that match no word."""
     while node not in reached:
         reached[node] = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mirrormq.history.clock import SteadyClock
-from mirrormq.history.schema import SCHEMA, VERSION, Kind
-from mirrormq.history.writer import HistoryWriter
+from mirrormq.history.event_schema import SCHEMA, VERSION, EventKind
+from mirrormq.history.history_writer import HistoryWriter
+from mirrormq.history.steady_clock import SteadyClock
 
-__all__ = ["SCHEMA", "VERSION", "HistoryWriter", "Kind", "SteadyClock"]
+__all__ = ["SCHEMA", "VERSION", "EventKind", "HistoryWriter", "SteadyClock"]

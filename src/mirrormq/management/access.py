@@ -10,16 +10,16 @@ import base64
 import binascii
 from collections.abc import Callable
 
-from mirrormq.management.answers import (
+from mirrormq.management.api_request import ApiRequest
+from mirrormq.management.http_errors import (
     BAD_REQUEST,
     UNAUTHORISED,
-    Refusal,
-    Silent,
+    HttpRefusal,
+    SilentRefusal,
     missing,
     not_authorised,
     not_found,
 )
-from mirrormq.management.call import Call
 
 CHALLENGE = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
 
@@ -30,7 +30,7 @@ MONITORING = "monitoring"
 POLICYMAKER = "policymaker"
 MANAGEMENT = "management"
 
-Check = Callable[[Call], None]
+Check = Callable[[ApiRequest], None]
 
 
 def credentials(header: str | None) -> tuple[str, bytes]:
@@ -41,7 +41,7 @@ def credentials(header: str | None) -> tuple[str, bytes]:
     scheme, _, given = (DIGEST if header is None else header).partition(" ")
     scheme, given = scheme.lower(), given.strip()
     if scheme == DIGEST:
-        refusal = Silent(UNAUTHORISED)
+        refusal = SilentRefusal(UNAUTHORISED)
         refusal.headers = CHALLENGE
         raise refusal
     if scheme == TOKEN and len(given.split()) == 1:
@@ -52,38 +52,38 @@ def credentials(header: str | None) -> tuple[str, bytes]:
         raw = b""
     name, separator, password = raw.partition(b":")
     if not separator:
-        raise Silent(BAD_REQUEST)
+        raise SilentRefusal(BAD_REQUEST)
     return name.decode("utf-8", "surrogateescape"), password
 
 
-def login_failed() -> Refusal:
+def login_failed() -> HttpRefusal:
     """RabbitMQ spells this one the American way."""
-    return Refusal(UNAUTHORISED, "not_authorized", "Login failed", headers=CHALLENGE)
+    return HttpRefusal(UNAUTHORISED, "not_authorized", "Login failed", headers=CHALLENGE)
 
 
-def nobody_is_asked(call: Call) -> None:
+def nobody_is_asked(call: ApiRequest) -> None:
     """No login needed."""
 
 
-def management(call: Call) -> None:
+def management(call: ApiRequest) -> None:
     """Anybody with one of the tags."""
     if not {ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT} & set(call.user.tags):
         raise not_authorised("Not management user")
 
 
-def monitor(call: Call) -> None:
+def monitor(call: ApiRequest) -> None:
     management(call)
     if not call.is_monitor:
         raise not_authorised("Not monitor user")
 
 
-def administrator(call: Call) -> None:
+def administrator(call: ApiRequest) -> None:
     management(call)
     if not call.is_administrator:
         raise not_authorised("Not administrator user")
 
 
-def vhost(call: Call) -> None:
+def vhost(call: ApiRequest) -> None:
     """The vhost of the path, if any, must be one in which the user may do something; administrators may look
     into all."""
     management(call)
@@ -95,14 +95,14 @@ def vhost(call: Call) -> None:
         raise not_authorised("User not authorised to access virtual host")
 
 
-def vhost_if_any(call: Call) -> None:
+def vhost_if_any(call: ApiRequest) -> None:
     """The same for what a channel does: that there is no such vhost, the channel will say."""
     management(call)
     if call.vhost in call.state.vhosts:
         vhost(call)
 
 
-def visible_vhost(call: Call) -> None:
+def visible_vhost(call: ApiRequest) -> None:
     """The same, but who monitors sees every vhost."""
     management(call)
     if call.is_monitor and call.parts.get("vhost", "") in call.state.vhosts:
@@ -110,7 +110,7 @@ def visible_vhost(call: Call) -> None:
     vhost(call)
 
 
-def policymaker(call: Call) -> None:
+def policymaker(call: ApiRequest) -> None:
     """Who makes policies, in a vhost of theirs; administrators in every one."""
     management(call)
     named = call.parts.get("vhost")
@@ -120,11 +120,11 @@ def policymaker(call: Call) -> None:
     vhost(call)
 
 
-def operator_policy(call: Call) -> None:
+def operator_policy(call: ApiRequest) -> None:
     """One of them is for administrators, the list for everybody."""
     administrator(call)
     vhost(call)
 
 
-def administrator_to_change(call: Call) -> None:
+def administrator_to_change(call: ApiRequest) -> None:
     (management if call.method in ("GET", "HEAD") else administrator)(call)

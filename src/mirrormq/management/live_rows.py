@@ -12,10 +12,10 @@ import heapq
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrormq.management.answers import encode
-from mirrormq.management.call import Call
+from mirrormq.management.api_request import ApiRequest
+from mirrormq.management.http_errors import encode
+from mirrormq.management.managed_node import ManagedNode
 from mirrormq.management.resources import queues
-from mirrormq.management.seam import ManagedNode
 from mirrormq.management.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ Key = tuple[str, str]
 Looks = tuple[Any, ...]
 
 
-class Told(NamedTuple):
+class SentRow(NamedTuple):
     """A queue that has changed: how much goes on in it, its vhost, and its row as JSON."""
 
     busy: float
@@ -53,7 +53,7 @@ class Told(NamedTuple):
     row: bytes
 
 
-class Seen(NamedTuple):
+class SeenRow(NamedTuple):
     """How the queues were when somebody asked."""
 
     at_s: float
@@ -66,7 +66,7 @@ class LiveRows:
     def __init__(self, node: ManagedNode, statistics: Statistics) -> None:
         self._node = node
         self._statistics = statistics
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, SeenRow] = {}
 
     @property
     def wanted(self) -> bool:
@@ -75,9 +75,9 @@ class LiveRows:
         self._seen = {name: seen for name, seen in self._seen.items() if now_s - seen.at_s < FORGOTTEN_S}
         return bool(self._seen)
 
-    async def changed(self, asker: str, call: Call) -> tuple[list[Told], bool]:
+    async def changed(self, asking_node: str, call: ApiRequest) -> tuple[list[SentRow], bool]:
         """Rows that changed since this asker asked, and whether there are more."""
-        before = self._seen[asker].looks if self.wanted and asker in self._seen else None
+        before = self._seen[asking_node].looks if self.wanted and asking_node in self._seen else None
         now: dict[Key, Looks] = {}
         changed: list[tuple[float, Key]] = []
         live = [
@@ -92,16 +92,16 @@ class LiveRows:
                 if before is not None and before.get(key) != looks:
                     changed.append((sum(map(abs, looks[1])), key))
             await asyncio.sleep(0)
-        self._seen[asker] = Seen(time.monotonic(), now)
+        self._seen[asking_node] = SeenRow(time.monotonic(), now)
         told = await self._rows(call, heapq.nlargest(ROWS_MAX, changed))
         return told, before is None or len(changed) > ROWS_MAX
 
-    async def _rows(self, call: Call, changed: list[tuple[float, Key]]) -> list[Told]:
-        told: list[Told] = []
+    async def _rows(self, call: ApiRequest, changed: list[tuple[float, Key]]) -> list[SentRow]:
+        told: list[SentRow] = []
         for busy, key in changed:
             record = call.state.queues.get(key)
             if record is not None:
-                told.append(Told(busy, key[0], encode(news(queues.row(call, record)))))
+                told.append(SentRow(busy, key[0], encode(news(queues.row(call, record)))))
             if len(told) % SLICE_ROWS == 0:
                 await asyncio.sleep(0)
         return told
@@ -117,6 +117,6 @@ def news(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in NOT_NEWS}
 
 
-def busiest(told: list[Told]) -> list[Told]:
+def busiest(told: list[SentRow]) -> list[SentRow]:
     """As many as one event tells."""
     return heapq.nlargest(ROWS_MAX, told, key=lambda each: each.busy)

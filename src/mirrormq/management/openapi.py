@@ -10,12 +10,12 @@ from typing import Any
 from mirrormq import __version__
 from mirrormq.management import access
 from mirrormq.management.access import Check
-from mirrormq.management.answers import encode
-from mirrormq.management.call import Call, Raw
+from mirrormq.management.api_request import ApiRequest, RawReply
 from mirrormq.management.descriptions import BODIES, HERE, SENTENCES
-from mirrormq.management.pages import HEADERS as PAGE_HEADERS
+from mirrormq.management.http_errors import encode
 from mirrormq.management.resources.session import FORM
-from mirrormq.management.routing import Handler, Route
+from mirrormq.management.route_table import ApiRoute, Handler
+from mirrormq.management.static_pages import HEADERS as PAGE_HEADERS
 
 METHODS = ("GET", "PUT", "POST", "DELETE")
 TAKES_A_FORM = (("POST", "login"),)
@@ -38,30 +38,30 @@ RANGE_PARAMETERS = {
 WITH_HISTORY = ("channels", "connections", "exchanges", "nodes", "overview", "queues", "vhosts")
 
 
-class Guide:
+class OpenApiGuide:
     """Both descriptions, made once when they are first asked for."""
 
-    def __init__(self, routes: list[Route]) -> None:
+    def __init__(self, routes: list[ApiRoute]) -> None:
         self._routes = routes
         self._document: bytes | None = None
         self._page: bytes | None = None
         check: Check = access.nobody_is_asked  # what the API is, is no secret
         self.routes = [
-            Route("openapi.json", check, {"GET": self._show_document}, is_open=True),
-            Route(HERE, check, {"GET": self._show_page}, is_open=True),
-            Route("index.html", check, {"GET": self._show_page}, is_open=True),
+            ApiRoute("openapi.json", check, {"GET": self._show_document}, is_open=True),
+            ApiRoute(HERE, check, {"GET": self._show_page}, is_open=True),
+            ApiRoute("index.html", check, {"GET": self._show_page}, is_open=True),
         ]
 
-    def _operations(self) -> Iterator[tuple[Route, str, Handler]]:
+    def _operations(self) -> Iterator[tuple[ApiRoute, str, Handler]]:
         for route in sorted([*self._routes, *self.routes], key=lambda route: route.path):
             for method in METHODS:
                 if method in route.handlers:
                     yield route, method, route.handlers[method]
 
-    def _show_document(self, call: Call) -> Raw:
+    def _show_document(self, call: ApiRequest) -> RawReply:
         if self._document is None:
             self._document = encode(self.document())
-        return Raw(self._document)
+        return RawReply(self._document)
 
     def document(self) -> dict[str, Any]:
         """OpenAPI 3.0."""
@@ -89,10 +89,10 @@ class Guide:
             },
         }
 
-    def _show_page(self, call: Call) -> Raw:
+    def _show_page(self, call: ApiRequest) -> RawReply:
         if self._page is None:
             self._page = self._made_page().encode()
-        return Raw(self._page, headers={**PAGE_HEADERS, "content-type": "text/html; charset=utf-8"})
+        return RawReply(self._page, headers={**PAGE_HEADERS, "content-type": "text/html; charset=utf-8"})
 
     def _made_page(self) -> str:
         rows = "".join(
@@ -111,7 +111,7 @@ class Guide:
         )
 
 
-def _operation(route: Route, method: str, handler: Handler) -> dict[str, Any]:
+def _operation(route: ApiRoute, method: str, handler: Handler) -> dict[str, Any]:
     answers = "Listing" in str(getattr(handler, "__annotations__", {}).get("return", ""))
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}

@@ -1,8 +1,8 @@
 """Requests of other sites' pages (CSRF): refused where they change something.
 
 A browser adds the login that it remembers for this node to a form that any page sends. It also adds the
-page's origin, which the page cannot choose: `Origin`, or `Referer` from older browsers. Programs such as
-rabbitmqadmin and curl send neither.
+page's origin, which the page cannot choose: `PublishOrigin`, or `Referer` from older browsers. Programs such
+as rabbitmqadmin and curl send neither.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from mirrormq.config.settings import CorsOptions
-from mirrormq.management.answers import FORBIDDEN, Refusal
+from mirrormq.management.http_errors import FORBIDDEN, HttpRefusal
 
 READING = ("GET", "HEAD", "OPTIONS")
 PORTS = {"http": 80, "https": 443}
@@ -29,7 +29,7 @@ def check(method: str, scheme: str, headers: Mapping[str, str], cors: CorsOption
     if cors.allows(headers.get("origin", "")) or (origin is None and site in (None, "none")):
         return
     if origin is None or site in ("cross-site", "same-site") or not _is_own(origin, scheme, headers):
-        raise Refusal(FORBIDDEN, "not_authorised", "A page of another site may not do this")
+        raise HttpRefusal(FORBIDDEN, "not_authorised", "A page of another site may not do this")
 
 
 def _is_own(origin: str, scheme: str, headers: Mapping[str, str]) -> bool:

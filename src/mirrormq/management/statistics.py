@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from mirrormq.management import counted
-from mirrormq.management.counted import Kind
-from mirrormq.management.history import ENTRIES_MAX, GLOBAL, Numbers, Range, Track, total
-from mirrormq.management.places import Places
-from mirrormq.management.ranges import NONE, Ranges
-from mirrormq.management.showing import Tracked, data, lengths, message_stats, with_details
+from mirrormq.management import counter_kinds
+from mirrormq.management.counter_kinds import CounterKind
+from mirrormq.management.detailed_statistics import DetailedStatistics
+from mirrormq.management.sample_history import ENTRIES_MAX, GLOBAL, Numbers, SampleRange, SampleTrack, total
+from mirrormq.management.sample_ranges import NONE, SampleRanges
+from mirrormq.management.stats_json import TrackedCounter, data, lengths, message_stats, with_details
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change, Deleted
-from mirrormq.metadata.store import INTERNAL_USER, Written
+from mirrormq.metadata.store import INTERNAL_USER, WriteResult
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
@@ -48,14 +48,14 @@ class Statistics:
     ) -> None:
         self._broker = broker
         self._rates_mode = rates_mode
-        self.places = Places(broker) if rates_mode == "detailed" else None
+        self.places = DetailedStatistics(broker) if rates_mode == "detailed" else None
         """What passed between channels, exchanges and queues, if that is wanted."""
         self.interval_s = interval_s
         self.sampled_at_s = 0.0
         self.watched = False
         """Somebody who looks closely takes the samples, and more often."""
-        self._tracks: WeakKeyDictionary[Any, Track] = WeakKeyDictionary()
-        self._vhosts: dict[str, Track] = {}
+        self._tracks: WeakKeyDictionary[Any, SampleTrack] = WeakKeyDictionary()
+        self._vhosts: dict[str, SampleTrack] = {}
         self._machine = machine
         self._begin()
         self._crowded = False
@@ -71,18 +71,18 @@ class Statistics:
     def _begin(self) -> None:
         self._tracks.clear()
         self._vhosts.clear()
-        self._node = Track(len(counted.MACHINE), GLOBAL)
-        self._churn = Track(len(counted.CHURN), GLOBAL)
-        self._disk = Track(len(counted.DISK), GLOBAL)
+        self._node = SampleTrack(len(counter_kinds.MACHINE), GLOBAL)
+        self._churn = SampleTrack(len(counter_kinds.CHURN), GLOBAL)
+        self._disk = SampleTrack(len(counter_kinds.DISK), GLOBAL)
 
     async def start_anew(self) -> None:
         """Forget rates and the past. The counters are not ours and go on."""
         self._begin()
         if self.places is not None:
-            self.places = Places(self._broker)
+            self.places = DetailedStatistics(self._broker)
         await self.sample()
 
-    def retire(self) -> None:
+    def detach(self) -> None:
         """The broker is over."""
         self._broker.metadata.listeners.remove(self._follow)
         self._broker.metadata.observers.remove(self._observe)
@@ -99,22 +99,24 @@ class Statistics:
     async def sample(self) -> None:
         """Read everything once."""
         broker, vhosts = self._broker, list(self._broker.vhosts.values())
-        await self._take([queue for vhost in vhosts for queue in vhost.local_queues()], counted.of_queue)
+        await self._take(
+            [queue for vhost in vhosts for queue in vhost.local_queues()], counter_kinds.of_queue
+        )
         exchanges = [exchange for vhost in vhosts for exchange in vhost.router.exchanges.values()]
-        await self._take(exchanges, counted.of_exchange)
+        await self._take(exchanges, counter_kinds.of_exchange)
         connections = list(broker.connections)
-        await self._take(connections, lambda connection: counted.of_traffic(connection.traffic))
+        await self._take(connections, lambda connection: counter_kinds.of_traffic(connection.traffic))
         channels = [channel for connection in connections for channel in connection.channels.values()]
-        await self._take(channels, lambda channel: counted.of_channel(channel.counters))
+        await self._take(channels, lambda channel: counter_kinds.of_channel(channel.counters))
         now_s, wall_s = time.monotonic(), time.time()
         for name, numbers in (await self.vhost_numbers()).items():
             track = self._vhosts.get(name)
             if track is None:
-                track = self._vhosts[name] = Track(counted.VHOST.width, GLOBAL)
+                track = self._vhosts[name] = SampleTrack(counter_kinds.VHOST.width, GLOBAL)
             track.take(now_s, wall_s, numbers, crowded=False)
         for track, numbers in (
             (self._node, self._machine()),
-            (self._churn, counted.of_churn(broker.events.churn)),
+            (self._churn, counter_kinds.of_churn(broker.events.churn)),
             (self._disk, (broker.journal.loader.messages_read, broker.journal.writer.messages_written)),
         ):
             track.take(now_s, wall_s, numbers, crowded=False)
@@ -132,7 +134,7 @@ class Statistics:
                 found = numbers(thing)
                 track = self._tracks.get(thing)
                 if track is None:
-                    track = self._tracks[thing] = Track(len(found))
+                    track = self._tracks[thing] = SampleTrack(len(found))
                 track.take(now_s, wall_s, found, self._crowded)
             await asyncio.sleep(0)
 
@@ -140,7 +142,13 @@ class Statistics:
         """By vhost: what its clients have done, how long its queues are, how many bytes went over its
         connections."""
         found = {
-            name: [*counted.of_channel(vhost.past), 0, 0, 0, *counted.of_traffic(vhost.past_traffic)]
+            name: [
+                *counter_kinds.of_channel(vhost.past),
+                0,
+                0,
+                0,
+                *counter_kinds.of_traffic(vhost.past_traffic),
+            ]
             for name, vhost in self._broker.vhosts.items()
         }
         connections = list(self._broker.connections)
@@ -155,7 +163,9 @@ class Statistics:
             for start in range(0, len(queues), SLICE_OBJECTS):
                 for queue in queues[start : start + SLICE_OBJECTS]:
                     _add(
-                        totals, counted.VHOST.lengths_at, counted.of_queue(queue)[counted.QUEUE.lengths_at :]
+                        totals,
+                        counter_kinds.VHOST.lengths_at,
+                        counter_kinds.of_queue(queue)[counter_kinds.QUEUE.lengths_at :],
                     )
                 await asyncio.sleep(0)
         return {name: tuple(totals) for name, totals in found.items()}
@@ -163,67 +173,73 @@ class Statistics:
     # -- showing --------------------------------------------------------------------------------
 
     def _messages(
-        self, kind: Kind, numbers: Numbers, track: Tracked | None, wanted: Range | None
+        self, kind: CounterKind, numbers: Numbers, track: TrackedCounter | None, wanted: SampleRange | None
     ) -> dict[str, Any]:
         """What messages did, unless the settings hide that."""
         return {} if self._rates_mode == "none" else message_stats(kind, numbers, track, wanted)
 
-    def last(self, queue: Queue) -> Track | None:
+    def last(self, queue: Queue) -> SampleTrack | None:
         """A queue's last sample."""
         return self._tracks.get(queue)
 
-    def queue(self, queue: Queue, ranges: Ranges = NONE) -> dict[str, Any]:
+    def queue(self, queue: Queue, ranges: SampleRanges = NONE) -> dict[str, Any]:
         """`message_stats`, if anything has happened, and the lengths with their rates."""
-        track, numbers = self._tracks.get(queue), counted.of_queue(queue)
-        shown = self._messages(counted.QUEUE, numbers, track, ranges.msg_rates)
-        return shown | lengths(counted.QUEUE, numbers, track, ranges.lengths)
+        track, numbers = self._tracks.get(queue), counter_kinds.of_queue(queue)
+        shown = self._messages(counter_kinds.QUEUE, numbers, track, ranges.msg_rates)
+        return shown | lengths(counter_kinds.QUEUE, numbers, track, ranges.lengths)
 
-    def channel(self, channel: Channel, ranges: Ranges = NONE) -> dict[str, Any]:
+    def channel(self, channel: Channel, ranges: SampleRanges = NONE) -> dict[str, Any]:
         """A channel's `message_stats`, if it has any."""
-        numbers = counted.of_channel(channel.counters)
-        return self._messages(counted.CHANNEL, numbers, self._tracks.get(channel), ranges.msg_rates)
+        numbers = counter_kinds.of_channel(channel.counters)
+        return self._messages(counter_kinds.CHANNEL, numbers, self._tracks.get(channel), ranges.msg_rates)
 
-    def exchange(self, vhost: str, name: str, ranges: Ranges = NONE) -> dict[str, Any]:
+    def exchange(self, vhost: str, name: str, ranges: SampleRanges = NONE) -> dict[str, Any]:
         """An exchange's `message_stats`, if it has any."""
         live = self._broker.vhosts.get(vhost)
         exchange = live.router.exchanges.get(name) if live is not None else None
         if exchange is None:
             return {}
-        numbers = counted.of_exchange(exchange)
-        return self._messages(counted.EXCHANGE, numbers, self._tracks.get(exchange), ranges.msg_rates)
+        numbers = counter_kinds.of_exchange(exchange)
+        return self._messages(counter_kinds.EXCHANGE, numbers, self._tracks.get(exchange), ranges.msg_rates)
 
-    def connection(self, connection: Connection, ranges: Ranges = NONE) -> dict[str, Any]:
+    def connection(self, connection: Connection, ranges: SampleRanges = NONE) -> dict[str, Any]:
         """How much went over a connection."""
         traffic = connection.traffic
         track = self._tracks.get(connection)
-        shown = with_details(counted.DATA, counted.of_traffic(traffic), track, 0, ranges.data_rates)
+        shown = with_details(
+            counter_kinds.DATA, counter_kinds.of_traffic(traffic), track, 0, ranges.data_rates
+        )
         return {**shown, "recv_cnt": traffic.received_count, "send_cnt": traffic.sent_count}
 
-    def vhosts(self, names: Iterable[str], ranges: Ranges = NONE) -> dict[str, Any]:
+    def vhosts(self, names: Iterable[str], ranges: SampleRanges = NONE) -> dict[str, Any]:
         """What happened in some vhosts, as last sampled."""
         names = list(names)
-        track = _Sum([self._vhosts[name] for name in names if name in self._vhosts], counted.VHOST.width)
-        shown = self._messages(counted.VHOST, track.numbers, track, ranges.msg_rates)
+        track = _Sum(
+            [self._vhosts[name] for name in names if name in self._vhosts], counter_kinds.VHOST.width
+        )
+        shown = self._messages(counter_kinds.VHOST, track.numbers, track, ranges.msg_rates)
         if self._had_queues.intersection(names):
-            shown |= lengths(counted.VHOST, track.numbers, track, ranges.lengths)
-        return shown | data(counted.VHOST, track.numbers, track, ranges.data_rates)
+            shown |= lengths(counter_kinds.VHOST, track.numbers, track, ranges.lengths)
+        return shown | data(counter_kinds.VHOST, track.numbers, track, ranges.data_rates)
 
     @property
     def disk_used(self) -> bool:
         """Has anything been written?"""
         return any(self._disk.numbers)
 
-    def disk(self, ranges: Ranges = NONE) -> dict[str, Any]:
+    def disk(self, ranges: SampleRanges = NONE) -> dict[str, Any]:
         """Messages that were written to the journal and read back from it."""
-        return with_details(counted.DISK, self._disk.numbers, self._disk, 0, ranges.msg_rates)
+        return with_details(counter_kinds.DISK, self._disk.numbers, self._disk, 0, ranges.msg_rates)
 
     def churn(self) -> dict[str, Any]:
         """What came and went."""
-        return with_details(counted.CHURN, counted.of_churn(self._broker.events.churn), self._churn, 0, None)
+        return with_details(
+            counter_kinds.CHURN, counter_kinds.of_churn(self._broker.events.churn), self._churn, 0, None
+        )
 
-    def node(self, ranges: Ranges = NONE) -> dict[str, Any]:
+    def node(self, ranges: SampleRanges = NONE) -> dict[str, Any]:
         """What the node uses of its machine."""
-        return with_details(counted.MACHINE, self._machine(), self._node, 0, ranges.node_stats)
+        return with_details(counter_kinds.MACHINE, self._machine(), self._node, 0, ranges.node_stats)
 
     # -- following ------------------------------------------------------------------------------
 
@@ -237,7 +253,7 @@ class Statistics:
             self._had_queues.discard(record.name)
             self._vhosts.pop(record.name, None)
 
-    def _observe(self, written: Written) -> None:
+    def _observe(self, written: WriteResult) -> None:
         if written.actor == INTERNAL_USER:
             return
         for change in written.changes:
@@ -248,7 +264,7 @@ class Statistics:
 class _Sum:
     """Several tracks seen as one."""
 
-    def __init__(self, tracks: list[Track], width: int) -> None:
+    def __init__(self, tracks: list[SampleTrack], width: int) -> None:
         self._tracks = tracks
         nothing = (0,) * width
         self.numbers: Numbers = tuple(
@@ -259,10 +275,10 @@ class _Sum:
         )
         self._nothing = nothing
 
-    def samples(self, wanted: Range, wall_s: float) -> tuple[list[int], list[Numbers]]:
+    def samples(self, wanted: SampleRange, wall_s: float) -> tuple[list[int], list[Numbers]]:
         found = [track.samples(wanted, wall_s) for track in self._tracks]
         if not found:
-            times, _ = Track(0).samples(wanted, wall_s)
+            times, _ = SampleTrack(0).samples(wanted, wall_s)
             return times, [self._nothing] * len(times)
         return found[0][0], total([rows for _, rows in found])
 
@@ -275,5 +291,5 @@ def _add(totals: list[int], at: int, numbers: Sequence[int]) -> None:
 def _add_connection(totals: list[int], connection: Connection) -> None:
     for channel in connection.channels.values():
         if not channel.closing:
-            _add(totals, 0, counted.of_channel(channel.counters))
-    _add(totals, counted.VHOST.data_at, counted.of_traffic(connection.traffic))
+            _add(totals, 0, counter_kinds.of_channel(channel.counters))
+    _add(totals, counter_kinds.VHOST.data_at, counter_kinds.of_traffic(connection.traffic))

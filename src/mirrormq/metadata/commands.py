@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import msgspec
 
-from mirrormq.metadata import encoding, records
+from mirrormq.metadata import metadata_encoding, records
 from mirrormq.metadata.records import CopyReport, DestinationKind
-from mirrormq.metadata.view import View
+from mirrormq.metadata.ring_view import View
 
 
 class _Command(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -173,7 +173,7 @@ class ReportJournal(_Command, frozen=True):
     """A node has opened its journal. The state compares it with what the node last reported."""
 
     node: str
-    life: int
+    incarnation: int
     journal: str
     generation: int
     damaged: bool = False
@@ -217,7 +217,7 @@ class TakeMessages(_Command, frozen=True):
     queue_id: int
     epoch: int
     node: str
-    life: int
+    incarnation: int
     lease: str
     take: records.LeaseTake
     user: str
@@ -238,7 +238,7 @@ class ForgetSettled(_Command, frozen=True):
 
     queue_id: int
     lease: str
-    stretches: bytes
+    spans: bytes
 
 
 class EndLease(_Command, frozen=True):
@@ -314,7 +314,7 @@ _decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
 
 def encode(command: Command) -> bytes:
     """A command as a log entry."""
-    return encoding.encode(command)
+    return metadata_encoding.encode(command)
 
 
 def checked(command: Command) -> bytes:
@@ -332,4 +332,4 @@ def checked(command: Command) -> bytes:
 
 def decode(entry: bytes) -> Command:
     """A log entry as a command; raises msgspec.DecodeError or ValidationError for anything else."""
-    return encoding.decode(entry, _decoder, Command)
+    return metadata_encoding.decode(entry, _decoder, Command)

@@ -19,14 +19,14 @@ import msgspec
 
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Lease
-from mirrormq.ranges import limits
-from mirrormq.ranges.stretches import PAIR, Stretch, below, joined, pack, unpack, without
+from mirrormq.ranges import range_limits
+from mirrormq.ranges.spans import PAIR, Span, below, joined, pack, unpack, without
 
 if TYPE_CHECKING:
-    from mirrormq.metadata.state import State
+    from mirrormq.metadata.state import MetadataState
 
 
-def take_messages(state: State, command: c.TakeMessages) -> None:
+def take_messages(state: MetadataState, command: c.TakeMessages) -> None:
     """A lease takes messages."""
     key = state.queue_keys.get(command.queue_id)
     if key is None:
@@ -34,13 +34,13 @@ def take_messages(state: State, command: c.TakeMessages) -> None:
     ring, node = state.queues[key].ring, state.nodes.get(command.node)
     if (ring.epoch, ring.master) != (command.epoch, command.node) or state.queues[key].waits_for:
         return
-    if node is not None and node.life != command.life:
+    if node is not None and node.incarnation != command.incarnation:
         return
     before = state.leases.get((command.queue_id, command.lease))
     if before is None or before.ended:
         settled = b"" if before is None else before.settled
         before = Lease(*key, command.lease, command.queue_id, command.user, settled=settled)
-    if command.take.number <= before.number or stretches_held(before) > limits.LEASE_STRETCHES_MAX:
+    if command.take.number <= before.number or spans_held(before) > range_limits.LEASE_SPANS_MAX:
         return
     state.store(
         msgspec.structs.replace(
@@ -52,7 +52,7 @@ def take_messages(state: State, command: c.TakeMessages) -> None:
     )
 
 
-def settle_lease(state: State, command: c.SettleLease) -> None:
+def settle_lease(state: MetadataState, command: c.SettleLease) -> None:
     """A lease is done with some of its messages."""
     lease = state.leases.get((command.queue_id, command.lease))
     if lease is None:
@@ -60,29 +60,29 @@ def settle_lease(state: State, command: c.SettleLease) -> None:
     takes = []
     settled = unpack(lease.settled)
     for take in lease.takes:
-        held = unpack(take.stretches)
+        held = unpack(take.spans)
         done = below(held, command.to) if take.number <= command.number else []
         settled += done
         left = without(held, done)
         if left:
-            takes.append(msgspec.structs.replace(take, stretches=pack(left)) if done else take)
+            takes.append(msgspec.structs.replace(take, spans=pack(left)) if done else take)
     changed = msgspec.structs.replace(lease, takes=tuple(takes), settled=pack(joined(settled)))
     state.store(changed)
 
 
-def forget_settled(state: State, command: c.ForgetSettled) -> None:
+def forget_settled(state: MetadataState, command: c.ForgetSettled) -> None:
     """The queue is rid of what was settled."""
     lease = state.leases.get((command.queue_id, command.lease))
     if lease is None:
         return
-    left = without(unpack(lease.settled), unpack(command.stretches))
+    left = without(unpack(lease.settled), unpack(command.spans))
     if lease.ended and not left and not lease.lost_from:
         state.remove(lease)
     else:
         state.store(msgspec.structs.replace(lease, settled=pack(left)))
 
 
-def end_lease(state: State, command: c.EndLease) -> None:
+def end_lease(state: MetadataState, command: c.EndLease) -> None:
     """A lease is given up."""
     lease = state.leases.get((command.queue_id, command.lease))
     if lease is None or command.number not in (-1, lease.number):
@@ -98,18 +98,18 @@ def end_lease(state: State, command: c.EndLease) -> None:
         _forget_ended(state, lease.queue_id)
 
 
-def _forget_ended(state: State, queue_id: int) -> None:
+def _forget_ended(state: MetadataState, queue_id: int) -> None:
     """Forget the oldest leases of a queue that are kept only to tell their clients, if there are too many."""
     ended = [each for each in state.leases_of(queue_id) if each.ended and not each.settled]
-    for each in ended[: -limits.ENDED_LEASES_PER_QUEUE_MAX]:
+    for each in ended[: -range_limits.ENDED_LEASES_PER_QUEUE_MAX]:
         state.remove(each)
 
 
-def held_by(lease: Lease) -> list[Stretch]:
+def held_by(lease: Lease) -> list[Span]:
     """The numbers that a lease holds."""
-    return joined([one for take in lease.takes for one in unpack(take.stretches)])
+    return joined([one for take in lease.takes for one in unpack(take.spans)])
 
 
-def stretches_held(lease: Lease) -> int:
+def spans_held(lease: Lease) -> int:
     """How many stretches its record has."""
-    return sum([len(take.stretches) for take in lease.takes]) // PAIR.size
+    return sum([len(take.spans) for take in lease.takes]) // PAIR.size

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import regex
 
 from mirrormq.auth import patterns
-from mirrormq.metadata.erlang import properties, term
+from mirrormq.metadata.erlang_proplists import properties, term
 
 APPLY_TO = ("queues", "exchanges", "all")
 

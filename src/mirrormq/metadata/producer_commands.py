@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mirrormq.metadata import commands as c
-from mirrormq.ranges import limits
+from mirrormq.ranges import range_limits
 
 if TYPE_CHECKING:
-    from mirrormq.metadata.state import State
+    from mirrormq.metadata.state import MetadataState
 
 
-def begin_batch(state: State, command: c.BeginBatch) -> None:
+def begin_batch(state: MetadataState, command: c.BeginBatch) -> None:
     """Record the digest of a batch. A batch older than the recorded one changes nothing."""
     begun = command.record
     if begun.vhost not in state.vhosts:
@@ -32,7 +32,7 @@ def begin_batch(state: State, command: c.BeginBatch) -> None:
         begun = msgspec.structs.replace(begun, generation=before.generation)
     elif begun.digests[0] in before.digests:
         begun = msgspec.structs.replace(before, used_ms=begun.used_ms)
-    elif len(before.digests) < limits.PRODUCER_EPOCHS_MAX:
+    elif len(before.digests) < range_limits.PRODUCER_EPOCHS_MAX:
         begun = msgspec.structs.replace(
             begun, generation=before.generation, digests=(*before.digests, *begun.digests)
         )
@@ -40,13 +40,13 @@ def begin_batch(state: State, command: c.BeginBatch) -> None:
     state.store(begun)
 
 
-def _make_room(state: State, vhost: str) -> None:
+def _make_room(state: MetadataState, vhost: str) -> None:
     """Forget the least recently used producers of a vhost, a sixteenth at once, if there are too many."""
-    if len(state.producers) < limits.PRODUCERS_PER_VHOST_MAX:
+    if len(state.producers) < range_limits.PRODUCERS_PER_VHOST_MAX:
         return
     others = [other for other in state.producers.values() if other.vhost == vhost]
-    if len(others) < limits.PRODUCERS_PER_VHOST_MAX:
+    if len(others) < range_limits.PRODUCERS_PER_VHOST_MAX:
         return
     others.sort(key=lambda other: (other.used_ms, other.name))
-    for other in others[: limits.PRODUCERS_PER_VHOST_MAX // 16]:
+    for other in others[: range_limits.PRODUCERS_PER_VHOST_MAX // 16]:
         state.remove(other)

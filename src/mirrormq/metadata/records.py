@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from mirrormq.metadata.view import View, alone
+from mirrormq.metadata.ring_view import View, alone
 
 DestinationKind = Literal["queue", "exchange"]
 
@@ -118,7 +118,7 @@ class CopyReport(msgspec.Struct, frozen=True, array_like=True):
     """Durable position of one member's copy of a queue, as the member read it from its disk at start."""
 
     node: str
-    life: int
+    incarnation: int
     """Incarnation of the node that read it. A report of an earlier incarnation does not count."""
     highest_sequence: int
     """Of the messages that the journal stores or acknowledges."""
@@ -253,7 +253,7 @@ class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
     name: str
     address: str = ""
     """Where other nodes reach it: host:port."""
-    life: int = 0
+    incarnation: int = 0
     """Which of its lives the cluster knows of: grows each time it starts to serve."""
     running: bool = False
     """Does it serve clients and hold queues, as far as the cluster has agreed?"""
@@ -291,8 +291,8 @@ class LeaseTake(msgspec.Struct, frozen=True, array_like=True):
 
     number: int
     """The client's; grows."""
-    stretches: bytes
-    """Packed (`ranges.stretches`); what is settled is no longer in it."""
+    spans: bytes
+    """Packed (`ranges.spans`); what is settled is no longer in it."""
     count: int
     size_bytes: int
     """Of all that was taken."""

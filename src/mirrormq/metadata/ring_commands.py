@@ -21,7 +21,7 @@ from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Queue
 
 if TYPE_CHECKING:
-    from mirrormq.metadata.state import State
+    from mirrormq.metadata.state import MetadataState
 
 REPLACED = "replaced"
 """The journal has another identity than the one reported before: it was removed, or is another node's."""
@@ -31,23 +31,25 @@ DAMAGED = "damaged"
 """Recovery found damage in the middle of the journal, or a segment is missing."""
 
 
-def born(state: State, queue: Queue) -> Queue:
+def born(state: MetadataState, queue: Queue) -> Queue:
     """A queue as it is declared, in a ring of the lives that its members' nodes have now."""
     ring = queue.ring
-    lives = {name: state.nodes[name].life for name in ring.members if name in state.nodes}
-    return msgspec.structs.replace(queue, view=ring.with_lives(lives)) if lives else queue
+    incarnations = {name: state.nodes[name].incarnation for name in ring.members if name in state.nodes}
+    return (
+        msgspec.structs.replace(queue, view=ring.with_incarnations(incarnations)) if incarnations else queue
+    )
 
 
-def put_node(state: State, command: c.PutNode) -> None:
+def put_node(state: MetadataState, command: c.PutNode) -> None:
     """A node joins, starts, stops or is lost."""
     record = command.record
     before = state.nodes.get(record.name)
     if before is not None:
-        if record.life < before.life:
+        if record.incarnation < before.incarnation:
             return
-        if record.life == before.life and record.running and not before.running:
+        if record.incarnation == before.incarnation and record.running and not before.running:
             return
-        if record.life == before.life and record.start != before.start:
+        if record.incarnation == before.incarnation and record.start != before.start:
             return  # claimed by a process that did not know of the one that had it
         record = msgspec.structs.replace(
             record,
@@ -55,15 +57,15 @@ def put_node(state: State, command: c.PutNode) -> None:
             generation=before.generation,
             intact_since=before.intact_since,
             sound_since=before.sound_since,
-            journal_fault=before.journal_fault if record.life == before.life else "",
+            journal_fault=before.journal_fault if record.incarnation == before.incarnation else "",
         )
     state.store(record)
 
 
-def report_journal(state: State, command: c.ReportJournal) -> None:
+def report_journal(state: MetadataState, command: c.ReportJournal) -> None:
     """Compare a node's journal with what the node reported before."""
     before = state.nodes.get(command.node)
-    if before is None or before.life != command.life:
+    if before is None or before.incarnation != command.incarnation:
         return
     fault = DAMAGED if command.damaged else ""
     if before.journal and before.journal != command.journal:
@@ -78,14 +80,14 @@ def report_journal(state: State, command: c.ReportJournal) -> None:
             generation=max(command.generation, before.generation)
             if fault != REPLACED
             else command.generation,
-            intact_since=before.life if lost else before.intact_since,
-            sound_since=before.life if fault else before.sound_since,
+            intact_since=before.incarnation if lost else before.intact_since,
+            sound_since=before.incarnation if fault else before.sound_since,
             journal_fault=fault,
         )
     )
 
 
-def report_copies(state: State, command: c.ReportCopies) -> None:
+def report_copies(state: MetadataState, command: c.ReportCopies) -> None:
     """Keep the durable positions of members while their queue is down."""
     for queue_id, report in command.copies:
         key = state.queue_keys.get(queue_id)
@@ -95,13 +97,13 @@ def report_copies(state: State, command: c.ReportCopies) -> None:
             state.store(msgspec.structs.replace(queue, copies=(*others, report)))
 
 
-def delete_node(state: State, command: c.DeleteNode) -> None:
+def delete_node(state: MetadataState, command: c.DeleteNode) -> None:
     """A node is no member any more."""
     if node := state.nodes.get(command.name):
         state.remove(node)
 
 
-def change_views(state: State, command: c.ChangeViews) -> None:
+def change_views(state: MetadataState, command: c.ChangeViews) -> None:
     """Rings change, each only from the view that it was thought of."""
     for change in command.changes:
         key = state.queue_keys.get(change.queue_id)
@@ -118,14 +120,14 @@ def change_views(state: State, command: c.ChangeViews) -> None:
             )
 
 
-def note_consumer(state: State, command: c.NoteConsumer) -> None:
+def note_consumer(state: MetadataState, command: c.NoteConsumer) -> None:
     """A queue that is to go with its last consumer has had one."""
     key = state.queue_keys.get(command.queue_id)
     if key is not None and not state.queues[key].consumed:
         state.store(msgspec.structs.replace(state.queues[key], consumed=True))
 
 
-def delete_queues(state: State, command: c.DeleteQueues) -> None:
+def delete_queues(state: MetadataState, command: c.DeleteQueues) -> None:
     """Queues that went with the nodes that held them."""
     for queue_id in command.queue_ids:
         key = state.queue_keys.get(queue_id)
@@ -133,7 +135,7 @@ def delete_queues(state: State, command: c.DeleteQueues) -> None:
             state.remove_queue(state.queues[key])
 
 
-def drop_transient(state: State, command: c.DropTransient) -> None:
+def drop_transient(state: MetadataState, command: c.DropTransient) -> None:
     """What does not survive a restart goes: of one node the queues that it alone held, or everything."""
     everything = command.node is None or (command.over is not None and not _others_run(state, command))
     passing = [queue for queue in state.queues.values() if not queue.survives_restart]
@@ -152,13 +154,13 @@ def drop_transient(state: State, command: c.DropTransient) -> None:
         state.remove(exchange)
 
 
-def _others_run(state: State, command: c.DropTransient) -> bool:
+def _others_run(state: MetadataState, command: c.DropTransient) -> bool:
     over = dict(command.over or ())
     others = [node for node in state.nodes.values() if node.name != command.node]
-    return any(node.running and node.life > over.get(node.name, -1) for node in others)
+    return any(node.running and node.incarnation > over.get(node.name, -1) for node in others)
 
 
-def _fade(state: State, queue: Queue) -> None:
+def _fade(state: MetadataState, queue: Queue) -> None:
     """A restart of all is no reason to auto-delete: an exchange whose last queue this was stays, unbound."""
     for binding in list(state.bindings_to(queue.vhost, "queue", queue.name).values()):
         state.remove(binding)

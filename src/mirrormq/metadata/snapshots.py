@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mirrormq.metadata import encoding
+from mirrormq.metadata import metadata_encoding
 from mirrormq.metadata.records import (
     Binding,
     Exchange,
@@ -53,9 +53,9 @@ _decoder = msgspec.msgpack.Decoder(Snapshot)
 
 def encode(snapshot: Snapshot) -> bytes:
     """A snapshot as bytes."""
-    return encoding.encode(snapshot)
+    return metadata_encoding.encode(snapshot)
 
 
 def decode(blob: bytes) -> Snapshot:
     """What `encode` made; raises msgspec.DecodeError for anything else."""
-    return encoding.decode(blob, _decoder, Snapshot)
+    return metadata_encoding.decode(blob, _decoder, Snapshot)

@@ -23,6 +23,7 @@ from mirrormq.metadata import commands as c
 from mirrormq.metadata import job_commands, lease_commands, producer_commands, ring_commands, snapshots
 from mirrormq.metadata.changes import Change, Deleted, Put
 from mirrormq.metadata.defaults import predeclared_exchanges
+from mirrormq.metadata.index_tables import IN_VHOST, TABLE_OF, TABLES, drop_from_index
 from mirrormq.metadata.records import (
     Binding,
     BindingKey,
@@ -51,14 +52,13 @@ from mirrormq.metadata.records import (
     Vhost,
 )
 from mirrormq.metadata.snapshots import Snapshot
-from mirrormq.metadata.tables import IN_VHOST, TABLE_OF, TABLES, drop_from_index
 
 _NO_BINDINGS: dict[BindingKey, Binding] = {}
 _NO_QUEUES: dict[str, Queue] = {}
 _NO_EXCHANGES: dict[str, Exchange] = {}
 
 
-class State:
+class MetadataState:
     """All metadata. Read the dictionaries freely; change them only through `apply`."""
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class State:
         return snapshots.encode(Snapshot(*versions, self.next_queue_id, *tables))
 
     @classmethod
-    def from_snapshot(cls, blob: bytes) -> State:
+    def from_snapshot(cls, blob: bytes) -> MetadataState:
         """The state that `snapshot` wrote down; raises msgspec.DecodeError for anything else."""
         snapshot = snapshots.decode(blob)
         state = cls()
@@ -355,29 +355,29 @@ class State:
             self.remove(parameter)
 
 
-_APPLY: dict[type, Callable[[State, Any], None]] = {
-    c.PutVhost: State._put_vhost,
-    c.DeleteVhost: State._delete_vhost,
-    c.PutUser: State._put_user,
-    c.DeleteUser: State._delete_user,
-    c.PutPermission: State._put_user_right,
-    c.DeletePermission: State._delete_permission,
-    c.PutTopicPermission: State._put_user_right,
-    c.DeleteTopicPermission: State._delete_topic_permission,
-    c.PutExchange: State._put_exchange,
-    c.DeleteExchange: State._delete_exchange,
-    c.PutQueue: State._put_queue,
-    c.DeleteQueue: State._delete_queue,
-    c.PutBinding: State._put_binding,
-    c.DeleteBinding: State._delete_binding,
-    c.PutPolicy: State._put_in_vhost,
-    c.DeletePolicy: State._delete_policy,
-    c.PutOperatorPolicy: State._put_in_vhost,
-    c.DeleteOperatorPolicy: State._delete_operator_policy,
-    c.PutParameter: State._put_in_vhost,
-    c.DeleteParameter: State._delete_parameter,
-    c.PutGlobalParameter: State._put_global_parameter,
-    c.DeleteGlobalParameter: State._delete_global_parameter,
+_APPLY: dict[type, Callable[[MetadataState, Any], None]] = {
+    c.PutVhost: MetadataState._put_vhost,
+    c.DeleteVhost: MetadataState._delete_vhost,
+    c.PutUser: MetadataState._put_user,
+    c.DeleteUser: MetadataState._delete_user,
+    c.PutPermission: MetadataState._put_user_right,
+    c.DeletePermission: MetadataState._delete_permission,
+    c.PutTopicPermission: MetadataState._put_user_right,
+    c.DeleteTopicPermission: MetadataState._delete_topic_permission,
+    c.PutExchange: MetadataState._put_exchange,
+    c.DeleteExchange: MetadataState._delete_exchange,
+    c.PutQueue: MetadataState._put_queue,
+    c.DeleteQueue: MetadataState._delete_queue,
+    c.PutBinding: MetadataState._put_binding,
+    c.DeleteBinding: MetadataState._delete_binding,
+    c.PutPolicy: MetadataState._put_in_vhost,
+    c.DeletePolicy: MetadataState._delete_policy,
+    c.PutOperatorPolicy: MetadataState._put_in_vhost,
+    c.DeleteOperatorPolicy: MetadataState._delete_operator_policy,
+    c.PutParameter: MetadataState._put_in_vhost,
+    c.DeleteParameter: MetadataState._delete_parameter,
+    c.PutGlobalParameter: MetadataState._put_global_parameter,
+    c.DeleteGlobalParameter: MetadataState._delete_global_parameter,
     c.DropTransient: ring_commands.drop_transient,
     c.PutNode: ring_commands.put_node,
     c.DeleteNode: ring_commands.delete_node,

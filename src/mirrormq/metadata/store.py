@@ -24,13 +24,13 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from mirrormq.errors import DamageError, ResourceError
-from mirrormq.metadata import commands, encoding, restoring
+from mirrormq.metadata import commands, metadata_encoding, state_diff
 from mirrormq.metadata.changes import Change
 from mirrormq.metadata.commands import Command
 from mirrormq.metadata.defaults import DEFAULT_VHOST, DEFAULT_VHOST_DESCRIPTION
-from mirrormq.metadata.lasting import outlives_restart
+from mirrormq.metadata.durability import outlives_restart
 from mirrormq.metadata.records import Permission, User, Vhost
-from mirrormq.metadata.state import State
+from mirrormq.metadata.state import MetadataState
 
 COMMAND_BYTES_MAX = 4 * 1024 * 1024
 """One command as a log entry: far more than a queue with the largest arguments that fit into a frame, and
@@ -50,7 +50,7 @@ class Unreadable(DamageError):
     """Something was agreed upon that this node cannot apply: it stops rather than differ from the rest."""
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """A command that was carried out, what it changed, and who wanted it."""
 
     command: Command
@@ -60,7 +60,7 @@ class Written(NamedTuple):
     """Was it written on this node? Only there it is anybody's event."""
 
 
-class Group(Protocol):
+class ReplicationGroup(Protocol):
     """This node's way to all the nodes that share the metadata."""
 
     @property
@@ -76,7 +76,7 @@ class Group(Protocol):
     def proposed(self) -> None:
         """That was all for now."""
 
-    def everywhere(self, callback: Callable[[], None]) -> None:
+    def wait_applied_on_all(self, callback: Callable[[], None]) -> None:
         """Call back when every node that is there has applied what this one has."""
 
 
@@ -109,19 +109,19 @@ class Defaults(msgspec.Struct, frozen=True):
 class MetadataStore:
     """Reads go to `state`; writes go through `write`."""
 
-    def __init__(self, state: State, group: Group) -> None:
+    def __init__(self, state: MetadataState, group: ReplicationGroup) -> None:
         self.state = state
         self.listeners: list[Callable[[Change], None]] = []
         """Told of each change: those who keep live objects in step."""
-        self.observers: list[Callable[[Written], None]] = []
+        self.observers: list[Callable[[WriteResult], None]] = []
         """Told of each command once the listeners are in step with it."""
-        self.telling: Written | None = None
+        self.current_write: WriteResult | None = None
         """What listeners and observers are being told of."""
         self.last_written = 0
         """The number of this node's last write: a mark for `written`."""
         self._group = group
         self._actor = INTERNAL_USER
-        self._telling_listeners = False
+        self._notifying_listeners = False
         self._attentive = False
         """Somebody is being told something: what they write waits."""
         self._proceeding = False
@@ -139,7 +139,7 @@ class MetadataStore:
     ) -> None:  # fmt: skip
         """Change the metadata. Nothing is forced to disk for changes that a restart would undo anyway. What
         is written as `leading` is forgotten if another node leads before it is agreed upon."""
-        actor = INTERNAL_USER if self._telling_listeners else self._actor
+        actor = INTERNAL_USER if self._notifying_listeners else self._actor
         if actor != INTERNAL_USER and len(self._waiting) >= WAITING_MAX:
             raise ResourceError("too many changes of metadata are waiting for the cluster")
         if len(commands.checked(command)) > COMMAND_BYTES_MAX:
@@ -155,10 +155,10 @@ class MetadataStore:
         else:
             self._marks.append((mark, callback))
 
-    def everywhere(self, callback: Callable[[], None]) -> None:
+    def wait_applied_on_all(self, callback: Callable[[], None]) -> None:
         """Call back when what is in force here is so on every node that is there: a client that is told so
         may tell others."""
-        self._group.everywhere(callback)
+        self._group.wait_applied_on_all(callback)
 
     @property
     def unsettled(self) -> int:
@@ -209,7 +209,7 @@ class MetadataStore:
         if self._group.alone:
             write.command = self._numbered(write.command)
             sync = write.sync and outlives_restart(self.state, write.command)
-        entry = encoding.encode(_Entry(write.actor, commands.encode(write.command)))
+        entry = metadata_encoding.encode(_Entry(write.actor, commands.encode(write.command)))
         number = self._group.propose(entry, sync, _NOTHING if write.leading else None)
         if number is None:
             return False
@@ -256,7 +256,7 @@ class MetadataStore:
         write = None if number is None else self._under_way.pop(number, None)
         changes = self.state.apply(command)
         try:
-            self._tell(Written(command, changes, actor, write is not None))
+            self._tell(WriteResult(command, changes, actor, write is not None))
         finally:
             self._settle([] if write is None else [write])
 
@@ -266,14 +266,14 @@ class MetadataStore:
         Listeners are led there change by change, each of them applied when they are told.
         """
         writes = [self._under_way.pop(number) for number in settled if number in self._under_way]
-        self._telling_listeners = True
+        self._notifying_listeners = True
         try:
             with self._attention() as attempt:
-                for change in restoring.changes_to(self.state, blob):
+                for change in state_diff.changes_to(self.state, blob):
                     for listener in tuple(self.listeners):
                         attempt(listener, change)
         finally:
-            self._telling_listeners = False
+            self._notifying_listeners = False
             self._settle(writes)
 
     def forget(self) -> None:
@@ -282,8 +282,8 @@ class MetadataStore:
         self._under_way.clear()
         self._marks.clear()
 
-    def _tell(self, written: Written) -> None:
-        self.telling, self._telling_listeners = written, True
+    def _tell(self, written: WriteResult) -> None:
+        self.current_write, self._notifying_listeners = written, True
         try:
             with self._attention() as attempt:
                 for change in written.changes:
@@ -292,7 +292,7 @@ class MetadataStore:
                 for observer in tuple(self.observers):
                     attempt(observer, written)
         finally:
-            self.telling, self._telling_listeners = None, False
+            self.current_write, self._notifying_listeners = None, False
 
     def _settle(self, writes: list[_Write]) -> None:
         """Tell those who waited."""
@@ -333,11 +333,11 @@ _decoder = msgspec.msgpack.Decoder(_Entry)
 def read_entry(entry: bytes) -> tuple[str, Command]:
     """Whose command an entry of the log is, and which."""
     try:
-        read = encoding.decode(entry, _decoder, _Entry)
+        read = metadata_encoding.decode(entry, _decoder, _Entry)
         return read.actor, commands.decode(read.command)
     except msgspec.DecodeError as error:
         raise Unreadable(f"this node cannot read what the cluster has agreed on: {error}") from None
 
 
-_NOTHING = encoding.encode(_Entry(INTERNAL_USER, commands.encode(commands.ChangeViews([]))))
+_NOTHING = metadata_encoding.encode(_Entry(INTERNAL_USER, commands.encode(commands.ChangeViews([]))))
 """In place of what only a leader may decide, when this node is none any more."""

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections import deque
 from itertools import cycle
 
-from mirrormq.client.client_events import Reply
+from mirrormq.client.client_events import MethodReply
 from mirrormq.client.publisher_confirms import ConfirmCounter
-from mirrormq.perf.frames import (
+from mirrormq.perf.histogram import Histogram
+from mirrormq.perf.load_connection import LoadConnection
+from mirrormq.perf.perf_options import PerfError, PerfOptions
+from mirrormq.perf.publish_frames import (
     ACK,
     ACK_FRAME,
     ACK_SIZE_BYTES,
@@ -22,9 +25,6 @@ from mirrormq.perf.frames import (
     ack_frame,
     walk,
 )
-from mirrormq.perf.histogram import Histogram
-from mirrormq.perf.link import Link
-from mirrormq.perf.options import Options, PerfError
 from mirrormq.wire.frames import METHOD
 
 SENDS_PER_PUMP = 4
@@ -34,13 +34,13 @@ REFILL_PART = 10
 """A producer refills its confirm window when this part of it is free, so that sends stay batches."""
 
 
-class Producer:
+class LoadProducer:
     """Publishes as fast as the confirm window, the rate and the broker allow."""
 
     reads_only = False
 
     def __init__(
-        self, link: Link, runs: list[PublishRun], options: Options, limit: int, barrier: bytes
+        self, link: LoadConnection, runs: list[PublishRun], options: PerfOptions, limit: int, barrier: bytes
     ) -> None:
         self.link = link
         self.run = runs[0]
@@ -165,17 +165,17 @@ class Producer:
         events = link.take_frame()
         if events is None:
             return False
-        if any(isinstance(event, Reply) for event in events):
+        if any(isinstance(event, MethodReply) for event in events):
             self.settled = True
         return True
 
 
-class Consumer:
+class LoadConsumer:
     """Counts deliveries and acknowledges every n-th with all before it."""
 
     reads_only = True
 
-    def __init__(self, link: Link, options: Options, opening: bytes) -> None:
+    def __init__(self, link: LoadConnection, options: PerfOptions, opening: bytes) -> None:
         self.link = link
         self._opening = opening
         """The basic.consume, sent when the clock runs, because a backlog comes back at once."""
@@ -263,12 +263,12 @@ class Consumer:
         return link.take_frame() is not None
 
 
-class Echo(Consumer):
+class EchoConsumer(LoadConsumer):
     """Publishes one message to its own queue, waits for it, acknowledges it, publishes the next."""
 
     reads_only = False
 
-    def __init__(self, link: Link, run: PublishRun, options: Options, opening: bytes) -> None:
+    def __init__(self, link: LoadConnection, run: PublishRun, options: PerfOptions, opening: bytes) -> None:
         super().__init__(link, options, opening)
         if run.count != 1:
             raise PerfError("an echo has one message in flight")

@@ -12,7 +12,7 @@ wraps another and tells its mirrors what it does). Whoever implements this owes 
     a restart. The number stays with the message through requeue and restart.
 4.  Memory. A backlog of any length costs a bounded amount of memory plus a few bytes a message.
     A message's `frames` are present when `fetch` hands it out; after `sent` they may be empty, until
-    `recall` or `requeue`.
+    `load_contents` or `requeue`.
 5.  Durability. In a durable queue a persistent message is in the journal's next flush; one that
     was acknowledged before a crash may come back after it, one that was flushed never vanishes.
 6.  Counting. `ready_count`, `ready_bytes`, `unacked_count` and `unacked_bytes` are exact at any
@@ -29,9 +29,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from mirrormq.queues.memory_use import MemoryUse
 from mirrormq.queues.message import Message
-from mirrormq.queues.occupancy import Occupancy
-from mirrormq.ranges.stretches import Stretch
+from mirrormq.ranges.spans import Span
 
 ANY_BYTES = 1 << 63
 """No limit on the bytes of a fetch."""
@@ -75,29 +75,29 @@ class BackingQueue(Protocol):
     def delivered(self, sequence: int) -> None:
         """Messages up to `sequence` have been with a consumer: so they say after a restart."""
 
-    def sent(self, messages: Sequence[Message]) -> None:
+    def release_contents(self, messages: Sequence[Message]) -> None:
         """Consumers have these fetched messages, so their contents need not be in memory."""
 
-    def recall(self, messages: Sequence[Message]) -> list[Message]:
+    def load_contents(self, messages: Sequence[Message]) -> list[Message]:
         """The same fetched messages with their contents, less those that the disk has damaged."""
 
     def requeue(self, messages: Sequence[Message]) -> None:
         """Fetched messages return to their places, marked redelivered."""
 
-    def lend(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Stretch]:
+    def lease_out(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Span]:
         """Like `fetch`, but they stay where they are and are known by number from now on. It may be
         fewer than there are; none only if none is ready or, without `single`, the next one is too large."""
 
-    def withhold(self, stretches: Sequence[Stretch]) -> list[Stretch]:
+    def lease_exact(self, spans: Sequence[Span]) -> list[Span]:
         """Lend exactly these, those of them that are ready; says which that were."""
 
-    def settle(self, stretches: Sequence[Stretch]) -> int:
+    def settle(self, spans: Sequence[Span]) -> int:
         """Lent messages are done with; says how many there were."""
 
-    def give_back(self, stretches: Sequence[Stretch]) -> int:
+    def return_leased(self, spans: Sequence[Span]) -> int:
         """Lent messages return to their places, marked redelivered; says how many there were."""
 
-    def glance(self, first: int, end: int, limit: int) -> list[Message]:
+    def peek_unstored(self, first: int, end: int, limit: int) -> list[Message]:
         """The first `limit` ready messages with numbers in [first, end) that are in memory only, left where
         they are, ascending."""
 
@@ -113,7 +113,7 @@ class BackingQueue(Protocol):
     def forget_producers(self, producers: list[str]) -> None:
         """Of these nothing need be remembered any more."""
 
-    def occupancy(self) -> Occupancy:
+    def occupancy(self) -> MemoryUse:
         """How much of it is in memory, and how much on disk."""
 
     def unstored(self) -> list[Message]:
@@ -136,10 +136,10 @@ class MirroredBacking(BackingQueue, Protocol):
     def publish_from(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
         """`publish`, of messages that a node has numbered."""
 
-    def speak(self) -> None:
+    def flush_operations(self) -> None:
         """Tell what is told once per turn."""
 
-    def stir(self) -> None:
+    def mark_dirty(self) -> None:
         """Have the ring looked at in this turn: somebody waits to hear how far it is."""
 
 
@@ -201,16 +201,16 @@ class QueueStore(Protocol):
     def load(self, sequences: Sequence[int]) -> list[Message]:
         """Read messages back, in the order asked for; raises DamageError for a bad record."""
 
-    def presented(self) -> dict[str, int]:
+    def producer_ids(self) -> dict[str, int]:
         """The highest publish id of each producer, as far as it was written down (`queues.producers`)."""
 
-    def present(self, highest: Mapping[str, int], mark: int) -> None:
+    def record_producer_id(self, highest: Mapping[str, int], mark: int) -> None:
         """Producers have come so far with the messages below `mark`: write that down with them."""
 
     def forget_producers(self, names: Iterable[str]) -> None:
         """Forget the highest publish ids of these producers."""
 
-    def present_only(self, highest: Mapping[str, int], mark: int) -> None:
+    def replace_producer_ids(self, highest: Mapping[str, int], mark: int) -> None:
         """So it is, whatever was written down before."""
 
     def reserve(self, next_sequence: int) -> None:

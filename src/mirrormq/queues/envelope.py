@@ -24,7 +24,7 @@ class ExpirationInvalid(ValueError):
 def make_envelope(publish: bytes, properties: bytes) -> Envelope:
     """Take apart a basic.publish payload and the properties behind it.
 
-    Raises ExpirationInvalid, SyntaxError_ for properties that end early, IndexError never: the
+    Raises ExpirationInvalid, FrameSyntaxError for properties that end early, IndexError never: the
     method's decoder has seen the payload before.
     """
     exchange_end = PUBLISH_IDS_SIZE + 1 + publish[PUBLISH_IDS_SIZE]

@@ -29,8 +29,8 @@ class Envelope:
         "hidden_keys",
         "mandatory",
         "persistent",
-        "presented",
         "priority",
+        "producer_ids",
         "properties",
         "publish",
         "routing_key",
@@ -58,7 +58,7 @@ class Envelope:
         self.persistent = persistent
         self.priority = priority
         self.expiration_ms = expiration_ms
-        self.presented: tuple[str, int] | None = None
+        self.producer_ids: tuple[str, int] | None = None
         """Its publisher's name and number for it, if it is to be kept once (`queues.producers`)."""
         self.hidden_keys: tuple[str, ...] = ()
         """Routing keys of the BCC header, which nobody may see; a dead letter goes to them again."""

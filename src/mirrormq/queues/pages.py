@@ -11,13 +11,13 @@ is full, messages are remembered by number only: one that is in the journal anyw
 durable queue) costs nothing more, any other is written there first, unsynced. When the head runs
 empty the next few thousand are read back in one go. Fetching follows sequence order, so a fetched
 message is always older than everything paged, and requeueing touches the head alone. (Unless numbers
-that were lent have come back: `queues.lending`.)
+that were lent have come back: `queues.leased_pages`.)
 
 A message that is out with a consumer keeps its number, but where very many are out their contents
 leave memory. They are *bare* then, until they are requeued, or wanted as dead letters. So many may come
 back at once that the head cannot hold them; the younger ones of the head are paged again then.
 
-This file keeps the account of all that and moves messages between those places. `queues.lending` lends
+This file keeps the account of all that and moves messages between those places. `queues.leased_pages` lends
 on top of it, and `queues.paged` makes a BackingQueue of both.
 """
 
@@ -31,17 +31,17 @@ from itertools import chain
 from mirrormq import limits
 from mirrormq.errors import DamageError
 from mirrormq.queues.backing import ANY_BYTES, QueueStore
-from mirrormq.queues.hot_budget import HotBudget
+from mirrormq.queues.memory_budget import MemoryBudget
+from mirrormq.queues.memory_use import MemoryUse
 from mirrormq.queues.message import Message
-from mirrormq.queues.occupancy import Occupancy
-from mirrormq.ranges.stretches import Stretch
+from mirrormq.ranges.spans import Span
 
 
 class Pages:
     """The messages of one queue over one QueueStore, and how many of them are where."""
 
     def __init__(
-        self, store: QueueStore, budget: HotBudget, *, durable: bool, lazy: bool = False,
+        self, store: QueueStore, budget: MemoryBudget, *, durable: bool, lazy: bool = False,
         next_sequence: int = 1, redelivered_up_to: int = 0, warn: Callable[[str], None] | None = None,
     ) -> None:  # fmt: skip
         self._store = store
@@ -56,13 +56,13 @@ class Pages:
         self._paged: deque[array[int]] = deque()
         self._paged_count = 0
         self._paged_bytes = 0
-        self._bare_count = 0
-        self._bare_bytes = 0
+        self._released_count = 0
+        self._released_bytes = 0
         self._damaged: set[int] = set()
         """Messages that the store has and cannot read: not ready until they are rewritten."""
-        self._lent: list[Stretch] = []
-        self._lent_count = 0
-        self._lent_bytes = 0
+        self._leased_out: list[Span] = []
+        self._leased_out_count = 0
+        self._leased_out_bytes = 0
         self.next_sequence = next_sequence
         self.ready_count = 0
         self.ready_bytes = 0
@@ -202,14 +202,14 @@ class Pages:
         """Bare messages are about to be bare no longer; gives their bytes."""
         sizes = [message.body_size for message in messages if not message.frames]
         total_bytes = sum(sizes)
-        self._bare_count -= len(sizes)
-        self._bare_bytes -= total_bytes
+        self._released_count -= len(sizes)
+        self._released_bytes -= total_bytes
         return total_bytes
 
-    def _read_contents(self, bare: Sequence[Message]) -> None:
+    def _read_contents(self, released: Sequence[Message]) -> None:
         """Give bare messages their contents; those that are damaged stay bare."""
-        for start in range(0, len(bare), limits.PAGE_MESSAGES):
-            part = bare[start : start + limits.PAGE_MESSAGES]
+        for start in range(0, len(released), limits.PAGE_MESSAGES):
+            part = released[start : start + limits.PAGE_MESSAGES]
             sequences = [message.sequence for message in part]
             try:
                 loaded = self._store.load(sequences)
@@ -224,16 +224,16 @@ class Pages:
             for message in found:
                 message.frames = contents[message.sequence]
 
-    def _restore(self, bare: Sequence[Message]) -> None:
+    def _restore(self, released: Sequence[Message]) -> None:
         """Bare messages are in the head: give them their contents, or page them if they are too many."""
-        if not bare:
+        if not released:
             return
         if len(self._head) > limits.HEAD_STORED_MESSAGES:
             self._spill(limits.PAGE_MESSAGES)
             youngest = self._head[-1].sequence
-            bare = [message for message in bare if message.sequence <= youngest]
-        self._read_contents(bare)
-        lost = [message for message in bare if not message.frames]
+            released = [message for message in released if message.sequence <= youngest]
+        self._read_contents(released)
+        lost = [message for message in released if not message.frames]
         if lost:
             kept = [message for message in self._head if message.frames]
             self._head.clear()
@@ -276,26 +276,26 @@ class Pages:
         chunks = [self._paged.popleft() for _ in range(len(self._paged) - before)]
         self._insert(list(chain.from_iterable(chunks)))
 
-    def occupancy(self) -> Occupancy:
+    def occupancy(self) -> MemoryUse:
         """As it is now."""
-        held = self.unacked_count - self._lent_count - self._bare_count
-        held_bytes = self.unacked_bytes - self._lent_bytes - self._bare_bytes
+        held = self.unacked_count - self._leased_out_count - self._released_count
+        held_bytes = self.unacked_bytes - self._leased_out_bytes - self._released_bytes
         head = self._head[0].envelope.properties if self._head else b""
-        return Occupancy(
+        return MemoryUse(
             len(self._head), held, self._head_bytes + held_bytes, self._paged_count, self._paged_bytes,
             self._store.durable_count, self._store.durable_bytes, self.disk_reads, self.disk_writes, head,
         )  # fmt: skip
 
     def forget_all(self) -> None:
         """Count nothing any more; the store is told by somebody else, or keeps what it has."""
-        hot_count = len(self._head) + self.unacked_count - self._lent_count
-        hot_bytes = self._head_bytes + self.unacked_bytes - self._lent_bytes - self._bare_bytes
+        hot_count = len(self._head) + self.unacked_count - self._leased_out_count
+        hot_bytes = self._head_bytes + self.unacked_bytes - self._leased_out_bytes - self._released_bytes
         self._budget.used_bytes -= hot_bytes + hot_count * limits.MESSAGE_OVERHEAD_BYTES
         self._head.clear()
         self._paged.clear()
         self._damaged.clear()
         self._head_bytes = self._paged_count = self._paged_bytes = 0
         self.ready_count = self.ready_bytes = self.unacked_count = self.unacked_bytes = 0
-        self._bare_count = self._bare_bytes = 0
-        self._lent = []
-        self._lent_count = self._lent_bytes = 0
+        self._released_count = self._released_bytes = 0
+        self._leased_out = []
+        self._leased_out_count = self._leased_out_bytes = 0

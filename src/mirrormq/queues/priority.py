@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from mirrormq.queues.backing import ANY_BYTES
+from mirrormq.queues.memory_use import MemoryUse
 from mirrormq.queues.message import NEVER, Message
-from mirrormq.queues.occupancy import Occupancy
-from mirrormq.queues.paged import PagedQueue
-from mirrormq.ranges.stretches import Stretch, joined
+from mirrormq.queues.paged_queue import PagedQueue
+from mirrormq.ranges.spans import Span, joined
 
 
 class PriorityQueue:
@@ -66,13 +66,13 @@ class PriorityQueue:
         """Their body bytes."""
         return sum([level.unacked_bytes for level in self._descending])
 
-    def occupancy(self) -> Occupancy:
+    def occupancy(self) -> MemoryUse:
         """Of all levels, which have one store."""
         levels = [level.occupancy() for level in self._descending]
         if not levels:
-            return Occupancy()
+            return MemoryUse()
         one = levels[0]
-        return sum(levels, Occupancy())._replace(
+        return sum(levels, MemoryUse())._replace(
             persistent_count=one.persistent_count, persistent_bytes=one.persistent_bytes
         )
 
@@ -141,39 +141,39 @@ class PriorityQueue:
         for level, group in self._by_level(messages):
             level.requeue(group)
 
-    def sent(self, messages: Sequence[Message]) -> None:
+    def release_contents(self, messages: Sequence[Message]) -> None:
         """Consumers have these now: their contents may leave memory."""
         for level, group in self._by_level(messages):
-            level.sent(group)
+            level.release_contents(group)
 
-    def recall(self, messages: Sequence[Message]) -> list[Message]:
+    def load_contents(self, messages: Sequence[Message]) -> list[Message]:
         """The same messages with their contents, less those that the disk has damaged."""
         for level, group in self._by_level(messages):
-            level.recall(group)
+            level.load_contents(group)
         return [message for message in messages if message.frames]
 
-    def lend(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Stretch]:
+    def lease_out(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Span]:
         """Take from the highest priority that has any."""
         for level in self._descending:
             if level.ready_count:
-                return level.lend(limit, limit_bytes, single=single)
+                return level.lease_out(limit, limit_bytes, single=single)
         return []
 
-    def withhold(self, stretches: Sequence[Stretch]) -> list[Stretch]:
+    def lease_exact(self, spans: Sequence[Span]) -> list[Span]:
         """Lend exactly these."""
-        return joined([one for level in self._descending for one in level.withhold(stretches)])
+        return joined([one for level in self._descending for one in level.lease_exact(spans)])
 
-    def settle(self, stretches: Sequence[Stretch]) -> int:
+    def settle(self, spans: Sequence[Span]) -> int:
         """Lent messages are done with."""
-        return sum([level.settle(stretches) for level in self._descending])
+        return sum([level.settle(spans) for level in self._descending])
 
-    def give_back(self, stretches: Sequence[Stretch]) -> int:
+    def return_leased(self, spans: Sequence[Span]) -> int:
         """Lent messages return to their places."""
-        return sum([level.give_back(stretches) for level in self._descending])
+        return sum([level.return_leased(spans) for level in self._descending])
 
-    def glance(self, first: int, end: int, limit: int) -> list[Message]:
+    def peek_unstored(self, first: int, end: int, limit: int) -> list[Message]:
         """Ready messages that are in memory only."""
-        found = [message for level in self._descending for message in level.glance(first, end, limit)]
+        found = [message for level in self._descending for message in level.peek_unstored(first, end, limit)]
         return sorted(found, key=lambda message: message.sequence)[:limit]
 
     def delivered(self, sequence: int) -> None:

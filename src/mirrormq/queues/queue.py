@@ -2,9 +2,9 @@
 
 It decides and leaves the keeping to its BackingQueue. Work is done in batches: publishers add,
 channels acknowledge, and once per turn of the loop `pump` deals out what is ready. Who published waits
-until it is safe (`queues.safety`). If the queue is mirrored, its keeper tells the mirrors (`mirror`), and
-publishes of this node's own clients are numbered like those of others, so that they can be published
-again without being kept twice when another node becomes master.
+until it is safe (`queues.confirm_tracker`). If the queue is mirrored, its keeper tells the mirrors
+(`mirror`), and publishes of this node's own clients are numbered like those of others, so that they can be
+published again without being kept twice when another node becomes master.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mirrormq import limits
-from mirrormq.queues.answers import LocalAnswers
 from mirrormq.queues.backing import BackingQueue, MirroredBacking
-from mirrormq.queues.consumers import ConsumerTurns, QueueConsumer
-from mirrormq.queues.dying import Dying
-from mirrormq.queues.face import Publisher, QueueFace
-from mirrormq.queues.gates import Gate
-from mirrormq.queues.leasing import Leasing
-from mirrormq.queues.lifetimes import Lifetimes
+from mirrormq.queues.confirm_tracker import NOBODY, ConfirmTracker, WaitingConfirms
+from mirrormq.queues.consumer_turns import ConsumerTurns, QueueConsumer
+from mirrormq.queues.dead_lettering import DeadLettering
+from mirrormq.queues.deduplication import Deduplication
+from mirrormq.queues.expiry import ExpiryTimer
+from mirrormq.queues.lease_operations import LeaseOperations
+from mirrormq.queues.local_requests import LocalRequests
+from mirrormq.queues.memory_use import ConsumerUse
 from mirrormq.queues.message import NEVER, Message
-from mirrormq.queues.occupancy import ConsumerUse
-from mirrormq.queues.presenting import Presenting
-from mirrormq.queues.producers import Origin, Producers
-from mirrormq.queues.safety import NOBODY, Safety, Waiting
-from mirrormq.queues.settings import QueueSettings
-from mirrormq.queues.surroundings import QueueCounters, Surroundings
+from mirrormq.queues.publish_ids import PublishOrigin, SeenPublishIds
+from mirrormq.queues.publish_order_guard import PublishOrderGuard
+from mirrormq.queues.queue_host import QueueCounters, QueueHost
+from mirrormq.queues.queue_interface import Publisher, QueueInterface
+from mirrormq.queues.queue_settings import QueueSettings
 
 
-class Queue(LocalAnswers, Leasing, Presenting, Dying):
+class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
     """One live queue of this node. Has the face that channels see (`queues.face`)."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
         name: str,
         settings: QueueSettings,
         backing: BackingQueue,
-        surroundings: Surroundings,
+        host: QueueHost,
     ) -> None:
         self.vhost = vhost
         self.name = name
@@ -52,31 +52,31 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
         self.owner: object | None = None
         """The connection that an exclusive queue belongs to."""
         self.exclusive_consumer: QueueConsumer | None = None
-        self.producers = Producers()
-        self._gate = Gate()
+        self.producers = SeenPublishIds()
+        self._gate = PublishOrderGuard()
         self.mirrored: MirroredBacking | None = None
         """The keeper, if it tells mirrors what it does."""
-        self.heir: QueueFace | None = None
+        self.successor: QueueInterface | None = None
         """Who has this queue's name, if this one is retired."""
         self._producer = ""
         self._number: Callable[[int], int] = lambda count: 0
         """Numbers so many publishes of this node's own, as `_producer`; set while the queue is mirrored."""
-        self._surroundings = surroundings
-        self._clock = surroundings.clock
+        self._host = host
+        self._clock = host.clock
         self.use = ConsumerUse(self._clock.now_ms)
-        self._safety = Safety(lambda: surroundings.awaits_flush(self))
+        self._confirm_tracker = ConfirmTracker(lambda: host.awaits_flush(self))
         self.dying = 0
         """Dead letters that are under way and still kept here."""
         self.delivered_up_to = 0
         """What has been with a consumer, up to here, since this node has had a copy."""
-        self._lifetimes = Lifetimes(self, surroundings)
+        self._lifetimes = ExpiryTimer(self, host)
         self._lifetimes.watch_idleness()
 
     # -- publishing -------------------------------------------------------------------------------
 
     def publish(
         self, messages: list[Message], publisher: Publisher | None = None, first: int = 0,
-        origin: Origin | None = None,
+        origin: PublishOrigin | None = None,
     ) -> None:  # fmt: skip
         """Append messages numbered `first`, `first + 1` … by their publisher, if it wants confirms. Those
         from another node say so with `origin`, and are kept once however often they come. All or none of
@@ -89,16 +89,16 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
             if seen:
                 self._settle_again(publisher, first, messages[:seen], origin)
                 messages, first = messages[seen:], first + seen
-                origin = Origin(origin.producer, origin.first_number + seen)
+                origin = PublishOrigin(origin.producer, origin.first_number + seen)
                 if not messages:
                     return
-        if messages[0].envelope.presented is None:
+        if messages[0].envelope.producer_ids is None:
             self._publish_new(messages, publisher, first, origin)
         else:
-            self._publish_presented(messages, publisher, first, origin)
+            self._publish_deduplicated(messages, publisher, first, origin)
 
     def _publish_new(
-        self, messages: list[Message], publisher: Publisher | None, first: int, origin: Origin | None
+        self, messages: list[Message], publisher: Publisher | None, first: int, origin: PublishOrigin | None
     ) -> None:
         if self.settings.rejects_publishes and self.settings.limited:
             self._publish_each_if_room(messages, publisher, first, origin)
@@ -110,16 +110,16 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
             self._drop_surplus()
 
     def _publish_too_late(
-        self, messages: list[Message], publisher: Publisher | None, first: int, origin: Origin | None
+        self, messages: list[Message], publisher: Publisher | None, first: int, origin: PublishOrigin | None
     ) -> None:
         """The queue is deleted, or its name has gone over to another object since its route was found."""
-        if self.heir is not None:
-            self.heir.publish(messages, publisher, first, origin)
+        if self.successor is not None:
+            self.successor.publish(messages, publisher, first, origin)
         elif publisher is not None:
             publisher.confirmed(first, first + len(messages) - 1)
 
     def _settle_again(
-        self, publisher: Publisher | None, first: int, messages: list[Message], origin: Origin
+        self, publisher: Publisher | None, first: int, messages: list[Message], origin: PublishOrigin
     ) -> None:
         """The last master had these. It may have refused them, if that is what full queues do here, and
         that is not known any more: a publisher is told so that it had better ask again."""
@@ -139,13 +139,13 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
             self.backing.forget_producers(names)
 
     def _append(
-        self, messages: list[Message], publisher: Publisher | None, first: int, origin: Origin | None
+        self, messages: list[Message], publisher: Publisher | None, first: int, origin: PublishOrigin | None
     ) -> None:
         envelope = messages[0].envelope
         ttl = self.settings.message_ttl_ms
         if ttl is not None or envelope.expiration_ms is not None:
             self._lifetimes.begin(messages, ttl)
-        if envelope.presented is not None:
+        if envelope.producer_ids is not None:
             self._remember(messages)
         if self.mirrored is None:
             self.backing.publish(messages)
@@ -157,32 +157,37 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
         if publisher is not None:
             self._confirm_later(publisher, first, first + len(messages) - 1, envelope.persistent, origin)
         if not self.awake:
-            self._surroundings.wake(self)
+            self._host.wake(self)
 
     def _publish_mirrored(
-        self, mirrored: MirroredBacking, messages: list[Message], origin: Origin | None
-    ) -> Origin:
+        self, mirrored: MirroredBacking, messages: list[Message], origin: PublishOrigin | None
+    ) -> PublishOrigin:
         if origin is None:
-            origin = Origin(self._producer, self._number(len(messages)))
+            origin = PublishOrigin(self._producer, self._number(len(messages)))
             self.producers.seen(origin, len(messages))
         mirrored.publish_from(messages, origin.producer, origin.first_number)
         return origin
 
     def _confirm_later(
-        self, publisher: Publisher | None, first: int, last: int, persistent: bool, origin: Origin | None,
+        self,
+        publisher: Publisher | None,
+        first: int,
+        last: int,
+        persistent: bool,
+        origin: PublishOrigin | None,
         messages: Sequence[Message] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Confirm when everything appended up to now is as safe as such messages are to be."""
         if publisher is None:
             return
         durable = self.settings.durable and persistent
         if self.mirrored is not None:
             assert origin is not None
-            waiting = Waiting(self.mirrored.last_number, publisher, first, last, origin, messages)
-            self._safety.after_lap(waiting, durable=durable)
-            self.mirrored.stir()
+            waiting = WaitingConfirms(self.mirrored.last_number, publisher, first, last, origin, messages)
+            self._confirm_tracker.after_replication(waiting, durable=durable)
+            self.mirrored.mark_dirty()
         elif durable:
-            self._safety.after_flush(publisher, first, last)
+            self._confirm_tracker.after_flush(publisher, first, last)
         else:
             publisher.confirmed(first, last)
 
@@ -203,19 +208,19 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
     def when_room(self, go_on: Callable[[], None]) -> None:
         """Call this once the mirrors have caught up."""
         if self.full and not self.deleted:
-            self._safety.when_room(go_on)
+            self._confirm_tracker.when_room(go_on)
         else:
             go_on()
 
     def flushed(self) -> None:
         """Everything appended so far is on disk: confirm it."""
-        self._safety.flushed()
+        self._confirm_tracker.flushed()
 
     def completed(self, received: int, durable: int) -> None:
         """How far the ring has come."""
-        self._safety.completed(received, durable)
+        self._confirm_tracker.completed(received, durable)
         if not self.full:
-            self._safety.let_in()
+            self._confirm_tracker.resume_publishers()
 
     # -- handing out ------------------------------------------------------------------------------
 
@@ -255,7 +260,7 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
                 continue
             self.counters.delivered += len(messages)
             if backing.unacked_count > limits.UNACKED_HOT_MESSAGES:
-                backing.sent(messages)
+                backing.release_contents(messages)
         return backing.ready_count > 0
 
     def take(self, no_ack: bool) -> Message | None:
@@ -290,7 +295,7 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
         self.backing.requeue(messages)
         if self.settings.limited and not self.settings.rejects_publishes:
             self._drop_surplus()
-        self._surroundings.wake(self)
+        self._host.wake(self)
 
     # -- consumers and settings -------------------------------------------------------------------
 
@@ -305,9 +310,9 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
         if consumer.exclusive:
             self.exclusive_consumer = consumer
         if self.settings.auto_delete:
-            self._surroundings.consumed(self)
+            self._host.consumed(self)
         self.touch()
-        self._surroundings.wake(self)
+        self._host.wake(self)
 
     def unsubscribe(self, consumer: QueueConsumer) -> None:
         """A consumer leaves; what it holds is its channel's business."""
@@ -318,9 +323,9 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
         if self.exclusive_consumer is consumer:
             self.exclusive_consumer = None
         if self.settings.auto_delete and not self.consumers.all:
-            self._surroundings.unused(self)
+            self._host.unused(self)
         else:
-            self._surroundings.wake(self)
+            self._host.wake(self)
 
     def ready_again(self, consumer: QueueConsumer) -> None:
         """A consumer that was out of room has some."""
@@ -328,7 +333,7 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
             self.consumers.ready_again(consumer)
             self.use.available(self._clock.now_ms)
             if self.backing.ready_count:
-                self._surroundings.wake(self)
+                self._host.wake(self)
 
     def apply(self, settings: QueueSettings) -> None:
         """Policies have changed."""
@@ -338,14 +343,14 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
         self._lifetimes.watch_idleness()
         if settings.message_ttl_ms is not None:
             self._lifetimes.expiring = True
-        self._surroundings.wake(self)
+        self._host.wake(self)
         if settings.limited and not settings.rejects_publishes:
             self._drop_surplus()
 
     def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
         """The queue is deleted: tell its consumers, forget its messages, confirm what waits."""
         self.deleted = True
-        self._safety.forget()
+        self._confirm_tracker.forget()
         for consumer in self._dismiss():
             notify(consumer)
         self.backing.erase()
@@ -364,10 +369,10 @@ class Queue(LocalAnswers, Leasing, Presenting, Dying):
     def unmirror(self, backing: BackingQueue) -> None:
         """The last mirror is gone."""
         self.backing, self.mirrored = backing, None
-        self._safety.alone()
+        self._confirm_tracker.alone()
 
-    def retire(self) -> tuple[list[QueueConsumer], list[Waiting]]:
+    def detach(self) -> tuple[list[QueueConsumer], list[WaitingConfirms]]:
         """Another node is master: this object is over. Gives its consumers, and who waits for the ring;
         the keeper is left to whoever calls."""
         self.deleted = True
-        return self._dismiss(), self._safety.take_all()
+        return self._dismiss(), self._confirm_tracker.take_all()

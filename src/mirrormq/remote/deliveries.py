@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirrormq.queues.consumers import QueueConsumer
-from mirrormq.queues.face import Subscriber
+from mirrormq.queues.consumer_turns import QueueConsumer
 from mirrormq.queues.message import Message
-from mirrormq.remote import limits
-from mirrormq.remote.messages import Credit, Deliver, DeliveredRun, Settle, Unsubscribe
-from mirrormq.remote.packing import Envelopes, unpack_deliveries
-from mirrormq.remote.place import Place
-from mirrormq.remote.ranges import ranges_of
+from mirrormq.queues.queue_interface import Subscriber
+from mirrormq.remote import remote_limits
+from mirrormq.remote.intervals import ranges_of
+from mirrormq.remote.publish_codec import Envelopes, unpack_deliveries
+from mirrormq.remote.queue_ref import QueueRef
+from mirrormq.remote.remote_messages import Credit, Deliver, DeliveredRun, Settle, Unsubscribe
 from mirrormq.remote.stream import Stream
 from mirrormq.remote.subscription import Subscription
 
@@ -24,15 +24,22 @@ class Deliveries:
     """The consumers of this node at one queue, in one tenure, and what they have settled."""
 
     __slots__ = (
-        "_acknowledged", "_by_consumer", "_by_key", "_envelopes", "_place", "_rejected", "_requeued",
-        "_stirred", "delivered_up_to",
+        "_acknowledged",
+        "_by_consumer",
+        "_by_key",
+        "_dirty_marked",
+        "_envelopes",
+        "_place",
+        "_rejected",
+        "_requeued",
+        "delivered_up_to",
     )  # fmt: skip
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: QueueRef) -> None:
         self._place = place
         self._by_key: dict[int, Subscription] = {}
         self._by_consumer: dict[QueueConsumer, Subscription] = {}
-        self._stirred: dict[Subscription, None] = {}
+        self._dirty_marked: dict[Subscription, None] = {}
         """Those whose room may have changed."""
         self._acknowledged: list[int] = []
         self._requeued: list[int] = []
@@ -52,7 +59,7 @@ class Deliveries:
         """The master has taken a consumer in. It is out of turn for good: it says whenever it has room, and
         may have got some while the question was under way."""
         subscription.consumer.waiting = True
-        self._stirred[subscription] = None
+        self._dirty_marked[subscription] = None
         self._by_key[subscription.key] = subscription
         self._by_consumer[subscription.consumer] = subscription
 
@@ -62,15 +69,15 @@ class Deliveries:
         if subscription is None:
             return
         del self._by_key[subscription.key]
-        self._stirred.pop(subscription, None)
+        self._dirty_marked.pop(subscription, None)
         self._requeued += [message.sequence for message in subscription.inbox]
         stream.put(Unsubscribe(self._place.queue_id, self._place.epoch, subscription.key))
 
-    def stir(self, consumer: QueueConsumer) -> bool:
+    def mark_dirty(self, consumer: QueueConsumer) -> bool:
         """A consumer has room; False if it is none."""
         subscription = self._by_consumer.get(consumer)
         if subscription is not None:
-            self._stirred[subscription] = None
+            self._dirty_marked[subscription] = None
         return subscription is not None
 
     def set_active(self, key: int, active: bool) -> None:
@@ -94,7 +101,7 @@ class Deliveries:
             else:
                 self._passed(subscription, subscription.came(self.unpack(run)))
         if subscription is not None:
-            self._stirred[subscription] = None
+            self._dirty_marked[subscription] = None
 
     def unpack(self, run: DeliveredRun) -> list[Message]:
         """The messages of a run, from now on known to have been delivered."""
@@ -123,12 +130,12 @@ class Deliveries:
         """Tell the master what was settled, and who may have more."""
         place = self._place
         granted: list[Subscription] = []
-        for subscription in self._stirred:
+        for subscription in self._dirty_marked:
             if subscription.inbox:
                 self._passed(subscription, subscription.pass_on())
             if subscription.top_up():
                 granted.append(subscription)
-        self._stirred.clear()
+        self._dirty_marked.clear()
         if self._acknowledged or self._requeued or self._rejected:
             item = Settle(
                 place.queue_id, place.epoch, ranges_of(self._acknowledged), ranges_of(self._requeued),
@@ -136,7 +143,7 @@ class Deliveries:
             )  # fmt: skip
             self._acknowledged, self._requeued, self._rejected = [], [], []
             ranges = len(item.acknowledged) + len(item.requeued) + len(item.rejected)
-            stream.put(item, limits.SMALL_BYTES + 16 * ranges)
+            stream.put(item, remote_limits.SMALL_BYTES + 16 * ranges)
         for subscription in granted:
             granted_up_to, taken = subscription.granted, subscription.taken_bytes
             stream.put(Credit(place.queue_id, place.epoch, subscription.key, granted_up_to, taken))

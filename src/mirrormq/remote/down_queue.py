@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mirrormq.errors import NotFound, PreconditionFailed
-from mirrormq.queues.consumers import QueueConsumer
-from mirrormq.queues.face import Publisher, Refused, Subscriber
+from mirrormq.queues.consumer_turns import QueueConsumer
 from mirrormq.queues.message import Message
-from mirrormq.queues.producers import Origin
-from mirrormq.queues.settings import QueueSettings
-from mirrormq.ranges.inquiry import Answered, Inquiry
-from mirrormq.ranges.reasons import TRY_AGAIN
+from mirrormq.queues.publish_ids import PublishOrigin
+from mirrormq.queues.queue_interface import Publisher, Refused, Subscriber
+from mirrormq.queues.queue_settings import QueueSettings
+from mirrormq.ranges.error_reasons import TRY_AGAIN
+from mirrormq.ranges.range_request import Answered, RangeRequest
 from mirrormq.remote.handover import Handover
 
 
@@ -52,7 +52,7 @@ class DownQueue:
 
     def publish(
         self, messages: list[Message], publisher: Publisher | None = None, first: int = 0,
-        origin: Origin | None = None,
+        origin: PublishOrigin | None = None,
     ) -> None:  # fmt: skip
         """Nobody would keep them."""
         if publisher is not None:
@@ -63,7 +63,7 @@ class DownQueue:
         """Clients are refused at once; who can wait is called when somebody is master, or it is deleted."""
         self._waiting.append(go_on)
 
-    def _let_in(self) -> None:
+    def _resume_publishers(self) -> None:
         waiting, self._waiting = self._waiting, []
         for go_on in waiting:
             go_on()
@@ -97,7 +97,9 @@ class DownQueue:
         """No."""
         self._refuse(refused)
 
-    def inquire(self, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object) -> None:
+    def handle_range_request(
+        self, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
+    ) -> None:
         """No."""
         self._refuse(refused)
 
@@ -138,11 +140,11 @@ class DownQueue:
         """Policies have changed."""
         self.settings = settings
 
-    def retire(self) -> Handover:
+    def detach(self) -> Handover:
         """Somebody has become master."""
-        return Handover(delivered_up_to=self._delivered_up_to, over=self._let_in)
+        return Handover(delivered_up_to=self._delivered_up_to, over=self._resume_publishers)
 
     def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
         """The queue is deleted."""
         self.deleted = True
-        self._let_in()
+        self._resume_publishers()

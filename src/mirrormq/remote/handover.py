@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mirrormq.errors import AmqpError
-from mirrormq.queues.face import QueueFace, Subscriber
-from mirrormq.queues.producers import Origin
+from mirrormq.queues.publish_ids import PublishOrigin
 from mirrormq.queues.queue import Queue
-from mirrormq.remote.unsettled import Batch
+from mirrormq.queues.queue_interface import QueueInterface, Subscriber
+from mirrormq.remote.pending_publishes import PendingBatch
 
-Question = Callable[[QueueFace], None]
+Question = Callable[[QueueInterface], None]
 """Asks the queue it is given."""
 
 
@@ -29,37 +29,37 @@ class Handover:
     producer: str = ""
     """Whose numbers the publishes have."""
     consumers: list[Subscriber] = field(default_factory=list)
-    publishes: list[Batch] = field(default_factory=list)
+    publishes: list[PendingBatch] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
     delivered_up_to: int = 0
     """What this node's consumers were sent, up to here."""
-    begun: Callable[[QueueFace], None] = lambda heir: None
+    begun: Callable[[QueueInterface], None] = lambda successor: None
     """Told who has taken over."""
     over: Callable[[], None] = lambda: None
     """Told when everything is handed over: those who waited for room may publish, and overtake nobody."""
 
 
-def hand_over(handover: Handover, heir: QueueFace, *, failover: bool = True) -> None:
+def hand_over(handover: Handover, successor: QueueInterface, *, failover: bool = True) -> None:
     """Let the next tenure begin. Publishes go first, so that a get that followed them finds them."""
-    handover.begun(heir)
+    handover.begun(successor)
     if handover.delivered_up_to:
-        heir.delivered_before(handover.delivered_up_to)
+        successor.delivered_before(handover.delivered_up_to)
     for batch in handover.publishes:
         publisher, first = batch.publisher()
         if batch.sent:
             for message in batch.messages:
                 message.redelivered = True
-        heir.publish(batch.messages, publisher, first, Origin(handover.producer, batch.first))
-        if batch.sent and isinstance(heir, Queue):
-            heir.published_before(batch.messages)
+        successor.publish(batch.messages, publisher, first, PublishOrigin(handover.producer, batch.first))
+        if batch.sent and isinstance(successor, Queue):
+            successor.published_before(batch.messages)
     for consumer in handover.consumers:
-        move(consumer, heir, failover=failover)
+        move(consumer, successor, failover=failover)
     for ask in handover.questions:
-        ask(heir)
+        ask(successor)
     handover.over()
 
 
-def move(consumer: Subscriber, heir: QueueFace, *, failover: bool) -> None:
+def move(consumer: Subscriber, successor: QueueInterface, *, failover: bool) -> None:
     """A consumer goes over to the new object, or is cancelled."""
     if failover and consumer.cancel_on_failover:
         consumer.cancelled()
@@ -68,6 +68,6 @@ def move(consumer: Subscriber, heir: QueueFace, *, failover: bool) -> None:
     def refused(error: AmqpError) -> None:
         consumer.cancelled()
 
-    consumer.queue = heir
+    consumer.queue = successor
     consumer.waiting = False
-    heir.subscribe(consumer, lambda: None, refused)
+    successor.subscribe(consumer, lambda: None, refused)

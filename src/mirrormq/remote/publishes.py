@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mirrormq.remote import limits
-from mirrormq.remote.messages import Publish, Run, Settled
-from mirrormq.remote.packing import pack
-from mirrormq.remote.place import Place
+from mirrormq.remote import remote_limits
+from mirrormq.remote.pending_publishes import PendingBatch, PendingPublishes
+from mirrormq.remote.publish_codec import pack
+from mirrormq.remote.queue_ref import QueueRef
+from mirrormq.remote.remote_messages import Publish, RemoteRun, Settled
 from mirrormq.remote.stream import Stream
-from mirrormq.remote.unsettled import Batch, Unsettled
 
 
 class Publishes:
@@ -15,11 +15,11 @@ class Publishes:
 
     __slots__ = ("_place", "_producer", "congested", "unsent", "unsettled")
 
-    def __init__(self, place: Place, producer: str) -> None:
+    def __init__(self, place: QueueRef, producer: str) -> None:
         self._place = place
         self._producer = producer
-        self.unsettled = Unsettled()
-        self.unsent: list[Batch] = []
+        self.unsettled = PendingPublishes()
+        self.unsent: list[PendingBatch] = []
         self.congested = False
         """The master has enough for its consumers."""
 
@@ -28,10 +28,11 @@ class Publishes:
         """Is as much unsettled as may be?"""
         unsettled = self.unsettled
         return (
-            unsettled.size_bytes > limits.PUBLISH_BYTES_MAX or unsettled.count > limits.PUBLISH_MESSAGES_MAX
+            unsettled.size_bytes > remote_limits.PUBLISH_BYTES_MAX
+            or unsettled.count > remote_limits.PUBLISH_MESSAGES_MAX
         )
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: PendingBatch) -> None:
         """A batch was published."""
         self.unsettled.add(batch)
         self.unsent.append(batch)
@@ -49,7 +50,9 @@ class Publishes:
         unsent, at = self.unsent, 0
         while at < len(unsent) and stream.writable:
             start, expected, size_bytes = at, unsent[at].first, 0
-            while at < len(unsent) and unsent[at].first == expected and size_bytes < limits.PARCEL_BYTES:
+            while (
+                at < len(unsent) and unsent[at].first == expected and size_bytes < remote_limits.PARCEL_BYTES
+            ):
                 expected = unsent[at].last + 1
                 size_bytes += unsent[at].size_bytes
                 at += 1
@@ -60,7 +63,7 @@ class Publishes:
             )
         del unsent[:at]
 
-    def take_all(self) -> list[Batch]:
+    def take_all(self) -> list[PendingBatch]:
         """What is unsettled, for the next tenure."""
         for batch in self.unsent:
             batch.sent = False
@@ -68,9 +71,9 @@ class Publishes:
         return self.unsettled.take_all()
 
 
-def _runs(batches: list[Batch]) -> list[Run]:
+def _runs(batches: list[PendingBatch]) -> list[RemoteRun]:
     """Neighbours that share everything but their contents become one run."""
-    runs: list[Run] = []
+    runs: list[RemoteRun] = []
     start = 0
     for end in range(1, len(batches) + 1):
         if end < len(batches) and _alike(batches[start], batches[end]):
@@ -83,7 +86,7 @@ def _runs(batches: list[Batch]) -> list[Run]:
     return runs
 
 
-def _alike(one: Batch, other: Batch) -> bool:
+def _alike(one: PendingBatch, other: PendingBatch) -> bool:
     return (
         one.envelope is other.envelope is not None
         and one.messages[0].redelivered is other.messages[0].redelivered

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.queues.consumers import ConsumerDescription
+from mirrormq.queues.consumer_turns import ConsumerDescription
 from mirrormq.queues.message import Message
-from mirrormq.remote import limits
-from mirrormq.remote.messages import Activated, Credit, Deliver, Subscribe
-from mirrormq.remote.packing import pack_deliveries
+from mirrormq.remote import remote_limits
+from mirrormq.remote.publish_codec import pack_deliveries
+from mirrormq.remote.remote_messages import Activated, Credit, Deliver, Subscribe
 
 if TYPE_CHECKING:
-    from mirrormq.remote.remote_client import RemoteClient
+    from mirrormq.remote.peer_session import PeerSession
 
 
 class RemoteConsumer:
@@ -20,7 +20,7 @@ class RemoteConsumer:
     no_ack = False
     """Its node acknowledges what its client need not: see `remote.deliveries`."""
 
-    def __init__(self, client: RemoteClient, subscribe: Subscribe) -> None:
+    def __init__(self, client: PeerSession, subscribe: Subscribe) -> None:
         self.key = subscribe.question
         self.priority = subscribe.priority
         self.exclusive = subscribe.exclusive
@@ -34,7 +34,7 @@ class RemoteConsumer:
 
     def room(self) -> int:
         """How many messages it can take now."""
-        if self._sent_bytes - self._taken_bytes > limits.DELIVERED_BYTES_MAX:
+        if self._sent_bytes - self._taken_bytes > remote_limits.DELIVERED_BYTES_MAX:
             return 0
         if not self._client.stream.writable:
             self._client.stream.when_writable(self._client.relieved)
@@ -54,7 +54,7 @@ class RemoteConsumer:
         size_bytes = sum([len(content) for run in item.runs for content in run.contents])
         self._sent_bytes += size_bytes
         client.hold(messages)
-        client.stream.put_late(item, size_bytes + limits.SMALL_BYTES)
+        client.stream.put_late(item, size_bytes + remote_limits.SMALL_BYTES)
 
     def cancelled(self) -> None:
         """The queue is gone: its node knows that from the metadata."""

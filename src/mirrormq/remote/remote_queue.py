@@ -4,7 +4,7 @@ It keeps nothing of the queue. What channels say to it is collected and leaves i
 end of the turn; what they ask leaves after what they said before. While there is no link everything waits
 here, bounded by what each channel may have open, and publishes by limits that make publishers wait.
 
-It lives for one tenure of one master (one epoch). `retire` ends it and gives what the next one must know.
+It lives for one tenure of one master (one epoch). `detach` ends it and gives what the next one must know.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mirrormq.queues.face import Publisher, QueueFace, Refused, Subscriber
 from mirrormq.queues.message import Message
-from mirrormq.queues.producers import Origin
-from mirrormq.queues.settings import QueueSettings
-from mirrormq.ranges.inquiry import Answered, Inquiry
-from mirrormq.remote import limits
+from mirrormq.queues.publish_ids import PublishOrigin
+from mirrormq.queues.queue_interface import Publisher, QueueInterface, Refused, Subscriber
+from mirrormq.queues.queue_settings import QueueSettings
+from mirrormq.ranges.range_request import Answered, RangeRequest
+from mirrormq.remote import remote_limits
 from mirrormq.remote.deliveries import Deliveries
 from mirrormq.remote.handover import Handover
-from mirrormq.remote.messages import (
+from mirrormq.remote.pending_publishes import PendingBatch
+from mirrormq.remote.publishes import Publishes
+from mirrormq.remote.queue_ref import QueueRef
+from mirrormq.remote.queue_requests import PendingQueueRequest, QueueRequests
+from mirrormq.remote.remote_messages import (
     Activated,
-    Ask,
     Deliver,
     DeliveredBefore,
     Got,
-    Inquire,
+    QueueRequest,
+    RangeQuery,
     Settled,
     Subscribe,
     Subscribed,
     ToOrigin,
     Touch,
 )
-from mirrormq.remote.place import Place
-from mirrormq.remote.publishes import Publishes
-from mirrormq.remote.questions import Asked, Questions
 from mirrormq.remote.subscription import Subscription
-from mirrormq.remote.unsettled import Batch
 
 if TYPE_CHECKING:
-    from mirrormq.queues.consumers import QueueConsumer
-    from mirrormq.remote.remote import Remote
+    from mirrormq.queues.consumer_turns import QueueConsumer
+    from mirrormq.remote.remote_endpoint import RemoteEndpoint
     from mirrormq.remote.stream import Stream
 
-ELSEWHERE = object()
+ON_PEER = object()
 """The owner of an exclusive queue of another node: nobody's connection here."""
 
 
@@ -52,34 +52,50 @@ class RemoteQueue:
     """The face of a queue of another node. There is one for each of them, so it is kept small."""
 
     __slots__ = (
-        "_before", "_deliveries", "_heir", "_publishes", "_questions", "_remote", "_touched", "awake",
-        "deleted", "name", "owner", "place", "retired", "settings", "stream", "vhost",
+        "_before",
+        "_deliveries",
+        "_publishes",
+        "_questions",
+        "_remote",
+        "_successor",
+        "_touched",
+        "awake",
+        "deleted",
+        "detached",
+        "name",
+        "owner",
+        "place",
+        "settings",
+        "stream",
+        "vhost",
     )  # fmt: skip
 
-    def __init__(self, remote: Remote, stream: Stream, place: Place, settings: QueueSettings) -> None:
+    def __init__(
+        self, remote: RemoteEndpoint, stream: Stream, place: QueueRef, settings: QueueSettings
+    ) -> None:
         self.vhost = place.vhost
         self.name = place.name
         self.place = place
         self.settings = settings
         self.deleted = False
         self.awake = False
-        self.retired = False
-        self.owner: object | None = ELSEWHERE if settings.exclusive else None
+        self.detached = False
+        self.owner: object | None = ON_PEER if settings.exclusive else None
         self.stream = stream
         self._remote = remote
-        self._heir: QueueFace | None = None
+        self._successor: QueueInterface | None = None
         self._touched = False
         self._before = 0
         self._publishes = Publishes(place, remote.producer)
         self._deliveries = Deliveries(place)
-        self._questions = Questions(place)
+        self._questions = QueueRequests(place)
 
     # -- publishing -----------------------------------------------------------------------------
 
     @property
     def full(self) -> bool:
         """Is so much unsettled that publishers must wait?"""
-        return self._publishes.full or self._remote.unsettled_bytes > limits.PUBLISH_BYTES_TOTAL_MAX
+        return self._publishes.full or self._remote.unsettled_bytes > remote_limits.PUBLISH_BYTES_TOTAL_MAX
 
     @property
     def congested(self) -> bool:
@@ -92,22 +108,22 @@ class RemoteQueue:
 
     def publish(
         self, messages: list[Message], publisher: Publisher | None = None, first: int = 0,
-        origin: Origin | None = None,
+        origin: PublishOrigin | None = None,
     ) -> None:  # fmt: skip
         """Keep messages and send them to the master. Those that were published to the last master before
         have a number already."""
-        if self.retired:
+        if self.detached:
             self._publish_too_late(messages, publisher, first)
             return
         number = self._remote.number_publishes(self.place.queue_id, len(messages), origin)
-        batch = Batch(number, messages, publisher, first)
+        batch = PendingBatch(number, messages, publisher, first)
         self._publishes.add(batch)
         self._remote.unsettled_bytes += batch.size_bytes
         self._wake()
 
     def _publish_too_late(self, messages: list[Message], publisher: Publisher | None, first: int) -> None:
-        if self._heir is not None:
-            self._heir.publish(messages, publisher, first)
+        if self._successor is not None:
+            self._successor.publish(messages, publisher, first)
         elif publisher is not None and self.deleted:
             publisher.confirmed(first, first + len(messages) - 1)
         elif publisher is not None:
@@ -124,7 +140,7 @@ class RemoteQueue:
     def subscribe(self, consumer: Subscriber, answered: Callable[[], object], refused: Refused) -> None:
         """A consumer would like to join; what it could take, it is granted at once."""
 
-        def again(queue: QueueFace) -> None:
+        def again(queue: QueueInterface) -> None:
             consumer.queue = queue
             consumer.waiting = False
             queue.subscribe(consumer, answered, refused)
@@ -134,7 +150,7 @@ class RemoteQueue:
             self.place.queue_id, self.place.epoch, subscription.key, consumer.exclusive, consumer.priority,
             subscription.granted, consumer.describe(),
         )  # fmt: skip
-        self._ask(item, Asked(again, answered, refused, subscription=subscription))
+        self._ask(item, PendingQueueRequest(again, answered, refused, subscription=subscription))
 
     def deliver_published(self) -> None:
         """Send publishes ahead of what is said next. The master delivers them before a consumer leaves."""
@@ -143,14 +159,14 @@ class RemoteQueue:
 
     def unsubscribe(self, consumer: QueueConsumer) -> None:
         """A consumer leaves."""
-        if not self.retired:
+        if not self.detached:
             self._deliveries.leave(consumer, self.stream)
             self._questions.leave(consumer)
             self._wake()
 
     def ready_again(self, consumer: QueueConsumer) -> None:
         """A consumer has room."""
-        if self._deliveries.stir(consumer):
+        if self._deliveries.mark_dirty(consumer):
             self._wake()
 
     def is_active(self, consumer: QueueConsumer) -> bool:
@@ -159,19 +175,19 @@ class RemoteQueue:
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Consumers are done with these."""
-        if not self.retired:
+        if not self.detached:
             self._deliveries.acknowledge(messages)
             self._wake()
 
     def requeue(self, messages: Sequence[Message]) -> None:
         """Consumers gave these back."""
-        if not self.retired:
+        if not self.detached:
             self._deliveries.requeue(messages)
             self._wake()
 
     def reject(self, messages: Sequence[Message]) -> None:
         """Consumers do not want these, and they are not to come back."""
-        if not self.retired:
+        if not self.detached:
             self._deliveries.reject(messages)
             self._wake()
 
@@ -180,17 +196,17 @@ class RemoteQueue:
     def get(self, no_ack: bool, answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
         """One message."""
         again = lambda queue: queue.get(no_ack, answered, refused)  # noqa: E731
-        self._ask(self._question("get"), Asked(again, answered, refused, no_ack))
+        self._ask(self._question("get"), PendingQueueRequest(again, answered, refused, no_ack))
 
     def count(self, answered: Callable[[int, int], object], refused: Refused) -> None:
         """Ready messages and consumers."""
         again = lambda queue: queue.count(answered, refused)  # noqa: E731
-        self._ask(self._question("count"), Asked(again, answered, refused))
+        self._ask(self._question("count"), PendingQueueRequest(again, answered, refused))
 
     def purge(self, answered: Callable[[int], object], refused: Refused) -> None:
         """Drop what is ready."""
         again = lambda queue: queue.purge(answered, refused)  # noqa: E731
-        self._ask(self._question("purge"), Asked(again, answered, refused))
+        self._ask(self._question("purge"), PendingQueueRequest(again, answered, refused))
 
     def check_deletion(
         self, if_unused: bool, if_empty: bool, answered: Callable[[int], object], refused: Refused
@@ -198,13 +214,15 @@ class RemoteQueue:
         """May it be deleted?"""
         again = lambda queue: queue.check_deletion(if_unused, if_empty, answered, refused)  # noqa: E731
         question = self._question("delete", if_unused, if_empty)
-        self._ask(question, Asked(again, answered, refused, deleting=True))
+        self._ask(question, PendingQueueRequest(again, answered, refused, deleting=True))
 
-    def inquire(self, inquiry: Inquiry, answered: Answered, refused: Refused, reader: object) -> None:
+    def handle_range_request(
+        self, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
+    ) -> None:
         """A question about ranges or leases."""
-        again = lambda queue: queue.inquire(inquiry, answered, refused, reader)  # noqa: E731
-        item = Inquire(self.place.queue_id, self.place.epoch, self._remote.next_key(), *inquiry)
-        self._ask(item, Asked(again, answered, refused))
+        again = lambda queue: queue.handle_range_request(range_request, answered, refused, reader)  # noqa: E731
+        item = RangeQuery(self.place.queue_id, self.place.epoch, self._remote.next_key(), *range_request)
+        self._ask(item, PendingQueueRequest(again, answered, refused))
 
     def delivered_before(self, sequence: int) -> None:
         """This node's consumers had messages from an earlier master: the new one may not know."""
@@ -216,14 +234,14 @@ class RemoteQueue:
         self._touched = True
         self._wake()
 
-    def _question(self, kind: str, if_unused: bool = False, if_empty: bool = False) -> Ask:
+    def _question(self, kind: str, if_unused: bool = False, if_empty: bool = False) -> QueueRequest:
         key = self._remote.next_key()
-        return Ask(self.place.queue_id, self.place.epoch, key, kind, if_unused, if_empty)
+        return QueueRequest(self.place.queue_id, self.place.epoch, key, kind, if_unused, if_empty)
 
-    def _ask(self, item: Ask | Inquire | Subscribe, asked: Asked) -> None:
-        if self._heir is not None:
-            asked.again(self._heir)
-        elif self.retired:
+    def _ask(self, item: QueueRequest | RangeQuery | Subscribe, asked: PendingQueueRequest) -> None:
+        if self._successor is not None:
+            asked.again(self._successor)
+        elif self.detached:
             self._questions.not_found(asked)
         else:
             self._questions.add(item, asked)
@@ -271,13 +289,13 @@ class RemoteQueue:
     # -- turns and tenures ----------------------------------------------------------------------
 
     def _wake(self) -> None:
-        if not self.awake and not self.retired:
+        if not self.awake and not self.detached:
             self._remote.wake(self)
 
     def pump(self) -> bool:
         """Send what has been said and asked, if there is a link."""
         stream = self.stream
-        if self.retired:
+        if self.detached:
             return False
         if stream.open:
             if self._before:
@@ -298,17 +316,17 @@ class RemoteQueue:
         """Policies have changed; the master knows by itself."""
         self.settings = settings
 
-    def retire(self) -> Handover:
+    def detach(self) -> Handover:
         """Another tenure begins; whatever consumers say to this object counts for nothing."""
         delivered = self._deliveries.delivered_up_to
         consumers, publishes, asked = self._end()
         return Handover(
             self._remote.producer, consumers, publishes, [one.again for one in asked], delivered, self._begun,
-            self._remote.let_in,
+            self._remote.resume_publishers,
         )  # fmt: skip
 
-    def _begun(self, heir: QueueFace) -> None:
-        self._heir = heir
+    def _begun(self, successor: QueueInterface) -> None:
+        self._successor = successor
 
     def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
         """The queue is deleted: what was published to it is done with, as is what was asked."""
@@ -320,10 +338,10 @@ class RemoteQueue:
             notify(consumer)
         for one in asked:
             self._questions.not_found(one)
-        self._remote.let_in()
+        self._remote.resume_publishers()
 
-    def _end(self) -> tuple[list[Subscriber], list[Batch], list[Asked]]:
-        self.retired = True
+    def _end(self) -> tuple[list[Subscriber], list[PendingBatch], list[PendingQueueRequest]]:
+        self.detached = True
         self._remote.unsettled_bytes -= self._publishes.unsettled.size_bytes
         consumers = self._deliveries.consumers
         self._deliveries = Deliveries(self.place)

@@ -10,8 +10,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from mirrormq.queues.message import Envelope
-from mirrormq.remote.messages import AboutReplies, AskReply, Reply, ReplyKnown, Run
-from mirrormq.remote.packing import Envelopes
+from mirrormq.remote.publish_codec import Envelopes
+from mirrormq.remote.remote_messages import (
+    AboutReplies,
+    DirectReply,
+    DirectReplyKnown,
+    DirectReplyQuery,
+    RemoteRun,
+)
 from mirrormq.remote.stream import Stream
 from mirrormq.remote.streams import Streams
 
@@ -40,7 +46,7 @@ class Replies:
         """Replies for a channel of another node."""
         stream = self._streams.linked.get(node)
         if stream is not None and stream.writable:
-            item = Reply(name, Run(envelope.publish, envelope.properties, contents))
+            item = DirectReply(name, RemoteRun(envelope.publish, envelope.properties, contents))
             stream.put(item, sum(map(len, contents)))
 
     def ask(self, node: str, name: str, answered: Callable[[bool], object]) -> None:
@@ -51,15 +57,15 @@ class Replies:
             return
         self._question += 1
         self._asked[self._question] = stream, answered
-        stream.put(AskReply(self._question, name))
+        stream.put(DirectReplyQuery(self._question, name))
 
     def receive(self, stream: Stream, item: AboutReplies) -> None:
         """What another node says."""
-        if isinstance(item, Reply):
+        if isinstance(item, DirectReply):
             envelope = self._envelopes.get(item.run.publish, item.run.properties or b"")
             self._channels.deliver_reply(item.name, envelope, item.run.contents)
-        elif isinstance(item, AskReply):
-            stream.put(ReplyKnown(item.question, self._channels.awaits_reply(item.name)))
+        elif isinstance(item, DirectReplyQuery):
+            stream.put(DirectReplyKnown(item.question, self._channels.awaits_reply(item.name)))
         elif item.question in self._asked:
             self._asked.pop(item.question)[1](item.known)
 

@@ -19,16 +19,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from mirrormq.remote import limits
-from mirrormq.remote.messages import Item, Parcel
+from mirrormq.remote import remote_limits
+from mirrormq.remote.remote_messages import Item, StreamFrame
 
 
 class Stream:
     """Both directions between this node and one life of another."""
 
-    def __init__(self, peer: str, life: int, send: Callable[[Parcel], None]) -> None:
+    def __init__(self, peer: str, incarnation: int, send: Callable[[StreamFrame], None]) -> None:
         self.peer = peer
-        self.life = life
+        self.incarnation = incarnation
         self.open = False
         """There is a link, and both sides know how far the last one came."""
         self.over = False
@@ -38,7 +38,7 @@ class Stream:
         self._send = send
         self._waiting: dict[Callable[[], None], None] = {}
         self._number = 0
-        self._kept: deque[tuple[Parcel, int]] = deque()
+        self._kept: deque[tuple[StreamFrame, int]] = deque()
         """Sent and not known to have arrived, with sizes."""
         self._kept_bytes = 0
         self._items: list[Item] = []
@@ -49,7 +49,7 @@ class Stream:
     @property
     def writable(self) -> bool:
         """May contents be sent?"""
-        return self.open and self._kept_bytes + self._waiting_bytes < limits.STREAM_BYTES_MAX
+        return self.open and self._kept_bytes + self._waiting_bytes < remote_limits.STREAM_BYTES_MAX
 
     def when_writable(self, go_on: Callable[[], None]) -> None:
         """Call this once contents may be sent again; once, however often it is asked for."""
@@ -62,16 +62,16 @@ class Stream:
 
     # -- sending --------------------------------------------------------------------------------
 
-    def put(self, item: Item, size_bytes: int = limits.SMALL_BYTES) -> None:
+    def put(self, item: Item, size_bytes: int = remote_limits.SMALL_BYTES) -> None:
         """Send this with the next parcel."""
         if self.over:
             return
         self._items.append(item)
         self._waiting_bytes += size_bytes
-        if self._waiting_bytes > limits.PARCEL_BYTES and not self._late_items:
+        if self._waiting_bytes > remote_limits.PARCEL_BYTES and not self._late_items:
             self.flush()
 
-    def put_late(self, item: Item, size_bytes: int = limits.SMALL_BYTES) -> None:
+    def put_late(self, item: Item, size_bytes: int = remote_limits.SMALL_BYTES) -> None:
         """Send this once the disk has what it promises or tells of: with the parcel at the turn's end."""
         if not self.over:
             self._late_items.append(item)
@@ -86,7 +86,7 @@ class Stream:
             return
         if self._items:
             self._number += 1
-            parcel = Parcel(self._number, self.received, self._items)
+            parcel = StreamFrame(self._number, self.received, self._items)
             self._items = []
             size_bytes = 0 if self._late_items else self._waiting_bytes
             self._waiting_bytes -= size_bytes
@@ -100,11 +100,11 @@ class Stream:
     def tell(self) -> None:
         """Say what has arrived, with nothing else to say."""
         self._untold = 0
-        self._send(Parcel(0, self.received, []))
+        self._send(StreamFrame(0, self.received, []))
 
     # -- receiving ------------------------------------------------------------------------------
 
-    def receive(self, parcel: Parcel) -> list[Item] | None:
+    def receive(self, parcel: StreamFrame) -> list[Item] | None:
         """What is new in a parcel; None if something is missing before it."""
         self.arrived(parcel.received)
         if parcel.number <= self.received:
@@ -113,7 +113,7 @@ class Stream:
             return None
         self.received += 1
         self._untold += 1
-        if self._untold > limits.PARCELS_UNTOLD_MAX:
+        if self._untold > remote_limits.PARCELS_UNTOLD_MAX:
             self.tell()
         return parcel.items
 
@@ -134,7 +134,7 @@ class Stream:
         self.open = True
         self._untold = 0
         for parcel, _ in self._kept:
-            self._send(Parcel(parcel.number, self.received, parcel.items))
+            self._send(StreamFrame(parcel.number, self.received, parcel.items))
         if self.writable:
             self._relieve()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mirrormq.remote.messages import Hello, Item, Parcel, RemoteMessage
+from mirrormq.remote.remote_messages import Item, RemoteMessage, StreamFrame, StreamHello
 from mirrormq.remote.stream import Stream
 
 
@@ -13,39 +13,39 @@ class Streams:
 
     def __init__(
         self,
-        life: int,
+        incarnation: int,
         send: Callable[[str, RemoteMessage], None],
         ended: Callable[[Stream], None],
     ) -> None:
-        self._life = life
+        self._incarnation = incarnation
         self._send = send
         self._ended = ended
-        self._by_life: dict[tuple[str, int], Stream] = {}
+        self._by_incarnation: dict[tuple[str, int], Stream] = {}
         self._lost: dict[str, int] = {}
         """The last life of each node that is known to be over."""
         self.linked: dict[str, Stream] = {}
         """The stream that each link carries."""
 
-    def to(self, peer: str, life: int) -> Stream:
+    def to(self, peer: str, incarnation: int) -> Stream:
         """The stream with a node's life, whether or not there is a link."""
-        stream = self._by_life.get((peer, life))
+        stream = self._by_incarnation.get((peer, incarnation))
         if stream is None:
-            stream = Stream(peer, life, lambda parcel: self._send(peer, parcel))
-            if life <= self._lost.get(peer, 0):
+            stream = Stream(peer, incarnation, lambda parcel: self._send(peer, parcel))
+            if incarnation <= self._lost.get(peer, 0):
                 stream.end()
             else:
-                self._by_life[peer, life] = stream
+                self._by_incarnation[peer, incarnation] = stream
         return stream
 
     def is_over(self, producer: str) -> bool:
         """Is this the name of a node's life that has ended?"""
-        peer, _, life = producer.rpartition("#")
-        return life.isdigit() and int(life) <= self._lost.get(peer, 0)
+        peer, _, incarnation = producer.rpartition("#")
+        return incarnation.isdigit() and int(incarnation) <= self._lost.get(peer, 0)
 
     def newest(self, peer: str) -> Stream | None:
         """The stream with the latest life of a node that is known here."""
-        lives = [life for name, life in self._by_life if name == peer]
-        return self._by_life[peer, max(lives)] if lives else None
+        incarnations = [incarnation for name, incarnation in self._by_incarnation if name == peer]
+        return self._by_incarnation[peer, max(incarnations)] if incarnations else None
 
     # -- links ----------------------------------------------------------------------------------
 
@@ -56,8 +56,8 @@ class Streams:
 
     def _greet(self, peer: str, *, answer: bool = False) -> None:
         newest = self.newest(peer)
-        life, received = (0, 0) if newest is None else (newest.life, newest.received)
-        self._send(peer, Hello(self._life, life, received, answer))
+        incarnation, received = (0, 0) if newest is None else (newest.incarnation, newest.received)
+        self._send(peer, StreamHello(self._incarnation, incarnation, received, answer))
 
     def down(self, peer: str) -> None:
         """The link is gone."""
@@ -65,23 +65,23 @@ class Streams:
         if stream is not None:
             stream.cut()
 
-    def hello(self, peer: str, hello: Hello) -> None:
+    def hello(self, peer: str, hello: StreamHello) -> None:
         """The other end has said who it is: its earlier lives are over. It may have begun to listen only
         now, so it is answered before anything else is sent."""
-        self.lost(peer, hello.life - 1)
-        stream = self.to(peer, hello.life)
+        self.lost(peer, hello.incarnation - 1)
+        stream = self.to(peer, hello.incarnation)
         if stream.over:
             return
         if not hello.answer:
             self._greet(peer, answer=True)
-        arrived = hello.received if hello.your_life == self._life else 0
+        arrived = hello.received if hello.your_life == self._incarnation else 0
         if hello.answer and self.linked.get(peer) is stream:
             stream.arrived(arrived)
         else:
             self.linked[peer] = stream
             stream.begin(arrived)
 
-    def receive(self, peer: str, parcel: Parcel) -> tuple[Stream, list[Item]] | None:
+    def receive(self, peer: str, parcel: StreamFrame) -> tuple[Stream, list[Item]] | None:
         """What is new in a parcel, and from whom. Something missing is asked for."""
         stream = self.linked.get(peer)
         if stream is None:
@@ -94,13 +94,13 @@ class Streams:
 
     # -- lives ----------------------------------------------------------------------------------
 
-    def lost(self, peer: str, life: int) -> None:
+    def lost(self, peer: str, incarnation: int) -> None:
         """A node's lives up to this one are over."""
-        if life <= self._lost.get(peer, 0):
+        if incarnation <= self._lost.get(peer, 0):
             return
-        self._lost[peer] = life
-        for key in [key for key in self._by_life if key[0] == peer and key[1] <= life]:
-            stream = self._by_life.pop(key)
+        self._lost[peer] = incarnation
+        for key in [key for key in self._by_incarnation if key[0] == peer and key[1] <= incarnation]:
+            stream = self._by_incarnation.pop(key)
             if self.linked.get(peer) is stream:
                 del self.linked[peer]
             stream.end()

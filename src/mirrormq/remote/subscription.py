@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections import deque
 
 from mirrormq import limits as broker_limits
-from mirrormq.queues.face import Subscriber
 from mirrormq.queues.message import Message
-from mirrormq.remote import limits
+from mirrormq.queues.queue_interface import Subscriber
+from mirrormq.remote import remote_limits
 
 
 class Subscription:
@@ -41,7 +41,7 @@ class Subscription:
 
     def _wanted(self) -> int:
         room = self.consumer.room()
-        return limits.CREDIT_MAX if room >= broker_limits.DELIVERY_BATCH else max(0, room)
+        return remote_limits.CREDIT_MAX if room >= broker_limits.DELIVERY_BATCH else max(0, room)
 
     def came(self, messages: list[Message]) -> list[Message]:
         """Messages have come; returns those that were passed on."""
@@ -71,7 +71,7 @@ class Subscription:
         more = self._came + window > self.granted and self.granted - self._came <= window // 2
         if more:
             self.granted = self._came + window
-        elif self.taken_bytes - self._told_bytes < limits.DELIVERED_BYTES_MAX // 4:
+        elif self.taken_bytes - self._told_bytes < remote_limits.DELIVERED_BYTES_MAX // 4:
             return False
         self._told_bytes = self.taken_bytes
         return True

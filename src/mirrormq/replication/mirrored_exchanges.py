@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mirrormq.metadata.policies import Policies
+from mirrormq.metadata.policy_matching import PolicyMatcher
 from mirrormq.metadata.records import Binding, Exchange, Queue
-from mirrormq.metadata.state import State
+from mirrormq.metadata.state import MetadataState
 from mirrormq.wire.fields import decode_table
 
 MIRRORED = "x-mirrored"
@@ -29,7 +29,7 @@ def is_mirrored(exchange: Exchange) -> bool:
     return field is not None and field.value is True
 
 
-def mirrored_definition(state: State, policies: Policies, queue: Queue) -> Mapping[str, Any]:
+def mirrored_definition(state: MetadataState, policies: PolicyMatcher, queue: Queue) -> Mapping[str, Any]:
     """What policies and exchanges say about a queue, as a policy's definition."""
     definition = policies.effective(queue.vhost, queue.name, "queues").definition
     if "ha-mode" in definition:
@@ -40,7 +40,7 @@ def mirrored_definition(state: State, policies: Policies, queue: Queue) -> Mappi
     return definition
 
 
-def queues_concerned(state: State, record: Binding | Exchange) -> Iterator[Queue]:
+def queues_concerned(state: MetadataState, record: Binding | Exchange) -> Iterator[Queue]:
     """The queues for which it may make a difference that a binding or an exchange has changed. When an
     exchange goes, its bindings have gone before."""
     bindings = [record] if isinstance(record, Binding) else state.bindings_from(*record.key).values()

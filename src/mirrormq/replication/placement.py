@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from mirrormq.metadata.view import View
+from mirrormq.metadata.ring_view import View
 
 K = TypeVar("K", int, str)
 

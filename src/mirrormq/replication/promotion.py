@@ -56,10 +56,10 @@ from collections.abc import Mapping
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
-from mirrormq.metadata.view import View
+from mirrormq.metadata.ring_view import View
 
 
-class Fate(Enum):
+class MemberFate(Enum):
     """What has become of a member since it joined the ring."""
 
     ALIVE = "alive"
@@ -72,7 +72,7 @@ class Fate(Enum):
     """It was taken out of the cluster, and will not come back."""
 
 
-class Trust(IntEnum):
+class CopyTrust(IntEnum):
     """Whether a copy on disk has everything that its member had when it left the ring."""
 
     LOST = 0
@@ -85,11 +85,11 @@ class Trust(IntEnum):
 class StoredCopy(NamedTuple):
     """Copy on the disk of a returned member. Compares by trust first, then by durable position."""
 
-    trust: Trust
+    trust: CopyTrust
     position: tuple[int, int, int]
 
 
-class Down(NamedTuple):
+class QueueDown(NamedTuple):
     """No member may become master."""
 
     waits_for: tuple[str, ...]
@@ -98,11 +98,11 @@ class Down(NamedTuple):
     """The ring as it stays meanwhile: the same, less those who will not come back."""
 
 
-class Lost(NamedTuple):
+class QueueLost(NamedTuple):
     """Nobody has anything of the queue, and nobody ever will."""
 
 
-class Rules(NamedTuple):
+class PromotionRules(NamedTuple):
     """What a policy says about promotion."""
 
     on_failure_always: bool = True
@@ -113,9 +113,9 @@ class Rules(NamedTuple):
         return self.on_failure_always and (self.on_shutdown_always or not shutdown)
 
 
-def rules(definition: Mapping[str, object]) -> Rules:
+def rules(definition: Mapping[str, object]) -> PromotionRules:
     """From an effective policy."""
-    return Rules(
+    return PromotionRules(
         on_failure_always=definition.get("ha-promote-on-failure", "always") == "always",
         on_shutdown_always=definition.get("ha-promote-on-shutdown", "when-synced") == "always",
     )
@@ -123,45 +123,45 @@ def rules(definition: Mapping[str, object]) -> Rules:
 
 def settle(
     view: View,
-    fates: Mapping[str, Fate],
-    policy: Rules,
+    fates: Mapping[str, MemberFate],
+    policy: PromotionRules,
     *,
     shutdown: bool,
     survives: bool = True,
     copies: Mapping[str, StoredCopy] | None = None,
     waited: bool = False,
-) -> View | Down | Lost:
+) -> View | QueueDown | QueueLost:
     """The view after what has become of its members; `view` itself if all are well.
 
     `shutdown`: the master was stopped in good order. `survives`: the queue outlives its nodes' restarts.
     `copies`: reports of returned members. `waited`: the promotion timeout for missing members is over.
     The incarnations of members that joined anew are for the caller to fill in.
     """
-    if all(fates[name] is Fate.ALIVE for name in view.members):
+    if all(fates[name] is MemberFate.ALIVE for name in view.members):
         return view
-    if fates[view.master] is Fate.ALIVE:
+    if fates[view.master] is MemberFate.ALIVE:
         return _gathered(view, view.master, fates, view.epoch)
     hopes = _hopes(view, fates)
     if not hopes:
-        return Lost()
-    alive = [name for name in view.members if fates[name] is Fate.ALIVE]
+        return QueueLost()
+    alive = [name for name in view.members if fates[name] is MemberFate.ALIVE]
     for name in alive:
         if name in hopes:
             return promote(view, name, fates)
-    if fates[hopes[0]] is Fate.RETURNED and view.members == hopes[:1] and survives:
+    if fates[hopes[0]] is MemberFate.RETURNED and view.members == hopes[:1] and survives:
         return promote(view, hopes[0], fates)  # no other node holds a copy that could be better
     holes_allowed = policy.allows_holes(shutdown=shutdown)
-    if survives and any(fates[name] is Fate.RETURNED for name in hopes):
-        reported = {name: copy for name, copy in (copies or {}).items() if fates[name] is Fate.RETURNED}
-        returned = [name for name in view.members if fates[name] is Fate.RETURNED]
+    if survives and any(fates[name] is MemberFate.RETURNED for name in hopes):
+        reported = {name: copy for name, copy in (copies or {}).items() if fates[name] is MemberFate.RETURNED}
+        returned = [name for name in view.members if fates[name] is MemberFate.RETURNED]
         awaited = () if waited and holes_allowed else tuple(name for name in hopes if name not in reported)
         chosen = awaited or _compare(view, hopes, alive, returned, reported)
         if isinstance(chosen, str):
             return promote(view, chosen, fates)
-        return Down(chosen, _waiting(view, hopes, fates))
+        return QueueDown(chosen, _waiting(view, hopes, fates))
     if alive and holes_allowed:
         return promote(view, alive[0], fates)
-    return Down(hopes, _waiting(view, hopes, fates)) if survives else Lost()
+    return QueueDown(hopes, _waiting(view, hopes, fates)) if survives else QueueLost()
 
 
 def _compare(
@@ -172,7 +172,7 @@ def _compare(
     reported: Mapping[str, StoredCopy],
 ) -> str | tuple[str, ...]:
     """The member to promote after a full stop, or the members whose reports could still change the choice."""
-    trusted = [name for name in hopes if name in reported and reported[name].trust is not Trust.LOST]
+    trusted = [name for name in hopes if name in reported and reported[name].trust is not CopyTrust.LOST]
     if trusted:
         return max(trusted, key=lambda name: (reported[name], -view.members.index(name)))
     # No complete copy is left. An unsynchronised one may now hold more than a damaged one.
@@ -184,17 +184,17 @@ def _compare(
     return max(returned, key=lambda name: (reported[name], -view.members.index(name)))
 
 
-def _hopes(view: View, fates: Mapping[str, Fate]) -> tuple[str, ...]:
+def _hopes(view: View, fates: Mapping[str, MemberFate]) -> tuple[str, ...]:
     """The members from which the queue can be had again: those with everything or, if all of them were
     taken out of the cluster, whoever has something."""
-    left = tuple(name for name in view.members if fates[name] is not Fate.FORGOTTEN)
+    left = tuple(name for name in view.members if fates[name] is not MemberFate.FORGOTTEN)
     return tuple(name for name in left if name in view.in_sync) or left
 
 
-def _waiting(view: View, hopes: tuple[str, ...], fates: Mapping[str, Fate]) -> View:
+def _waiting(view: View, hopes: tuple[str, ...], fates: Mapping[str, MemberFate]) -> View:
     """The ring of a queue that is down. Of those who left the cluster nothing is remembered: who comes with
     such a name later is somebody else."""
-    left = tuple(name for name in view.members if fates[name] is not Fate.FORGOTTEN)
+    left = tuple(name for name in view.members if fates[name] is not MemberFate.FORGOTTEN)
     if left == view.members:
         return view
     members = left if left[0] == view.master else hopes + tuple(name for name in left if name not in hopes)
@@ -202,21 +202,21 @@ def _waiting(view: View, hopes: tuple[str, ...], fates: Mapping[str, Fate]) -> V
     return view.with_members(members, epoch=epoch)._replace(in_sync=frozenset(hopes), joining=frozenset())
 
 
-def promote(view: View, master: str, fates: Mapping[str, Fate]) -> View:
+def promote(view: View, master: str, fates: Mapping[str, MemberFate]) -> View:
     """A view of a new epoch. Mirrors that were synchronised with the old master stay so, if the new
     master was and has lost nothing since; beside any other master nobody but itself is synchronised."""
     after = _gathered(view, master, fates, view.epoch + 1)
-    complete = fates[master] is Fate.ALIVE and master in view.in_sync
+    complete = fates[master] is MemberFate.ALIVE and master in view.in_sync
     if complete and not after.joining:
         return after
     in_sync = after.in_sync if complete else frozenset({master})
     return after._replace(in_sync=in_sync, joining=frozenset())
 
 
-def _gathered(view: View, master: str, fates: Mapping[str, Fate], epoch: int) -> View:
+def _gathered(view: View, master: str, fates: Mapping[str, MemberFate], epoch: int) -> View:
     """The next view: the gone leave, the returned join anew as the youngest and with no standing."""
-    alive = tuple(name for name in view.members if fates[name] is Fate.ALIVE)
-    returned = tuple(name for name in view.members if fates[name] is Fate.RETURNED)
+    alive = tuple(name for name in view.members if fates[name] is MemberFate.ALIVE)
+    returned = tuple(name for name in view.members if fates[name] is MemberFate.RETURNED)
     others = tuple(name for name in alive + returned if name != master)
     if not returned:
         return view.with_members((master, *others), epoch=epoch)

@@ -15,19 +15,27 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import NamedTuple
 
-from mirrormq.metadata.view import View
+from mirrormq.metadata.ring_view import View
 from mirrormq.queues.backing import BackingQueue, QueueStore
-from mirrormq.queues.hot_budget import HotBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
-from mirrormq.replication.history import NOT_AT_ALL
-from mirrormq.replication.master import MirroredMaster
-from mirrormq.replication.messages import Again, Join, Lap, ReplicaMessage, Report, SyncBatch, SyncTaken
-from mirrormq.replication.mirror import MirrorCopy
-from mirrormq.replication.operations import Append, decode
-from mirrormq.replication.ranges import unpack
+from mirrormq.replication.common_history import NOT_AT_ALL
+from mirrormq.replication.mirror_copy import MirrorCopy
+from mirrormq.replication.mirror_sync import MirrorSynchroniser
+from mirrormq.replication.replicating_backing import ReplicatingBackingQueue
 from mirrormq.replication.ring import Completed, Ring
-from mirrormq.replication.service import Service
-from mirrormq.replication.sync import SyncPace, first_sequence
+from mirrormq.replication.ring_messages import (
+    OperationBatch,
+    ProgressReport,
+    ReplicaMessage,
+    ResendRequest,
+    SyncAck,
+    SyncBatch,
+    SyncRequest,
+)
+from mirrormq.replication.ring_operations import AppendOperation, decode
+from mirrormq.replication.sequence_set import unpack
+from mirrormq.replication.synchronisation import SyncPace, first_sequence
 
 
 class ReplicaOptions:
@@ -56,10 +64,10 @@ class ReplicaWork(NamedTuple):
     """Master only: how far the ring has come."""
 
 
-class Unsettled(NamedTuple):
+class UnconfirmedOperations(NamedTuple):
     """A publish of this node's clients of which not everybody's disk is known to have it."""
 
-    append: Append
+    append: AppendOperation
     incomplete: bool
     """Not even every member that counts is known to have received it, or to have it as it should be."""
 
@@ -73,7 +81,7 @@ class Replica:
         me: str,
         view: View,
         store: QueueStore,
-        budget: HotBudget,
+        budget: MemoryBudget,
         options: ReplicaOptions,
         make_backing: Callable[[int], BackingQueue],
         received: int = 0,
@@ -90,14 +98,14 @@ class Replica:
         """The attempt that it has asked the master to be synchronised by, while that is not over."""
         self._unflushed: list[tuple[str, ReplicaMessage]] = []
         """Word that batches were taken, to be sent when they are on disk."""
-        self._early_joins: dict[str, Join] = {}
+        self._early_joins: dict[str, SyncRequest] = {}
         self._applied = received
         """The last operation that the copy has."""
         self.ring = Ring(queue_id, me, view, received)
         self.ring.congested = options.congested
         self.copy: MirrorCopy | None = None
-        self.backing: MirroredMaster | None = None
-        self.service: Service | None = None
+        self.backing: ReplicatingBackingQueue | None = None
+        self.service: MirrorSynchroniser | None = None
         if not self.ring.is_master:
             self.copy = MirrorCopy(store, budget, durable=options.durable)
 
@@ -120,11 +128,11 @@ class Replica:
 
     # -- taking and leaving the lead ------------------------------------------------------------
 
-    def wrap(self, inner: BackingQueue, out: list[Message]) -> MirroredMaster:
+    def wrap(self, inner: BackingQueue, out: list[Message]) -> ReplicatingBackingQueue:
         """Master: from now on everything that is done to the queue goes round the ring. `out` are those of
         its messages that are with consumers, as far as they are known."""
-        self.service = service = Service(self.ring, self.options)
-        self.backing = MirroredMaster(
+        self.service = service = MirrorSynchroniser(self.ring, self.options)
+        self.backing = ReplicatingBackingQueue(
             inner, self._store, self.ring.broadcast, service.removed, service.appeared, out,
             service.lateness.ring_is_behind, self.ring.received,
         )  # fmt: skip
@@ -144,7 +152,7 @@ class Replica:
         assert self.service is not None
         self.service.producers = copy.producers if complete else {}
         if not complete:
-            self._store.present_only({}, backing.next_sequence)
+            self._store.replace_producer_ids({}, backing.next_sequence)
         self.copy = None
 
     def _become_mirror(self) -> None:
@@ -158,16 +166,16 @@ class Replica:
         self.copy.producers = dict(self.service.producers)
         self.backing = self.service = None
 
-    def unsettled(self, producer: str) -> list[Unsettled]:
+    def unsettled(self, producer: str) -> list[UnconfirmedOperations]:
         """Master: what a producer has published, of all that the log still has."""
         ring = self.ring
         found = []
         for offset, data in enumerate(ring.log.after(ring.stable)):
             operation = decode(data)
-            if isinstance(operation, Append) and operation.producer == producer:
+            if isinstance(operation, AppendOperation) and operation.producer == producer:
                 durable = self.options.durable and operation.persistent
                 mark = ring.completed.durable if durable else ring.completed.received
-                found.append(Unsettled(operation, ring.stable + 1 + offset > mark))
+                found.append(UnconfirmedOperations(operation, ring.stable + 1 + offset > mark))
         return found
 
     # -- in -------------------------------------------------------------------------------------
@@ -179,7 +187,7 @@ class Replica:
             return
         was_master = self.ring.is_master
         if self.backing is not None:
-            self.backing.speak()
+            self.backing.flush_operations()
         self._apply(self.ring.take_operations())
         self.ring.change(view)
         if was_master and not self.ring.is_master:
@@ -198,27 +206,29 @@ class Replica:
 
     def _stands(self) -> bool:
         """Does the view count on what this member has?"""
-        return self.view.counts(self.me) and self.view.standing(self.me) == self.ring.attempt
+        return (
+            self.view.awaits_confirms_of(self.me) and self.view.sync_generation(self.me) == self.ring.attempt
+        )
 
     def receive(self, sender: str, message: ReplicaMessage) -> None:
         """Something from another member."""
-        if isinstance(message, Lap):
+        if isinstance(message, OperationBatch):
             self.ring.receive(sender, message)
-        elif isinstance(message, Report):
+        elif isinstance(message, ProgressReport):
             self.ring.report(sender, message)
-        elif isinstance(message, Join) and (message.epoch, message.version) > self.view[:2]:
+        elif isinstance(message, SyncRequest) and (message.epoch, message.version) > self.view[:2]:
             self._early_joins[sender] = message
         elif message.epoch != self.view.epoch:
             return
-        elif isinstance(message, Again):
+        elif isinstance(message, ResendRequest):
             self.ring.send_again(sender)
         elif isinstance(message, SyncBatch):
             self._synchronise(sender, message)
-        elif self.service is not None and isinstance(message, Join):
+        elif self.service is not None and isinstance(message, SyncRequest):
             answer = self.service.joined(sender, message)
             if answer is not None:
                 self._sends.append((sender, answer))
-        elif self.service is not None and isinstance(message, SyncTaken):
+        elif self.service is not None and isinstance(message, SyncAck):
             self.service.taken(sender, message)
 
     def flushed(self) -> None:
@@ -239,16 +249,16 @@ class Replica:
         """Everything to be done since the last time. The first time in a turn, not `reporting`: the disk
         comes in between. `idle` now and then, to finish what is worth no message of its own, and to look
         for members that are late."""
-        if self.backing is not None and (self.backing.pressing or idle or self._synchronises):
-            self.backing.speak()
+        if self.backing is not None and (self.backing.urgent or idle or self._synchronises):
+            self.backing.flush_operations()
         if self.service is not None and idle:
             self.service.lateness.excuse(now_ms)
         work = self.ring.take(reporting=reporting, idle=idle)
-        self._sends += work.laps
+        self._sends += work.operation_batches
         if work.report is not None:
             self._sends.append((self.view.master, work.report))
         if work.lacking and self.ring.left is not None:
-            self._sends.append((self.ring.left, Again(self.queue_id, self.view.epoch)))
+            self._sends.append((self.ring.left, ResendRequest(self.queue_id, self.view.epoch)))
         self._apply(work.operations)
         if work.diverged:
             self._start_afresh()
@@ -270,7 +280,7 @@ class Replica:
             self.copy.apply(operations)
         self._applied = self.ring.received
 
-    def _serve(self, service: Service, now_ms: int, looking: bool) -> View | None:
+    def _serve(self, service: MirrorSynchroniser, now_ms: int, looking: bool) -> View | None:
         service.lateness.note(now_ms)
         if len(self.view.members) == 1:
             return None
@@ -298,7 +308,7 @@ class Replica:
         view = self.view
         self._asked = self.ring.attempt = next(self.options.attempts)
         have = self.copy.begin_synchronisation().pack()
-        join = Join(self.queue_id, view.epoch, view.version, self._asked, self._applied, have)
+        join = SyncRequest(self.queue_id, view.epoch, view.version, self._asked, self._applied, have)
         self._sends.append((view.master, join))
 
     def _synchronise(self, sender: str, batch: SyncBatch) -> None:
@@ -308,4 +318,4 @@ class Replica:
             self.copy.introduce(batch.delivered_up_to, batch.producers)
             self.copy.drop(unpack(batch.drop).ranges())
         self.copy.synchronise(batch.messages)
-        self._unflushed.append((sender, SyncTaken(self.queue_id, batch.epoch, batch.attempt)))
+        self._unflushed.append((sender, SyncAck(self.queue_id, batch.epoch, batch.attempt)))

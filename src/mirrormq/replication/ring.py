@@ -70,16 +70,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mirrormq.metadata.view import View
-from mirrormq.replication.history import HISTORY_MAX, NOT_AT_ALL, History, agreed
-from mirrormq.replication.log import OperationLog
-from mirrormq.replication.messages import Lap, Report
+from mirrormq.metadata.ring_view import View
+from mirrormq.replication.common_history import HISTORY_MAX, NOT_AT_ALL, History, agreed
+from mirrormq.replication.operation_log import OperationLog
+from mirrormq.replication.ring_messages import OperationBatch, ProgressReport
 
 EARLY_BYTES_MAX = 16 * 1024 * 1024
 """Laps of views that this node has not heard of yet. A view takes a few milliseconds to arrive; who is
 further behind than this asks its neighbour for everything once it has heard."""
 
-LAP_BYTES_MAX = 4 * 1024 * 1024
+OPERATION_BATCH_BYTES_MAX = 4 * 1024 * 1024
 """What a lap carries, unless a single operation is larger: after a long cut a whole log is sent, and the
 link has other things to carry as well."""
 
@@ -98,8 +98,8 @@ class Completed(NamedTuple):
 class RingWork(NamedTuple):
     """What is to be done after a call."""
 
-    laps: list[tuple[str, Lap]]
-    report: Report | None
+    operation_batches: list[tuple[str, OperationBatch]]
+    report: ProgressReport | None
     """For the master."""
     operations: list[bytes]
     """To be applied, in order; the last of them has the number `received`."""
@@ -112,8 +112,8 @@ class RingWork(NamedTuple):
 
 def order(view: View) -> tuple[str, ...]:
     """The circle: in order of age, but those who do not count come last."""
-    members = view.members
-    return (*filter(view.counts, members), *(name for name in members if not view.counts(name)))
+    awaited = [name for name in view.members if view.awaits_confirms_of(name)]
+    return (*awaited, *(name for name in view.members if name not in awaited))
 
 
 class Ring:
@@ -129,7 +129,7 @@ class Ring:
         """The epochs that this member has followed."""
         self.completed = Completed(received - 1, received - 1)
         """Master only."""
-        self.reports: dict[str, Report] = {}
+        self.reports: dict[str, ProgressReport] = {}
         """Master only: what each member said last."""
         self.excused: frozenset[str] = frozenset()
         """Master only: members that do not count and for which no log is kept."""
@@ -147,11 +147,11 @@ class Ring:
         """Version, base and stable mark last sent to the right."""
         self._told_home: tuple[int, int, int] | None = None
         """Attempt and marks last told to the master."""
-        self._early: list[tuple[str, Lap]] = []
+        self._early: list[tuple[str, OperationBatch]] = []
         self._early_bytes = 0
         self._missed = (0, 0)
         """The last view of which laps came so early, and were so many, that they were not kept."""
-        self._early_reports: dict[str, Report] = {}
+        self._early_reports: dict[str, ProgressReport] = {}
         self._inbox: list[bytes] = []
         self.agreed_up_to = NOT_AT_ALL
         """When it has diverged: what came behind this operation never happened."""
@@ -168,11 +168,10 @@ class Ring:
         self.is_master = view.master == self.me
         """Does this node order the operations?"""
         self.is_member = self.me in view.members
-        joined, standings = dict(view.joined), dict(view.attempts)
+        joined, standings = dict(view.joined), dict(view.sync_generations)
         self._joined = {name: joined.get(name, 0) for name in view.members}
-        self._others = [
-            (name, view.counts(name), standings.get(name, 0)) for name in view.members if name != self.me
-        ]
+        others = [name for name in view.members if name != self.me]
+        self._others = [(name, view.awaits_confirms_of(name), standings.get(name, 0)) for name in others]
         """The others: do they count, and by which attempt?"""
         circle = order(view)
         at = circle.index(self.me) if self.is_member else 0
@@ -207,59 +206,63 @@ class Ring:
         """Operations up to `number` are on this node's disk."""
         self.durable = max(self.durable, min(number, self.received))
 
-    def receive(self, sender: str, lap: Lap) -> None:
+    def receive(self, sender: str, operation_batch: OperationBatch) -> None:
         """A lap from another node."""
         view = self.view
-        if (lap.epoch, lap.version) > (view.epoch, view.version):
-            self._keep_early(sender, lap)
+        if (operation_batch.epoch, operation_batch.version) > (view.epoch, view.version):
+            self._keep_early(sender, operation_batch)
             return
-        if lap.epoch < view.epoch or sender != self.left or lap.version < self._joined[self.me]:
+        if (
+            operation_batch.epoch < view.epoch
+            or sender != self.left
+            or operation_batch.version < self._joined[self.me]
+        ):
             return
-        if self._accept_history(lap):
-            self._accept_operations(lap)
-            self.log.cut(lap.stable)
+        if self._accept_history(operation_batch):
+            self._accept_operations(operation_batch)
+            self.log.cut(operation_batch.stable)
 
-    def _keep_early(self, sender: str, lap: Lap) -> None:
-        self._early_bytes += sum(map(len, lap.operations))
-        self._early.append((sender, lap))
+    def _keep_early(self, sender: str, operation_batch: OperationBatch) -> None:
+        self._early_bytes += sum(map(len, operation_batch.operations))
+        self._early.append((sender, operation_batch))
         if self._early_bytes > EARLY_BYTES_MAX:
             self._missed = max(self._missed, *((early.epoch, early.version) for _, early in self._early))
             self._early.clear()
 
-    def _accept_history(self, lap: Lap) -> bool:
+    def _accept_history(self, operation_batch: OperationBatch) -> bool:
         if self.fresh:
-            if lap.first != lap.stable + 1:
+            if operation_batch.first != operation_batch.stable + 1:
                 self._lacking = True
                 return False
             self.fresh = False
-            self._begin(lap)
-        elif lap.epoch > self.history[-1][0]:
-            limit = agreed(self.history, lap.history)
+            self._begin(operation_batch)
+        elif operation_batch.epoch > self.history[-1][0]:
+            limit = agreed(self.history, operation_batch.history)
             self._diverged = limit is not None and self.received > limit
             self.agreed_up_to = limit if limit is not None else self.received
         if not self._diverged:
-            self.history = lap.history
+            self.history = operation_batch.history
         return not self._diverged
 
-    def _begin(self, lap: Lap) -> None:
+    def _begin(self, operation_batch: OperationBatch) -> None:
         """Whoever was not there from the first operation on has no standing by birth."""
-        self.start = self.durable = self._passed = lap.stable
-        self.log = OperationLog(lap.stable)
-        if not self.attempt and lap.stable:
+        self.start = self.durable = self._passed = operation_batch.stable
+        self.log = OperationLog(operation_batch.stable)
+        if not self.attempt and operation_batch.stable:
             self.attempt = NO_STANDING
 
-    def _accept_operations(self, lap: Lap) -> None:
-        known = self.received - lap.first + 1
+    def _accept_operations(self, operation_batch: OperationBatch) -> None:
+        known = self.received - operation_batch.first + 1
         if known < 0:
-            self._diverged = lap.first == lap.stable + 1
+            self._diverged = operation_batch.first == operation_batch.stable + 1
             self._lacking = not self._diverged
             self.agreed_up_to = self.received
             return
-        fresh = lap.operations[known:]
+        fresh = operation_batch.operations[known:]
         self.log.extend(fresh)
         self._inbox += fresh
 
-    def report(self, sender: str, report: Report) -> None:
+    def report(self, sender: str, report: ProgressReport) -> None:
         """Master: what a member says it has."""
         if (report.epoch, report.version) > (self.view.epoch, self.view.version):
             self._early_reports[sender] = report
@@ -284,7 +287,7 @@ class Ring:
         if not self.is_member:
             return
         if new_epoch and self.is_master:
-            stands = not self.fresh and view.standing(self.me) == self.attempt
+            stands = not self.fresh and view.sync_generation(self.me) == self.attempt
             before = self.history[1 - HISTORY_MAX :] if stands else []
             self.history = [*before, (view.epoch, self.received)]
             known = self.stable if stands else NOT_AT_ALL
@@ -292,8 +295,8 @@ class Ring:
             self.fresh = False
         early, self._early, self._early_bytes = self._early, [], 0
         self._lacking = self._lacking or missed or self.fresh
-        for sender, lap in early:
-            self.receive(sender, lap)
+        for sender, operation_batch in early:
+            self.receive(sender, operation_batch)
         early_reports, self._early_reports = self._early_reports, {}
         for sender, report in early_reports.items():
             self.report(sender, report)
@@ -312,7 +315,7 @@ class Ring:
         """Everything to send and to apply since the last time. Not `reporting`: the disk comes first, what
         this member has is not told yet. Not `idle`: there will be more to say soon, so a new stable mark
         may wait for it."""
-        laps: list[tuple[str, Lap]] = []
+        operation_batches: list[tuple[str, OperationBatch]] = []
         report = None
         if self.is_member and self.established and not self._diverged:
             if self.is_master:
@@ -320,9 +323,11 @@ class Ring:
             elif reporting:
                 report = self._report()
             if self.right is not None and not self.congested(self.right):
-                laps = [(self.right, lap) for lap in self._laps(idle)]
+                operation_batches = [
+                    (self.right, operation_batch) for operation_batch in self._operation_batches(idle)
+                ]
         diverged, self._diverged = self._diverged, False
-        return RingWork(laps, report, self.take_operations(), diverged, self._asks_now())
+        return RingWork(operation_batches, report, self.take_operations(), diverged, self._asks_now())
 
     def take_operations(self) -> list[bytes]:
         """What was received and is to be applied."""
@@ -353,15 +358,15 @@ class Ring:
         self.completed = Completed(max(before.received, received), max(before.durable, durable))
         self.log.cut(min(everyone, self.completed.durable))
 
-    def _report(self) -> Report | None:
+    def _report(self) -> ProgressReport | None:
         marks = (self.attempt, self.received, self.durable)
         if marks == self._told_home:
             return None
         self._told_home = marks
         view = self.view
-        return Report(self.queue_id, view.epoch, view.version, self._joined[self.me], *marks)
+        return ProgressReport(self.queue_id, view.epoch, view.version, self._joined[self.me], *marks)
 
-    def _laps(self, idle: bool) -> list[Lap]:
+    def _operation_batches(self, idle: bool) -> list[OperationBatch]:
         self._passed = max(self._passed, self.stable)
         operations = self.log.after(self._passed)
         told = (self.view.version, self.history[-1][1], self.stable)
@@ -369,28 +374,30 @@ class Ring:
         if not operations and known is not None and (told if idle else told[:2]) == known[: 3 if idle else 2]:
             return []
         self._told_right = told
-        laps = []
+        operation_batches = []
         for part in _parts(operations):
-            laps.append(self._lap(part))
+            operation_batches.append(self._operation_batch(part))
             self._passed += len(part)
-        return laps
+        return operation_batches
 
-    def _lap(self, operations: list[bytes]) -> Lap:
+    def _operation_batch(self, operations: list[bytes]) -> OperationBatch:
         view = self.view
         first = self._passed + 1
-        return Lap(self.queue_id, view.epoch, view.version, self.history, first, operations, self.stable)
+        return OperationBatch(
+            self.queue_id, view.epoch, view.version, self.history, first, operations, self.stable
+        )
 
 
 def _parts(operations: list[bytes]) -> list[list[bytes]]:
     """Operations in parts that a lap can carry; at least one part."""
-    if len(operations) < 2 or sum(map(len, operations)) <= LAP_BYTES_MAX:
+    if len(operations) < 2 or sum(map(len, operations)) <= OPERATION_BATCH_BYTES_MAX:
         return [operations]
     parts: list[list[bytes]] = [[]]
-    room = LAP_BYTES_MAX
+    room = OPERATION_BATCH_BYTES_MAX
     for operation in operations:
         if parts[-1] and len(operation) > room:
             parts.append([])
-            room = LAP_BYTES_MAX
+            room = OPERATION_BATCH_BYTES_MAX
         parts[-1].append(operation)
         room -= len(operation)
     return parts

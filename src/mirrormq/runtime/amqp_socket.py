@@ -9,12 +9,12 @@ from mirrormq import limits
 from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer, is_loopback
 from mirrormq.connections.proxy_protocol import Ends, Incomplete, ProxyHeaderInvalid, read_proxy_header
-from mirrormq.connections.states import State
+from mirrormq.connections.states import ConnectionState
 from mirrormq.runtime.large_reads import READ_BYTES_PER_EFFORT, LargeReads
-from mirrormq.runtime.pacing import unpace_local
+from mirrormq.runtime.tcp_tuning import unpace_local
 from mirrormq.runtime.tls import certificate_user
 from mirrormq.runtime.tls_facts import tls_facts
-from mirrormq.wire.large import LARGE_BYTES
+from mirrormq.wire.large_bodies import LARGE_BYTES
 
 if TYPE_CHECKING:
     from mirrormq.runtime.application import Application
@@ -143,7 +143,7 @@ class AmqpSocket(asyncio.Protocol):
         """
         assert self._transport is not None
         self._node.sockets.pause(self)
-        logging_in = connection.state is State.STARTING and not connection.finished
+        logging_in = connection.state is ConnectionState.STARTING and not connection.finished
         if not logging_in or connection.buffered_bytes > limits.LOGIN_PIPELINED_BYTES_MAX:
             self.reading = False
             self._transport.pause_reading()

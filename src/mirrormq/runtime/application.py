@@ -22,28 +22,28 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mirrormq import limits
-from mirrormq.broker.broker import Broker, Outside
+from mirrormq.broker.broker import Broker, Environment
 from mirrormq.broker.client_limits import Usage
-from mirrormq.broker.orphan_return import OrphanReturn
+from mirrormq.broker.orphan_restorer import OrphanRestorer
 from mirrormq.clock import Clock
 from mirrormq.connections.connection import Connection
-from mirrormq.control.live import BrokerView
-from mirrormq.control.node import LiveObjects
+from mirrormq.control.live_view import LiveView
+from mirrormq.control.node_interface import LiveObjects
 from mirrormq.errors import InternalError
 from mirrormq.metadata.store import Unreadable
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.hot_budget import HotBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.runtime.broker_links import BrokerLinks
 from mirrormq.runtime.client_sockets import ClientSockets
+from mirrormq.runtime.journal_opening import open_orphan_collector, recover
 from mirrormq.runtime.listeners import Listener, listen
 from mirrormq.runtime.management_server import ManagementServer
-from mirrormq.runtime.opening import open_orphanage, recover
-from mirrormq.runtime.passwords import PasswordChecker
-from mirrormq.runtime.resources import ResourceWatch, raise_file_handle_limit, total_memory_bytes
+from mirrormq.runtime.password_checker import PasswordChecker
+from mirrormq.runtime.resource_watch import ResourceWatch, raise_file_handle_limit, total_memory_bytes
 from mirrormq.runtime.scrub_task import ScrubTask
 from mirrormq.storage.disk import LocalDisk
-from mirrormq.storage.errors import JournalFailed
 from mirrormq.storage.journal import Journal
+from mirrormq.storage.journal_errors import JournalFailed
 
 if TYPE_CHECKING:
     from mirrormq.runtime.node import Node
@@ -63,9 +63,9 @@ def _unique_name() -> str:
 class Application:
     """One life of a node: made, started, stopped, thrown away."""
 
-    def __init__(self, node: Node, life: int) -> None:
+    def __init__(self, node: Node, incarnation: int) -> None:
         self.node = node
-        self.life = life
+        self.incarnation = incarnation
         """Which life of the node this is, as its cluster counts them."""
         self.settings = settings = node.settings
         self.metadata = node.metadata
@@ -90,19 +90,19 @@ class Application:
         self.disk = LocalDisk()
         self.journal = Journal(self.disk, str(settings.data_directory / "journal"), make_envelope)
         recover(self.journal, self.metadata, node.lost_metadata, settings, self._log)
-        self.orphanage = open_orphanage(settings, self.journal)
+        self.orphan_collector = open_orphan_collector(settings, self.journal)
         total = total_memory_bytes()
         memory_limit = settings.memory_limit_bytes(total)
-        budget = HotBudget(int(memory_limit * limits.HOT_BUDGET_WATERMARK_SHARE))
+        budget = MemoryBudget(int(memory_limit * limits.HOT_BUDGET_WATERMARK_SHARE))
         self._passwords = PasswordChecker(self._loop, self.after_waiting)
         cluster = node.cluster_node
-        outside = Outside(
+        outside = Environment(
             _unique_name, random.randrange, self._passwords.verify, cluster.send, cluster.congested
         )
         self.broker = Broker(settings, self.metadata, self.journal, self.clock, budget, outside)
         self._links = BrokerLinks(self)
-        self.orphan_return = OrphanReturn(self.broker, self.orphanage.orphans)
-        self.live: LiveObjects = BrokerView(self.broker, self.orphan_return)
+        self.orphan_return = OrphanRestorer(self.broker, self.orphan_collector.orphans)
+        self.live: LiveObjects = LiveView(self.broker, self.orphan_return)
         self.resources = ResourceWatch(
             settings.name, self.broker.alarms, settings.data_directory, memory_limit,
             settings.disk_limit_bytes(total),
@@ -171,8 +171,8 @@ class Application:
         self.sockets.wake_rested()
         if self.sockets.resume():
             self.end_turn_soon()
-        if self.broker.remarks:
-            self._write_remarks()
+        if self.broker.log_entries:
+            self._write_log_entries()
         self._arm_timer()
 
     def _commit_now(self, spoke: bool) -> bool:
@@ -189,9 +189,11 @@ class Application:
         self._postponed = 0
         return True
 
-    def _write_remarks(self) -> None:
-        for remark in self.broker.remarks.take():
-            getattr(self._log, remark.level)(remark.text, category=remark.category, **remark.facts)
+    def _write_log_entries(self) -> None:
+        for log_entry in self.broker.log_entries.take():
+            getattr(self._log, log_entry.level)(
+                log_entry.text, category=log_entry.category, **log_entry.facts
+            )
 
     def after_waiting(self) -> None:
         """Something that a connection waited for has happened."""
@@ -241,35 +243,35 @@ class Application:
 
     def _share_alarms(self) -> None:
         """Publishers rest as long as any node is short of something: hear of the others, and tell them."""
-        steward, alarms = self.node.cluster_node.steward, self.broker.alarms
+        controller, alarms = self.node.cluster_node.controller, self.broker.alarms
 
         def tell() -> None:
-            steward.own_alarms = tuple(sorted(alarms.raised))
+            controller.own_alarms = tuple(sorted(alarms.raised))
 
-        def hear(elsewhere: dict[str, tuple[str, ...]]) -> None:
-            for line in () if self._over else alarms.hear(elsewhere):
+        def hear(peer_rows: dict[str, tuple[str, ...]]) -> None:
+            for line in () if self._over else alarms.hear(peer_rows):
                 self._log.warning(line)
             self.end_turn_soon()
 
         alarms.listeners.append(tell)
-        steward.alarms_heard = hear
+        controller.alarms_heard = hear
         tell()
-        hear(steward.alarms_elsewhere)
+        hear(controller.peer_alarms)
 
     def _share_usage(self) -> None:
         """Limits hold for all nodes together: say what is used here, and hear what is used elsewhere."""
-        steward, broker = self.node.cluster_node.steward, self.broker
+        controller, broker = self.node.cluster_node.controller, self.broker
 
-        def elsewhere() -> list[Usage]:
-            return [presence.usage for presence in steward.presences.values() if presence.serving]
+        def peer_rows() -> list[Usage]:
+            return [presence.usage for presence in controller.presences.values() if presence.serving]
 
         def look() -> None:
-            steward.own_usage = broker.client_limits.usage()
+            controller.own_usage = broker.client_limits.usage()
 
         def tell() -> None:
             if not self._over:
                 look()
-                steward.tell_presence()
+                controller.tell_presence()
 
         def grows() -> None:
             """Whoever is let in is counted when this turn is over."""
@@ -279,7 +281,7 @@ class Application:
             look()
             self.later(limits.USAGE_INTERVAL_S, look_again)
 
-        broker.client_limits.usage_elsewhere = elsewhere
+        broker.client_limits.peer_usage = peer_rows
         broker.client_limits.usage_grows = grows
         look_again()
 
@@ -352,13 +354,13 @@ class Application:
         await self._drop_clients()
         self._over = True
         self.node.cluster_node.unfollow(self._links)
-        self.broker.retire()
+        self.broker.detach()
         if self._timer is not None:
             self._timer.cancel()
         if not self.node.exit_code:
             try:
                 last()
-                self.orphanage.close()
+                self.orphan_collector.close()
                 self.journal.close()
             except JournalFailed as failure:
                 self.node.die(failure)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mirrormq.cluster.steward import NOTHING_HEARD
-from mirrormq.remote.messages import RemoteMessage
-from mirrormq.replication.messages import RingMail
+from mirrormq.cluster.controller import SILENT_PEER
+from mirrormq.remote.remote_messages import RemoteMessage
+from mirrormq.replication.ring_messages import RingBatch
 
 if TYPE_CHECKING:
     from mirrormq.runtime.application import Application
 
 
-_SILENCE = re.compile(rf"{NOTHING_HEARD} for ([\d.]+) s")
+_SILENCE = re.compile(rf"{SILENT_PEER} for ([\d.]+) s")
 
 
 def silence_ms(reason: str) -> int:
@@ -41,7 +41,7 @@ class BrokerLinks:
         self._broker.link_down(peer, reason)
         self._application.after_waiting()
 
-    def link_message(self, peer: str, message: RingMail | RemoteMessage) -> None:
+    def link_message(self, peer: str, message: RingBatch | RemoteMessage) -> None:
         """A message about queues; what comes of it is done at the end of the turn."""
         application = self._application
         application.read_clock()

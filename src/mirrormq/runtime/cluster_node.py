@@ -1,8 +1,8 @@
 """A node's place in its cluster: the links to the others, and what is agreed on over them.
 
-The deciding is done by a pure object, the steward (`cluster.steward`). Here it gets what it lacks: sockets,
-a clock, files, and the loop. All of it is there as long as the process is, whether or not the node serves
-clients; those who serve register with `follow` and hear of links and of messages that are for them.
+The deciding is done by a pure object, the steward (`cluster.controller`). Here it gets what it lacks:
+sockets, a clock, files, and the loop. All of it is there as long as the process is, whether or not the node
+serves clients; those who serve register with `follow` and hear of links and of messages that are for them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from mirrormq.cluster.cluster_messages import ClusterMessage, JoinRefused, JoinRequest
+from mirrormq.cluster.command_messages import CommandReply, CommandRequest
+from mirrormq.cluster.controller import ApplicationHost, ClusterController, ControllerMessage
 from mirrormq.cluster.member import TICK_MS, Member
 from mirrormq.cluster.member_events import (
     CaughtUp,
@@ -27,24 +30,21 @@ from mirrormq.cluster.member_events import (
     Refused,
     WentBack,
 )
-from mirrormq.cluster.messages import ClusterMessage, JoinRefused, JoinRequest
-from mirrormq.cluster.partitions import IGNORE, Handling
-from mirrormq.cluster.questions import VerbAnswered, VerbAsked
-from mirrormq.cluster.steward import Household, Steward, StewardMessage
+from mirrormq.cluster.partitions import IGNORE, PartitionHandling
 from mirrormq.config.settings import Settings
-from mirrormq.consensus import DurableState, Storage
-from mirrormq.control.protocol import ControlError, Request
+from mirrormq.consensus import DurableState, RaftStorage
+from mirrormq.control.control_protocol import ControlError, Request
 from mirrormq.errors import DamageError
-from mirrormq.interlink.handshake import Identity
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change
-from mirrormq.runtime.interlink_dialler import PeerAddress
-from mirrormq.runtime.interlink_server import Interlink
-from mirrormq.runtime.questions import Questions
-from mirrormq.storage.errors import JournalFailed
+from mirrormq.peers.peer_handshake import PeerIdentity
+from mirrormq.runtime.peer_dialler import PeerAddress
+from mirrormq.runtime.peer_links import PeerLinks
+from mirrormq.runtime.peer_rpc import PeerRpc
+from mirrormq.storage.journal_errors import JournalFailed
 
-FOR_IMPOSTORS = (JoinRefused, VerbAsked, VerbAnswered)
-FROM_IMPOSTORS = (JoinRequest, VerbAsked, VerbAnswered)
+FOR_IMPOSTORS = (JoinRefused, CommandRequest, CommandReply)
+FROM_IMPOSTORS = (JoinRequest, CommandRequest, CommandReply)
 """What may be said to a node that has lost its disk, and what is heard from it."""
 
 EXAMINE_S = 0.5
@@ -64,7 +64,7 @@ class LinkFollower(Protocol):
     def link_relieved(self, peer: str) -> None: ...
 
 
-class Surroundings(Protocol):
+class ClusterNodeHost(Protocol):
     """What it needs of the node."""
 
     settings: Settings
@@ -87,9 +87,11 @@ class Surroundings(Protocol):
 class ClusterNode:
     """One node among others, or alone. Implements `interlink_server.LinkUser`."""
 
-    def __init__(self, node: Surroundings, household: Household, files: Storage, address: str) -> None:
+    def __init__(
+        self, node: ClusterNodeHost, application_host: ApplicationHost, files: RaftStorage, address: str
+    ) -> None:
         self._node = node
-        self._household = household
+        self._application_host = application_host
         self.settings = node.settings
         self.address = address
         """Where other nodes reach this one; empty if they cannot."""
@@ -97,8 +99,8 @@ class ClusterNode:
         """The operator said `force_boot`: whoever is there is enough."""
         self.refused = ""
         """Why a cluster does not let this node in."""
-        self.interlink: Interlink | None = None
-        self.questions = Questions(self.send, node.respond)
+        self.peer_links: PeerLinks | None = None
+        self.questions = PeerRpc(self.send, node.respond)
         self._followers: list[LinkFollower] = []
         self._seeds: dict[str, str] = {}
         self._dialled: dict[str, str] = {}
@@ -111,7 +113,7 @@ class ClusterNode:
 
     # -- beginning and ending -------------------------------------------------------------------
 
-    def take_part(self, files: Storage) -> None:
+    def take_part(self, files: RaftStorage) -> None:
         """Be the member that the files say; whatever was before is over."""
         self.refused = self._disowned_by = ""
         handling = self._handling()
@@ -121,22 +123,24 @@ class ClusterNode:
         )  # fmt: skip
         self.member.listeners.append(self._hear)
         self.member.metadata.listeners.append(self._follow)
-        self.steward = Steward(
-            self.member, handling, self._household, random.randrange, self.send,
+        self.controller = ClusterController(
+            self.member, handling, self._application_host, random.randrange, self.send,
             self.settings.mirroring_promotion_timeout_ms,
         )  # fmt: skip
-        if self.interlink is not None:
-            for peer in self.interlink.peers:
-                self.steward.up(peer, self.interlink.session(peer) or 0, self._stated_by(peer))
+        if self.peer_links is not None:
+            for peer in self.peer_links.peers:
+                self.controller.up(peer, self.peer_links.session(peer) or 0, self._stated_by(peer))
             self._impostors.clear()
             self._introduce_ourselves()
 
-    def _handling(self) -> Handling:
+    def _handling(self) -> PartitionHandling:
         settings = self.settings
         if self.forced:
-            return Handling(IGNORE)
+            return PartitionHandling(IGNORE)
         listed = frozenset(settings.pause_if_all_down_nodes)
-        return Handling(settings.cluster_partition_handling, listed, settings.pause_if_all_down_recover)
+        return PartitionHandling(
+            settings.cluster_partition_handling, listed, settings.pause_if_all_down_recover
+        )
 
     def force(self) -> None:
         """Whoever is there is enough, until everybody is."""
@@ -146,31 +150,31 @@ class ClusterNode:
     def _set_forced(self, forced: bool) -> None:
         self.forced = forced
         handling = self._handling()
-        self.steward.handling = self.steward.serving.handling = handling
+        self.controller.handling = self.controller.serving.handling = handling
         self.member.set_rule(handling.quorum())
 
-    def connect(self, interlink: Interlink) -> None:
+    def connect(self, peer_links: PeerLinks) -> None:
         """Links are possible from now on."""
-        self.interlink = interlink
-        interlink.options.statement = lambda: msgspec.msgpack.encode(self.member.consensus.durable_state)
+        self.peer_links = peer_links
+        peer_links.options.statement = lambda: msgspec.msgpack.encode(self.member.consensus.durable_state)
 
     def _stated_by(self, peer: str) -> DurableState | None:
         """How far a peer's disk is, as it stated when the link came up."""
-        statement = self.interlink.statement(peer) if self.interlink is not None else b""
+        statement = self.peer_links.statement(peer) if self.peer_links is not None else b""
         with contextlib.suppress(msgspec.MsgspecError, ValueError):
             return msgspec.msgpack.decode(statement, type=DurableState)
         return None
 
     def begin(self) -> None:
         """Let time pass."""
-        if self.interlink is not None:
+        if self.peer_links is not None:
             self._introduce_ourselves()
         self._tick()
 
     def _introduce_ourselves(self) -> None:
         """Others must hear which cluster this node belongs to, and it must find them."""
-        assert self.interlink is not None
-        self.interlink.options.identity = Identity(self.settings.name, self.member.cluster_id)
+        assert self.peer_links is not None
+        self.peer_links.options.identity = PeerIdentity(self.settings.name, self.member.cluster_id)
         self._dial()
 
     async def close(self) -> None:
@@ -181,8 +185,8 @@ class ClusterNode:
             await asyncio.sleep(TICK_MS / 1000)
         if self._ticking is not None:
             self._ticking.cancel()
-        if self.interlink is not None:
-            await self.interlink.stop()
+        if self.peer_links is not None:
+            await self.peer_links.stop()
 
     # -- questions ------------------------------------------------------------------------------
 
@@ -214,10 +218,10 @@ class ClusterNode:
     def follow(self, follower: LinkFollower) -> None:
         """Hear of links, those that are there first."""
         self._followers.append(follower)
-        for peer in self.interlink.peers if self.interlink is not None else ():
+        for peer in self.peer_links.peers if self.peer_links is not None else ():
             if peer not in self._impostors:
-                assert self.interlink is not None
-                follower.link_up(peer, self.interlink.session(peer) or 0)
+                assert self.peer_links is not None
+                follower.link_up(peer, self.peer_links.session(peer) or 0)
 
     def unfollow(self, follower: LinkFollower) -> None:
         """Hear no more."""
@@ -226,24 +230,26 @@ class ClusterNode:
 
     def send(self, peer: str, message: Any, urgent: bool = False) -> None:
         """Send a message if there is a link."""
-        if self.interlink is not None and (peer not in self._impostors or isinstance(message, FOR_IMPOSTORS)):
-            self.interlink.send(peer, message, urgent)
+        if self.peer_links is not None and (
+            peer not in self._impostors or isinstance(message, FOR_IMPOSTORS)
+        ):
+            self.peer_links.send(peer, message, urgent)
 
     def flush(self) -> None:
         """Let what was sent leave soon."""
-        if self.interlink is not None:
-            self.interlink.flush()
+        if self.peer_links is not None:
+            self.peer_links.flush()
 
     def congested(self, peer: str) -> bool:
         """Does so much wait for this node that callers should slow down?"""
-        return self.interlink is not None and self.interlink.congested(peer)
+        return self.peer_links is not None and self.peer_links.congested(peer)
 
     def on_up(self, peer: str, session: int) -> None:
         if self._is_impostor(peer):
             self._impostors.add(peer)
             self._examining[peer] = self._node.loop.create_task(self._examine(peer))
             return
-        self.steward.up(peer, session, self._stated_by(peer))
+        self.controller.up(peer, session, self._stated_by(peer))
         for follower in list(self._followers):
             follower.link_up(peer, session)
         if self.forced and {self.settings.name, *self.member.linked} >= set(self.members):
@@ -254,8 +260,8 @@ class ClusterNode:
         """Is it a member by name, but one that knows nothing? Then it has lost its disk, and with it what it
         promised to the others. It must not be taken for the member that it was: the cluster has to
         forget that one first, and let this one in as a new node. (Or it was let in while it shook hands.)"""
-        assert self.interlink is not None
-        return self.interlink.is_blank(peer) and peer in self.member.consensus.members.voters
+        assert self.peer_links is not None
+        return self.peer_links.is_blank(peer) and peer in self.member.consensus.members.voters
 
     async def _examine(self, peer: str) -> None:
         """Ask it whether it knows by now what cluster it belongs to."""
@@ -274,8 +280,8 @@ class ClusterNode:
 
     def _greet_again(self, peer: str) -> None:
         """It is the member that it says it is, or it is none any more: a node like any other."""
-        if self.interlink is not None:
-            self.interlink.renew(peer)
+        if self.peer_links is not None:
+            self.peer_links.renew(peer)
 
     def on_down(self, peer: str, reason: str) -> None:
         self.questions.down(peer)
@@ -283,7 +289,7 @@ class ClusterNode:
             self._impostors.discard(peer)
             self._examining.pop(peer).cancel()
             return
-        self.steward.down(peer, reason)
+        self.controller.down(peer, reason)
         for follower in list(self._followers):
             follower.link_down(peer, reason)
         self._node.cluster_changed()
@@ -291,9 +297,9 @@ class ClusterNode:
     def on_message(self, peer: str, payload: Any) -> None:
         if peer in self._impostors and not isinstance(payload, FROM_IMPOSTORS):
             return
-        if isinstance(payload, ClusterMessage | StewardMessage):
-            self.steward.receive(peer, payload)
-        elif isinstance(payload, VerbAsked | VerbAnswered):
+        if isinstance(payload, ClusterMessage | ControllerMessage):
+            self.controller.receive(peer, payload)
+        elif isinstance(payload, CommandRequest | CommandReply):
             self.questions.receive(peer, payload)
         else:
             for follower in list(self._followers):
@@ -325,30 +331,30 @@ class ClusterNode:
         if not self.member.joined or self.forgotten:
             wanted = {**wanted, **self._seeds}
         wanted.pop(self.settings.name, None)
-        if self.interlink is None:
+        if self.peer_links is None:
             return
         for name in self._dialled.keys() - wanted.keys():
-            self.interlink.remove_dialler(name)
+            self.peer_links.remove_dialler(name)
             del self._dialled[name]
         for name, address in wanted.items():
             if self._dialled.get(name) != address:
                 self._dialled[name] = address
                 host, _, port = address.rpartition(":")
-                self.interlink.add_peer(PeerAddress(name, host, int(port)))
+                self.peer_links.add_peer(PeerAddress(name, host, int(port)))
 
     def cut_all(self) -> None:
         """End all links and dial nobody: this node is about to belong to another cluster."""
         self._seeds = {}
-        assert self.interlink is not None
-        for name in {*self._dialled, *self.interlink.peers}:
-            self.interlink.remove_peer(name)
+        assert self.peer_links is not None
+        for name in {*self._dialled, *self.peer_links.peers}:
+            self.peer_links.remove_peer(name)
         self._dialled = {}
 
     # -- work -----------------------------------------------------------------------------------
 
     def _tick(self) -> None:
         self._ticking = self._node.loop.call_later(TICK_MS / 1000, self._tick)
-        self.steward.tick(int(self._node.loop.time() * 1000))
+        self.controller.tick(int(self._node.loop.time() * 1000))
 
     def _wake(self) -> None:
         if not self._work_scheduled:
@@ -358,9 +364,9 @@ class ClusterNode:
     def _work(self) -> None:
         self._work_scheduled = False
         try:
-            if self.steward.work():
+            if self.controller.work():
                 self._node.applied()
-            if self.steward.coordinator.pending:
+            if self.controller.coordinator.pending:
                 self._wake()
         except (JournalFailed, DamageError) as failure:
             self._node.die(failure)
@@ -404,7 +410,7 @@ class ClusterNode:
                 log.warning(f"{fork.peer} went on without this node, and this node without it")
             case ForkHealed(peer):
                 log.info(f"{peer} and this node share one history again")
-            case MembersChanged() if self.interlink is not None:
+            case MembersChanged() if self.peer_links is not None:
                 self._introduce_ourselves()
                 for peer in self._impostors - set(self.member.consensus.members.voters):
                     self._greet_again(peer)

@@ -18,26 +18,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mirrormq import limits
-from mirrormq.control.client import answers
-from mirrormq.control.dispatch import answer
-from mirrormq.control.node import Shell
-from mirrormq.control.protocol import (
+from mirrormq.control.chunked_rows import framed
+from mirrormq.control.commands import users
+from mirrormq.control.control_client import answers
+from mirrormq.control.control_protocol import (
     EXIT_SOFTWARE,
     LENGTH_BYTES,
     ControlError,
     read_request,
     socket_path,
 )
-from mirrormq.control.slices import framed
-from mirrormq.control.verbs import users
+from mirrormq.control.dispatch import answer
+from mirrormq.control.node_interface import NodeShell
 from mirrormq.errors import DamageError, start_error
-from mirrormq.storage.errors import JournalFailed
+from mirrormq.storage.journal_errors import JournalFailed
 
 
 class ControlServer:
     """Serves one node's control socket."""
 
-    def __init__(self, node: Shell, after_request: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, node: NodeShell, after_request: Callable[[], None] = lambda: None) -> None:
         self._node = node
         self._after_request = after_request
         """Called after each verb: the runtime ends a turn there, since a verb can wake queues."""

@@ -10,8 +10,8 @@ from mirrormq.channels.channel import METHODS, Channel
 from mirrormq.connections.peer import Peer
 from mirrormq.errors import AmqpError, InternalError
 from mirrormq.metadata.records import User
-from mirrormq.queues.face import QueueFace
 from mirrormq.queues.message import Message
+from mirrormq.queues.queue_interface import QueueInterface
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames
 from mirrormq.wire.fields import Table, decode_entries, table_of
@@ -71,7 +71,7 @@ class _DirectConnection:
     def client_can(self, capability: str) -> bool:
         return False
 
-    def congested_by(self, queue: QueueFace, count: int, size_bytes: int) -> None:
+    def congested_by(self, queue: QueueInterface, count: int, size_bytes: int) -> None:
         """One message at a time congests nobody."""
 
 
@@ -206,7 +206,7 @@ class SocketlessChannel:
                 settle([message for message, _ in taken])
             self._turn()
 
-    async def _get_one(self, queue: QueueFace, no_ack: bool) -> tuple[Message | None, int]:
+    async def _get_one(self, queue: QueueInterface, no_ack: bool) -> tuple[Message | None, int]:
         got: asyncio.Future[tuple[Message | None, int]] = asyncio.get_running_loop().create_future()
 
         def answered(message: Message | None, left: int) -> bool:

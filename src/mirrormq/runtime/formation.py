@@ -18,11 +18,11 @@ import random
 import time
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.cluster.founding import new_cluster
+from mirrormq.cluster.bootstrap import new_cluster
 from mirrormq.config.settings import CLUSTER_PORT, Address, Settings
 from mirrormq.consensus import Snapshot
-from mirrormq.control.protocol import ControlError, Request
-from mirrormq.runtime.metadata_opening import boot
+from mirrormq.control.control_protocol import ControlError, Request
+from mirrormq.runtime.first_boot import boot
 
 if TYPE_CHECKING:
     from mirrormq.runtime.cluster_node import ClusterNode

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import h11
 
-from mirrormq.management.seam import GONE, ClientGone
+from mirrormq.management.managed_node import GONE, ClientGone
 
 if TYPE_CHECKING:
     from mirrormq.runtime.http_connection import HttpConnection

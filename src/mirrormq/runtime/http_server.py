@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 
 from mirrormq.config.settings import Address
 from mirrormq.errors import start_error
-from mirrormq.management.seam import ClientGone
+from mirrormq.management.managed_node import ClientGone
 from mirrormq.runtime.http_admission import HttpAdmission, is_reserved_path
 from mirrormq.runtime.http_connection import HEAD_TIMEOUT_S, HttpConnection
 from mirrormq.runtime.http_exchange import HttpExchange, Message

@@ -12,26 +12,26 @@ import resource
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.auth.sasl import PLAIN, Credentials
+from mirrormq.broker.events.event_exchange import HTTP
 from mirrormq.broker.logins import OVERLOADED, Login, authenticate
-from mirrormq.broker.telling.events import HTTP
 from mirrormq.config.settings import Settings
 from mirrormq.connections.peer import is_loopback
+from mirrormq.control.commands import users
+from mirrormq.control.control_protocol import ControlError, Request
 from mirrormq.control.dispatch import answer
-from mirrormq.control.node import ClusterFace, LiveObjects
-from mirrormq.control.protocol import ControlError, Request
-from mirrormq.control.verbs import users
-from mirrormq.interlink.detector import Timing
-from mirrormq.management import machine
-from mirrormq.management.application import MANAGEMENT, METRICS, Application
-from mirrormq.management.seam import ClientGone, DirectChannel, TooManyLogins
+from mirrormq.control.node_interface import ClusterInterface, LiveObjects
+from mirrormq.management import os_metrics
+from mirrormq.management.http_application import MANAGEMENT, METRICS, HttpApplication
+from mirrormq.management.managed_node import ClientGone, DirectChannel, TooManyLogins
 from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
 from mirrormq.metadata.store import MetadataStore
+from mirrormq.peers.failure_detector import DetectorTiming
 from mirrormq.runtime.direct_channel import SocketlessChannel
 from mirrormq.runtime.http_server import HttpServer
-from mirrormq.runtime.settling import settled
-from mirrormq.runtime.status import status
-from mirrormq.runtime.timeline_keeper import TimelineKeeper
+from mirrormq.runtime.metadata_barrier import settled
+from mirrormq.runtime.node_status import status
+from mirrormq.runtime.timeline_file import TimelineKeeper
 from mirrormq.runtime.tls import server_context
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ class _Managed:
         self.broker = node.broker
         self.started_at_s = node.started_at_s
         self.disk = node.disk.usage
-        self.cluster: ClusterFace = node.node.cluster
+        self.cluster: ClusterInterface = node.node.cluster
         self.cluster_id = node.node.cluster_node.member.cluster_id
-        self.net_ticktime_s = node.settings.net_ticktime_s or Timing().down_ms / 1000
+        self.net_ticktime_s = node.settings.net_ticktime_s or DetectorTiming().down_ms / 1000
         self.timeline = node.node.timeline
         self.handles_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.sockets_max = node.sockets.most
@@ -131,10 +131,10 @@ class ManagementServer:
         self.statistics = Statistics(
             node.broker,
             interval_s,
-            lambda: machine.numbers(managed),
+            lambda: os_metrics.numbers(managed),
             node.settings.rates_mode,
         )
-        self.application = Application(managed, self.statistics)
+        self.application = HttpApplication(managed, self.statistics)
         self._timeline = TimelineKeeper(node)
         self._http = HttpServer(self.application, node.warn)
         self._sampling: asyncio.Task[None] | None = None
@@ -169,7 +169,7 @@ class ManagementServer:
         """Accept no more requests; those under way get a moment."""
         self._http.close()
         self.application.live.close()
-        self.statistics.retire()
+        self.statistics.detach()
         self._timeline.close()
         if self._sampling is not None:
             self._sampling.cancel()

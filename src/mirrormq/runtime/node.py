@@ -2,7 +2,7 @@
 
 The shell is the settings, the control socket, the signals, and the node's place in its cluster
 (`runtime/cluster_node.py`) with the metadata. What serves clients is an `Application`, which lives and dies
-as the steward says (`cluster/steward.py`), whoever it was that wanted it: the operator (`stop_app`,
+as the steward says (`cluster/controller.py`), whoever it was that wanted it: the operator (`stop_app`,
 `start_app`), a cluster that gave the node up as lost, a partition mode. Each life is built anew from disk.
 """
 
@@ -19,30 +19,30 @@ from typing import Any
 import uvloop
 
 from mirrormq import limits
-from mirrormq.cluster.serving import STOPPED_BY_OPERATOR, Phase
+from mirrormq.cluster.lifecycle import STOPPED_BY_OPERATOR, LifecyclePhase
 from mirrormq.config.settings import Settings
 from mirrormq.consensus import Snapshot
-from mirrormq.control import notes
+from mirrormq.control import boot_flags
+from mirrormq.control.control_protocol import EXIT_TIMEOUT, ControlError, Request
 from mirrormq.control.dispatch import answer
-from mirrormq.control.node import AppState, ClusterFace, LiveObjects
-from mirrormq.control.protocol import EXIT_TIMEOUT, ControlError, Request
+from mirrormq.control.node_interface import AppState, ClusterInterface, LiveObjects
 from mirrormq.errors import DamageError
 from mirrormq.metadata.store import MetadataStore
-from mirrormq.runtime import formation, logs, service_manager
+from mirrormq.runtime import formation, log_output, service_manager
 from mirrormq.runtime.application import Application
+from mirrormq.runtime.application_supervisor import ApplicationSupervisor
 from mirrormq.runtime.certificate_files import LOOK_S, RenewedCertificates
-from mirrormq.runtime.cluster_changes import ClusterChanges
 from mirrormq.runtime.cluster_node import ClusterNode
 from mirrormq.runtime.control_server import ControlServer
-from mirrormq.runtime.linking import advertised, open_links
-from mirrormq.runtime.lives import Lives
-from mirrormq.runtime.metadata_opening import boot, check_name
-from mirrormq.runtime.settling import settled
-from mirrormq.runtime.status import status
-from mirrormq.runtime.timeline_keeper import remembered
+from mirrormq.runtime.first_boot import boot, check_name
+from mirrormq.runtime.membership_commands import MembershipCommands
+from mirrormq.runtime.metadata_barrier import settled
+from mirrormq.runtime.node_status import status
+from mirrormq.runtime.peer_setup import advertised, open_links
+from mirrormq.runtime.timeline_file import remembered
 from mirrormq.storage.consensus_log import ConsensusLog
 from mirrormq.storage.disk import LocalDisk
-from mirrormq.storage.errors import JournalFailed
+from mirrormq.storage.journal_errors import JournalFailed
 from mirrormq.storage.recovery_report import Dropped
 
 WAITING_LOGGED_S = 5.0
@@ -50,17 +50,17 @@ WAITING_LOGGED_S = 5.0
 
 
 class Node:
-    """A running process. Implements `control.node.Shell`, and what `cluster_node` needs of it."""
+    """A running process. Implements `control.node.NodeShell`, and what `cluster_node` needs of it."""
 
     def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
         self.settings = settings
         self.loop = loop
-        self.logs = logs.Logs(settings.log)
+        self.logs = log_output.Logs(settings.log)
         self.log: Any = self.logs.logger()
         self.started_at_s = time.time()
         self.exit_code = 0
         self.certificates = RenewedCertificates(self.log)
-        self.lives = Lives(self)
+        self.incarnations = ApplicationSupervisor(self)
         self._news = asyncio.Event()
         self._stopped = asyncio.Event()
         settings.data_directory.mkdir(parents=True, exist_ok=True)
@@ -68,8 +68,8 @@ class Node:
         self.files: ConsensusLog
         self.open_files(lambda: formation.first_snapshot(settings))
         check_name(settings)
-        self.cluster_node = ClusterNode(self, self.lives, self.files, advertised(settings))
-        self.cluster: ClusterFace = ClusterChanges(self)
+        self.cluster_node = ClusterNode(self, self.incarnations, self.files, advertised(settings))
+        self.cluster: ClusterInterface = MembershipCommands(self)
         self._control = ControlServer(self, self.applied)
 
     def open_files(self, first: Callable[[], Snapshot]) -> None:
@@ -81,7 +81,7 @@ class Node:
     @property
     def application(self) -> Application | None:
         """What serves clients, if anything does."""
-        return self.lives.application
+        return self.incarnations.application
 
     @property
     def metadata(self) -> MetadataStore:
@@ -120,19 +120,21 @@ class Node:
         """Returns when clients are served, or when nobody wants that any more."""
         if self.cluster_node.forgotten:
             raise ControlError(self.cluster_node.disagreement())
-        lives, steward = self.lives, self.cluster_node.steward
-        lives.failure = None
-        steward.want(True)
-        await self._until(lambda: lives.application is not None or not steward.serving.wanted, waiting=True)
-        if lives.failure is not None:
-            raise lives.failure
+        incarnations, controller = self.incarnations, self.cluster_node.controller
+        incarnations.failure = None
+        controller.want(True)
+        await self._until(
+            lambda: incarnations.application is not None or not controller.serving.wanted, waiting=True
+        )
+        if incarnations.failure is not None:
+            raise incarnations.failure
 
     async def stop_app(self) -> None:
         """Serve no clients; returns when they are gone and the files are closed. A life that is only claimed
         will not begin any more; the others, who may be out of reach, need not have agreed to it."""
-        serving = self.cluster_node.steward.serving
-        self.cluster_node.steward.want(False)
-        nothing = (Phase.IDLE, Phase.CLAIMING)
+        serving = self.cluster_node.controller.serving
+        self.cluster_node.controller.want(False)
+        nothing = (LifecyclePhase.IDLE, LifecyclePhase.CLAIMING)
         await self._until(lambda: self.application is None and serving.phase in nothing)
 
     async def _until(self, condition: Callable[[], bool], *, waiting: bool = False) -> None:
@@ -145,10 +147,10 @@ class Node:
                 await asyncio.wait_for(self._news.wait(), WAITING_LOGGED_S)
             except TimeoutError:
                 pass
-            hindrance = self.cluster_node.steward.serving.hindrance() if waiting else ""
-            if hindrance not in ("", said) and time.monotonic() - began >= WAITING_LOGGED_S:
-                said = hindrance
-                self.log.warning(f"the node does not serve clients yet: {hindrance}")
+            start_blocker = self.cluster_node.controller.serving.start_blocker() if waiting else ""
+            if start_blocker not in ("", said) and time.monotonic() - began >= WAITING_LOGGED_S:
+                said = start_blocker
+                self.log.warning(f"the node does not serve clients yet: {start_blocker}")
 
     async def settled(self) -> None:
         """Returns when the metadata that was written has been agreed on."""
@@ -161,11 +163,11 @@ class Node:
 
     @property
     def app_state(self) -> AppState:
-        if self.lives.ending:
+        if self.incarnations.ending:
             return AppState.STOPPING
         if self.application is not None:
             return AppState.RUNNING
-        return AppState.STARTING if self.cluster_node.steward.serving.wanted else AppState.STOPPED
+        return AppState.STARTING if self.cluster_node.controller.serving.wanted else AppState.STOPPED
 
     @property
     def serving(self) -> bool:
@@ -235,7 +237,7 @@ class Node:
         """Serve until told to stop."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, self.stop)
-        self.cluster_node.steward.serving.wanted = True
+        self.cluster_node.controller.serving.wanted = True
         problem = await self._control.start()
         if problem is not None:
             self.log.warning(problem)
@@ -263,7 +265,7 @@ class Node:
         here = self.cluster_node
         await open_links(self)
         here.begin()
-        if notes.forced(self.settings.data_directory):
+        if boot_flags.forced(self.settings.data_directory):
             here.force()
         if not here.member.cluster_id:
             await formation.form(here, self.files, self.log)
@@ -275,18 +277,18 @@ class Node:
         if not self.serving:
             return
         noted = "as was noted while this node was down"
-        for name in notes.read(self.settings.data_directory):
+        for name in boot_flags.read(self.settings.data_directory):
             try:
                 await self.cluster.forget(name)
             except ControlError as error:
                 self.log.error(f"the cluster has not forgotten {name}, {noted}: {error.text}")
             else:
                 self.log.warning(f"the cluster has forgotten {name}, {noted}")
-        notes.clear(self.settings.data_directory)
+        boot_flags.clear(self.settings.data_directory)
 
     async def _finish(self) -> None:
         if self.exit_code:
-            await self.lives.end(STOPPED_BY_OPERATOR)
+            await self.incarnations.end(STOPPED_BY_OPERATOR)
         else:
             await self.stop_app()
             await self.cluster_node.close()
@@ -314,7 +316,7 @@ def run(settings: Settings) -> int:
             node = Node(settings, asyncio.get_running_loop())
             return await node.run()
         except (DamageError, JournalFailed, OSError) as error:
-            logs.logger(settings.log).critical(f"the node cannot start: {error}")
+            log_output.logger(settings.log).critical(f"the node cannot start: {error}")
             return 1
 
     return asyncio.run(main())

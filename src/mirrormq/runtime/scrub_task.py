@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.storage.errors import JournalFailed
+from mirrormq.storage.journal_errors import JournalFailed
 
 if TYPE_CHECKING:
     from mirrormq.runtime.application import Application
@@ -58,11 +58,11 @@ class ScrubTask:
         progress, damage = self._application.journal.scrubber.progress, self._application.journal.damage
         text = (
             f"scrub of node {self._settings.name} finished: {progress.segments_done} segments, "
-            f"{progress.bytes_done} bytes, {progress.damaged_stretches} damaged stretches, "
+            f"{progress.bytes_done} bytes, {progress.damaged_spans} damaged stretches, "
             f"{damage.pending_count} damaged messages without a good copy so far"
         )
         log = self._application.node.log
-        if progress.damaged_stretches:
+        if progress.damaged_spans:
             log.warning(text)
         else:
             log.info(text)

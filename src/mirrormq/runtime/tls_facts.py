@@ -27,7 +27,7 @@ AUTHENTICATED = "aead"
 """The cipher itself notices changes: there is no hash beside it."""
 
 
-class Suite(NamedTuple):
+class CipherSuite(NamedTuple):
     """The parts of a cipher suite."""
 
     key_exchange: str
@@ -35,21 +35,21 @@ class Suite(NamedTuple):
     hash: str
 
 
-def suite_of(name: str) -> Suite:
+def suite_of(name: str) -> CipherSuite:
     """A suite's parts from OpenSSL's name."""
     if found := TLS_1_3.fullmatch(name):
-        return Suite("any", found["cipher"].lower(), AUTHENTICATED)
+        return CipherSuite("any", found["cipher"].lower(), AUTHENTICATED)
     exchange = next((each for each in EXCHANGES if name.startswith(f"{each}-")), "")
     rest = name.removeprefix(f"{exchange}-") if exchange else name
     key_exchange = exchange.lower().replace("-", "_") or "rsa"
     if rest.startswith(CHACHA):
-        return Suite(key_exchange, CHACHA.lower().replace("-", "_"), AUTHENTICATED)
+        return CipherSuite(key_exchange, CHACHA.lower().replace("-", "_"), AUTHENTICATED)
     aes = AES.match(rest)
     if aes is None:
-        return Suite(key_exchange, rest.lower(), "")
+        return CipherSuite(key_exchange, rest.lower(), "")
     if aes["mode"]:
-        return Suite(key_exchange, f"aes_{aes['bits']}_{_mode(aes['mode'])}", AUTHENTICATED)
-    return Suite(key_exchange, f"aes_{aes['bits']}_cbc", rest[aes.end() :].strip("-").lower())
+        return CipherSuite(key_exchange, f"aes_{aes['bits']}_{_mode(aes['mode'])}", AUTHENTICATED)
+    return CipherSuite(key_exchange, f"aes_{aes['bits']}_cbc", rest[aes.end() :].strip("-").lower())
 
 
 def _mode(mode: str) -> str:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from mirrormq.simulator import scenario
 from mirrormq.simulator.seeds import options_of
 from mirrormq.simulator.shrinking import outcome, shrink
-from mirrormq.simulator.world import Options, World
+from mirrormq.simulator.world import SimulationOptions, World
 
 BAR = 30
 """Characters of the progress bar."""
@@ -29,10 +29,10 @@ SEEDS_PER_SWEEP = 10
 """A world is a few megabytes."""
 
 
-class Played(NamedTuple):
+class SeedResult(NamedTuple):
     """A seed that was played."""
 
-    options: Options
+    options: SimulationOptions
     wrong: str
     confirmed: int
     masters: int
@@ -41,18 +41,18 @@ class Played(NamedTuple):
     """Messages that came back from the losing side of a partition."""
 
 
-def play(arguments: argparse.Namespace, seed: int) -> Played:
+def play(arguments: argparse.Namespace, seed: int) -> SeedResult:
     """One seed. What it leaves is swept up now and then, not all the time."""
     gc.disable()
     if seed % SEEDS_PER_SWEEP == 0:
         gc.collect()
     options = options_of(
         seed, arguments.nodes, arguments.mode, arguments.faults, arguments.seconds * 1000,
-        narrow=arguments.narrow,
+        tight_limits=arguments.tight_limits,
     )  # fmt: skip
     world, wrong, _ = outcome(options)
     orphans = sum(delivered.orphaned for delivered in world.history.delivered)
-    return Played(options, wrong, len(world.history.confirmed), _changes(world), orphans)
+    return SeedResult(options, wrong, len(world.history.confirmed), _changes(world), orphans)
 
 
 def _changes(world: World) -> int:
@@ -61,7 +61,7 @@ def _changes(world: World) -> int:
     return sum(queue.ring.epoch - 1 for queue in queues)
 
 
-def play_all(arguments: argparse.Namespace) -> Iterator[Played]:
+def play_all(arguments: argparse.Namespace) -> Iterator[SeedResult]:
     """All of them, in as many processes as are wanted."""
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     if arguments.jobs == 1:
@@ -71,7 +71,7 @@ def play_all(arguments: argparse.Namespace) -> Iterator[Played]:
         yield from pool.imap_unordered(partial(play, arguments), seeds)
 
 
-class Progress:
+class SeedProgress:
     """One line that grows."""
 
     def __init__(self, count: int) -> None:
@@ -79,7 +79,7 @@ class Progress:
         self._began_s = time.monotonic()
         self.done = self.confirmed = self.masters = self.orphans = 0
 
-    def add(self, played: Played) -> None:
+    def add(self, played: SeedResult) -> None:
         """A seed is done."""
         self.done += 1
         self.confirmed += played.confirmed
@@ -97,7 +97,7 @@ class Progress:
         print(f"\r{line}, {self.confirmed} confirmed", end="", file=sys.stderr, flush=True)
 
 
-def report(options: Options, wrong: str) -> None:
+def report(options: SimulationOptions, wrong: str) -> None:
     """Everything that helps to understand a failure."""
     print(f"\nseed {options.seed} fails ({options.nodes} nodes, {options.mode}):\n{wrong}")
     least = shrink(options, lambda count: print(f"\rstill fails with {count} faults", end="", flush=True))
@@ -118,15 +118,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--mode", default="", help="cluster_partition_handling (drawn)")
     parser.add_argument("--faults", type=int, default=0, help="in each run (drawn)")
     parser.add_argument("--seconds", type=int, default=0, help="of simulated load (drawn)")
-    parser.add_argument("--narrow", action="store_true", help="narrow limits in every run (in a third)")
+    parser.add_argument("--tight-limits", action="store_true", help="tight limits in every run (in a third)")
     return parser.parse_args()
 
 
 def main() -> int:
     """Play seeds until one fails."""
     arguments = parse()
-    progress = Progress(arguments.seeds)
-    failed: list[Played] = []
+    progress = SeedProgress(arguments.seeds)
+    failed: list[SeedResult] = []
     for played in play_all(arguments):
         progress.add(played)
         if played.wrong:
@@ -139,7 +139,7 @@ def main() -> int:
         for name in ("nodes", "mode", "faults", "seconds")
         if (value := getattr(arguments, name))
     )
-    drawn += " --narrow" if arguments.narrow else ""
+    drawn += " --tight-limits" if arguments.tight_limits else ""
     for played in failed if not arguments.all else ():
         report(played.options, played.wrong)
         print(f"\nagain: python -m mirrormq.simulator --first {played.options.seed} --seeds 1{drawn}")

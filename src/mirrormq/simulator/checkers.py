@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from mirrormq.simulator.history import History, Sent
+from mirrormq.simulator.run_history import RunHistory, SentRecord
 
 SHOWN = 3
 """Examples in a sentence."""
 
 
-class Copy(NamedTuple):
+class SimulatedCopy(NamedTuple):
     """What a node holds of a queue when all is quiet."""
 
     node: str
@@ -27,15 +27,15 @@ class Copy(NamedTuple):
     """The last operation that it was told of, in a ring."""
 
 
-class End(Protocol):
+class EndState(Protocol):
     """The world when all is quiet."""
 
-    history: History
+    history: RunHistory
 
-    def copies(self) -> list[Copy]:
+    def copies(self) -> list[SimulatedCopy]:
         """What every node holds of every queue."""
 
-    def filled(self) -> list[Copy]:
+    def filled(self) -> list[SimulatedCopy]:
         """The same, when all was healed and before consumers drained the queues."""
 
     def metadata(self) -> dict[str, bytes]:
@@ -48,7 +48,7 @@ class End(Protocol):
 class Checker(Protocol):
     """Finds what is wrong at the end."""
 
-    def finish(self, end: End) -> Iterator[str]: ...
+    def finish(self, end: EndState) -> Iterator[str]: ...
 
 
 def some(found: Iterable[str]) -> str:
@@ -62,7 +62,7 @@ class ConfirmedIsKept:
     """G1: what was confirmed was delivered and acknowledged in the end. Transient messages may go when all
     who have them die, so only persistent ones are looked at."""
 
-    def finish(self, end: End) -> Iterator[str]:
+    def finish(self, end: EndState) -> Iterator[str]:
         history = end.history
         held = {body for copy in end.copies() if copy.master for body in copy.bodies}
         lost = {
@@ -77,7 +77,7 @@ class ConfirmedIsKept:
 class NothingIsInvented:
     """What comes out was put in, and where it belongs."""
 
-    def finish(self, end: End) -> Iterator[str]:
+    def finish(self, end: EndState) -> Iterator[str]:
         strange = {seen.body for seen in end.history.delivered} - end.history.sent.keys()
         if strange:
             yield f"delivered and never sent: {some(strange)}"
@@ -96,7 +96,7 @@ class RedeliveryIsMarked:
         """What was delivered in between may not have been heard of."""
         self._excuses.append((from_ms, to_ms))
 
-    def finish(self, end: End) -> Iterator[str]:
+    def finish(self, end: EndState) -> Iterator[str]:
         seen: set[str] = set()
         unmarked: set[str] = set()
         for delivery in end.history.delivered:
@@ -110,7 +110,7 @@ class RedeliveryIsMarked:
             yield f"delivered again without saying so: {some(unmarked)}"
 
 
-def overtaken(found: Iterable[tuple[object, Sent, str]]) -> set[str]:
+def overtaken(found: Iterable[tuple[object, SentRecord, str]]) -> set[str]:
     """The messages that come after later ones of the same kind; `found` has each one's kind first."""
     last: dict[object, int] = {}
     wrong: set[str] = set()
@@ -125,7 +125,7 @@ class OrderIsKept:
     """Of what one channel published to one queue, each subscription sees in order what is of one priority and
     not redelivered."""
 
-    def finish(self, end: End) -> Iterator[str]:
+    def finish(self, end: EndState) -> Iterator[str]:
         wrong = overtaken(
             ((seen.consumer, seen.subscription, sent.channel, sent.queue, sent.priority), sent, seen.body)
             for seen in end.history.delivered
@@ -142,7 +142,7 @@ class OneIsActive:
     def __init__(self, single: Callable[[str], bool]) -> None:
         self._single = single
 
-    def finish(self, end: End) -> Iterator[str]:
+    def finish(self, end: EndState) -> Iterator[str]:
         first = {seen.body: seen for seen in reversed(end.history.delivered)}
         wrong = overtaken(
             ((sent.channel, sent.queue), sent, seen.body)
@@ -161,7 +161,7 @@ class TakesAreRepeatable:
     def __init__(self, *, parting: bool) -> None:
         self._parting = parting
 
-    def finish(self, end: End) -> Iterator[str]:
+    def finish(self, end: EndState) -> Iterator[str]:
         first: dict[tuple[str, int], list[str]] = {}
         for leased in end.history.leased if not self._parting else ():
             lasting = [body for body in leased.bodies if end.history.sent[body].persistent]
@@ -173,12 +173,12 @@ class TakesAreRepeatable:
 class MirrorsAreEqual:
     """G3: at rest, a queue's copies hold the same messages in the same order, and have heard the same."""
 
-    def finish(self, end: End) -> Iterator[str]:
+    def finish(self, end: EndState) -> Iterator[str]:
         yield from self._compare(end.filled())
         yield from self._compare(end.copies())
 
     @staticmethod
-    def _compare(copies: list[Copy]) -> Iterator[str]:
+    def _compare(copies: list[SimulatedCopy]) -> Iterator[str]:
         masters = {copy.queue: copy for copy in copies if copy.master}
         for copy in copies:
             master = masters.get(copy.queue)
@@ -208,7 +208,7 @@ class OneMaster:
         if known != node:
             self._wrong.append(f"{known} and {node} are both master of {queue} in epoch {epoch}")
 
-    def finish(self, end: End) -> Iterator[str]:
+    def finish(self, end: EndState) -> Iterator[str]:
         yield from dict.fromkeys(self._wrong)
 
 
@@ -223,7 +223,7 @@ class MinorityIsSilent:
         self._wrong: set[str] = set()
         self._seen = 0
 
-    def look(self, now_ms: int, outnumbered: Iterable[str], history: History) -> None:
+    def look(self, now_ms: int, outnumbered: Iterable[str], history: RunHistory) -> None:
         """Who cannot reach a majority now; and has any of them confirmed something?"""
         names = set(outnumbered)
         self._outnumbered = {name: self._outnumbered.get(name, now_ms) for name in names}
@@ -233,7 +233,7 @@ class MinorityIsSilent:
                 self._wrong.add(f"{each.body} by {each.node}, cut off for {each.at_ms - since} ms")
         self._seen = len(history.confirmed)
 
-    def finish(self, end: End) -> Iterator[str]:
+    def finish(self, end: EndState) -> Iterator[str]:
         if self._wrong:
             yield f"confirmed by a minority: {some(self._wrong)}"
 
@@ -257,7 +257,7 @@ class RingsAgree:
             self._wrong.append(f"{other} and {node} were told different operations {number} on queue {queue}")
         return False
 
-    def finish(self, end: End) -> Iterator[str]:
+    def finish(self, end: EndState) -> Iterator[str]:
         yield from list(dict.fromkeys(self._wrong))[:SHOWN]
 
 
@@ -279,7 +279,7 @@ class AcksAreNotInvented:
         """A message has left."""
         self._gone.add((queue_id, sequence))
 
-    def finish(self, end: End) -> Iterator[str]:
+    def finish(self, end: EndState) -> Iterator[str]:
         found = (self._bodies.get(key) for key in self._gone)
         history = end.history
         wrong = {min(bodies) for bodies in found if bodies and not bodies & history.acknowledged.keys()}
@@ -292,7 +292,7 @@ class AcksAreNotInvented:
 class MetadataIsEqual:
     """Every node has the same metadata in the end."""
 
-    def finish(self, end: End) -> Iterator[str]:
+    def finish(self, end: EndState) -> Iterator[str]:
         found = end.metadata()
         if len(set(found.values())) > 1:
             yield f"nodes differ in their metadata: {', '.join(sorted(found))}"
@@ -311,12 +311,12 @@ class LogsAgree:
         if known != entry:
             self._wrong.append(f"{other} and {node} applied different entries at {index}")
 
-    def finish(self, end: End) -> Iterator[str]:
+    def finish(self, end: EndState) -> Iterator[str]:
         yield from dict.fromkeys(self._wrong)
 
 
 class EverythingSettles:
     """Liveness: when the faults are over, all nodes serve, all rings are whole, all queues are drained."""
 
-    def finish(self, end: End) -> Iterator[str]:
+    def finish(self, end: EndState) -> Iterator[str]:
         yield from end.unsettled()

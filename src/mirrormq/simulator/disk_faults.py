@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from mirrormq.metadata.state import State
-from mirrormq.simulator.faults import Fault
-from mirrormq.simulator.leaving import Cluster
+from mirrormq.metadata.state import MetadataState
+from mirrormq.simulator.fault_plan import Fault
+from mirrormq.simulator.membership_churn import ChurnHost
 from mirrormq.simulator.network import Network
-from mirrormq.simulator.node import METADATA, Node
+from mirrormq.simulator.simulated_node import METADATA, SimulatedNode
 from mirrormq.storage.simulated_disk import SimulatedDisk
 
 JOURNAL = "journal"
@@ -26,7 +26,7 @@ RETRIES = 60
 """A fault that the guarantee does not cover is tried again for three seconds."""
 
 
-class Cabinet(Cluster, Protocol):
+class DiskSnapshots(ChurnHost, Protocol):
     """Nodes with disks, and the links between them."""
 
     network: Network
@@ -36,7 +36,7 @@ class DiskFaults:
     """Disk faults of one run; `stop` ends a process, `start` begins one."""
 
     def __init__(
-        self, cabinet: Cabinet, stop: Callable[[str, bool], None], start: Callable[[str, int], None]
+        self, cabinet: DiskSnapshots, stop: Callable[[str, bool], None], start: Callable[[str, int], None]
     ) -> None:
         self._cabinet = cabinet
         self._stop = stop
@@ -84,24 +84,24 @@ class DiskFaults:
     def _covered(self, victim: str) -> bool:
         """Does every node serve, in one history, and is every durable queue in sync on another one?"""
         nodes, frozen = self._cabinet.nodes.values(), self._cabinet.network.frozen
-        if frozen or not all(node.running and node.steward.serving.running for node in nodes):
+        if frozen or not all(node.running and node.controller.serving.running for node in nodes):
             return False
         if len({node.member.leader for node in nodes}) > 1 or any(
             node.member.consensus.forks for node in nodes
         ):
             return False
-        return all(_is_elsewhere(node, victim) for node in nodes)
+        return all(_is_on_other_node(node, victim) for node in nodes)
 
 
-def _is_elsewhere(node: Node, victim: str) -> bool:
+def _is_on_other_node(node: SimulatedNode, victim: str) -> bool:
     """Does a node know of every durable queue of the victim that another living member is in sync?"""
-    state: State = node.member.metadata.state
-    living = {(found.name, found.life) for found in state.nodes.values() if found.running}
+    state: MetadataState = node.member.metadata.state
+    living = {(found.name, found.incarnation) for found in state.nodes.values() if found.running}
     for queue in state.queues.values():
         ring = queue.ring
         if victim not in ring.members or not queue.survives_restart:
             continue
         others = ring.in_sync - {victim}
-        if queue.waits_for or not any((name, ring.life_of(name)) in living for name in others):
+        if queue.waits_for or not any((name, ring.incarnation_of(name)) in living for name in others):
             return False
     return True

@@ -1,6 +1,6 @@
 """Links between simulated nodes: they carry in order, and they delay, stall, fall silent and break.
 
-What nodes may rely on is what the real links promise (`runtime/interlink_server.py`): `up` and `down`
+What nodes may rely on is what the real links promise (`runtime/peer_links.py`): `up` and `down`
 alternate, session numbers grow, within a session and a lane messages come in order and at most once, and
 what was on its way when a link went down is lost or not. What may happen beyond that happens here:
 
@@ -18,13 +18,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from mirrormq.simulator.timeline import Timeline
+from mirrormq.simulator.virtual_time import VirtualTime
 
 LOOK_MS = 250
 SILENCE_MS = 3500
-"""The failure detector's own terms (`interlink/detector.py`)."""
+"""The failure detector's own terms (`peers/failure_detector.py`)."""
 
-NOTHING_HEARD = "nothing heard for 3.5 s"
+SILENT_PEER = "nothing heard for 3.5 s"
 """In the words of the real links."""
 
 DIAL_MS = 60
@@ -37,7 +37,7 @@ END = b""
 """Behind the last message: the connection was closed. No message is empty."""
 
 
-class LinkUser(Protocol):
+class NetworkListener(Protocol):
     """A node, as links see it."""
 
     def statement(self) -> Any:
@@ -48,7 +48,7 @@ class LinkUser(Protocol):
     def receive(self, peer: str, message: Any) -> None: ...
 
 
-class Parcel(NamedTuple):
+class NetworkPacket(NamedTuple):
     """On its way."""
 
     due_ms: int
@@ -62,7 +62,7 @@ class _End:
         self.open = True
         self.heard_ms = now_ms
         """When the peer was last heard."""
-        self.lanes: tuple[deque[Parcel], deque[Parcel]] = (deque(), deque())
+        self.lanes: tuple[deque[NetworkPacket], deque[NetworkPacket]] = (deque(), deque())
         """What it has sent and the peer has not received: urgent, and the rest."""
 
 
@@ -77,7 +77,7 @@ class Network:
 
     def __init__(
         self,
-        timeline: Timeline,
+        timeline: VirtualTime,
         choose: Callable[[int], int],
         encode: Callable[[Any], bytes],
         decode: Callable[[bytes], Any],
@@ -86,7 +86,7 @@ class Network:
         self._choose = choose
         self._encode = encode
         self._decode = decode
-        self._users: dict[str, LinkUser] = {}
+        self._users: dict[str, NetworkListener] = {}
         self._sessions: dict[frozenset[str], _Session] = {}
         self._count = 0
         self.cuts: set[tuple[str, str]] = set()
@@ -99,7 +99,7 @@ class Network:
 
     # -- nodes ----------------------------------------------------------------------------------
 
-    def attach(self, name: str, user: LinkUser) -> None:
+    def attach(self, name: str, user: NetworkListener) -> None:
         """A node starts."""
         self._users[name] = user
         self._dial_all()
@@ -125,7 +125,7 @@ class Network:
             due = self._timeline.now_ms + self._choose(LATENCY_MS + 1)
             due += self.clogs.get((sender, receiver), 0)
             due = max(due, lane[-1].due_ms if lane else 0)
-            lane.append(Parcel(due, self._encode(message)))
+            lane.append(NetworkPacket(due, self._encode(message)))
             self._timeline.at(due, lambda: self._deliver(session, sender, receiver))
 
     # -- faults ---------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class Network:
                 if speaks and (peer, name) not in self.cuts:
                     end.heard_ms = now
                 elif now - end.heard_ms >= SILENCE_MS:
-                    self._hang_up(name, pair, session, NOTHING_HEARD)
+                    self._hang_up(name, pair, session, SILENT_PEER)
         self._dial_all()
 
     def _hang_up(self, name: str, pair: frozenset[str], session: _Session, reason: str) -> None:
@@ -221,7 +221,7 @@ class Network:
             while lane and self._choose(2):
                 lane.pop()
         due = max([self._timeline.now_ms + 1, *(lane[-1].due_ms for lane in lanes if lane)])
-        lanes[1].append(Parcel(due, END))
+        lanes[1].append(NetworkPacket(due, END))
         self._timeline.at(due, lambda: self._finish(session, name, peer))
 
     def _finish(self, session: _Session, sender: str, receiver: str) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from mirrormq.metadata.state import State
-from mirrormq.simulator.leaving import Cluster
-from mirrormq.simulator.mishaps import POLICIES, Mishaps
-from mirrormq.simulator.node import Node
+from mirrormq.metadata.state import MetadataState
+from mirrormq.simulator.fault_injector import POLICIES, FaultInjector
+from mirrormq.simulator.membership_churn import ChurnHost
+from mirrormq.simulator.simulated_node import SimulatedNode
 
 PATIENCE_MS = 4000
 """Nodes that have lost each other find each other again by themselves, if they can, in less time."""
@@ -22,19 +22,19 @@ POLICY_MS = 1000
 """How often a policy that is not in force is written again."""
 
 
-class Premises(Cluster, Protocol):
+class OperatorHost(ChurnHost, Protocol):
     """What the operator is in charge of."""
 
     names: list[str]
-    mishaps: Mishaps
+    fault_injector: FaultInjector
 
 
 class Operator:
     """One of a kind."""
 
-    def __init__(self, premises: Premises) -> None:
+    def __init__(self, premises: OperatorHost) -> None:
         self._premises = premises
-        self._stopped: list[Node] = []
+        self._stopped: list[SimulatedNode] = []
         self._attempts = 0
         self._apart_since_ms: int | None = None
         self._wrote_ms: int | None = None
@@ -48,7 +48,7 @@ class Operator:
         now = self._premises.timeline.now_ms
         if not self._policies_are_right() and (self._wrote_ms is None or now - self._wrote_ms > POLICY_MS):
             self._wrote_ms = now
-            self._premises.mishaps.set_policy(POLICIES[0])
+            self._premises.fault_injector.set_policy(POLICIES[0])
         if self._stopped:
             self._start_again()
         elif not self._apart() or self._premises.handling.heals(self._premises.names):
@@ -61,7 +61,7 @@ class Operator:
     def _apart(self) -> list[str]:
         """Whom the node is partitioned from that is partitioned from the fewest: its side is the largest. If
         that has not helped (with `pause_if_all_down` the rest may pause meanwhile), the next one."""
-        running = [node.steward.partitions for node in self._premises.nodes.values() if node.running]
+        running = [node.controller.partitions for node in self._premises.nodes.values() if node.running]
         found = sorted(filter(None, running), key=len)
         return found[self._attempts % len(found)] if found else []
 
@@ -78,21 +78,21 @@ class Operator:
             if killed and node.running:
                 node.die(power=False)
             elif node.running:
-                node.steward.want(False)
-                node.stir()
+                node.controller.want(False)
+                node.mark_dirty()
 
     def _start_again(self) -> None:
         """As soon as all of them have stopped."""
-        if any(node.running and node.steward.serving.running for node in self._stopped):
+        if any(node.running and node.controller.serving.running for node in self._stopped):
             return
         for node in self._stopped:
             if node.running:
-                node.steward.want(True)
-                node.stir()
+                node.controller.want(True)
+                node.mark_dirty()
             else:
                 node.start()
         self._stopped = []
 
 
-def _is_right(state: State) -> bool:
+def _is_right(state: MetadataState) -> bool:
     return all(policy.definition == POLICIES[0] for policy in state.policies.values())

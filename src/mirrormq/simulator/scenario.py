@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import re
 
-from mirrormq.simulator.faults import Fault
-from mirrormq.simulator.world import Options, World
+from mirrormq.simulator.fault_plan import Fault
+from mirrormq.simulator.world import SimulationOptions, World
 
 NUMBERS = (
     "seed",
@@ -27,13 +27,13 @@ NUMBERS = (
     "committers",
     "getters",
     "leasers",
-    "narrow",
+    "tight_limits",
 )
 WORDS = ("mode", "recover")
 FAULT = re.compile(r"(\d+)-(\d+) (\S+) ([a-z ]+) \((\d+)\)")
 
 
-def write(options: Options) -> str:
+def write(options: SimulationOptions) -> str:
     """As lines; the sentence is for whoever keeps it."""
     lines = [f"{name} {getattr(options, name)}" for name in (*NUMBERS, *WORDS)]
     lines.append(f"queues {' '.join(options.queues)}")
@@ -44,7 +44,7 @@ def write(options: Options) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read(text: str) -> tuple[str, Options]:
+def read(text: str) -> tuple[str, SimulationOptions]:
     """The sentence, and the run."""
     sentence, _, rest = text.partition("\n\n")
     values: dict[str, object] = {}
@@ -66,4 +66,4 @@ def read(text: str) -> tuple[str, Options]:
             )
         else:
             raise ValueError(f"not a line of a scenario: {line}")
-    return sentence, Options(**values, schedule=tuple(schedule))  # type: ignore[arg-type]
+    return sentence, SimulationOptions(**values, schedule=tuple(schedule))  # type: ignore[arg-type]

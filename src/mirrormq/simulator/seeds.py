@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 
 from mirrormq.cluster.partitions import AUTO, AUTOHEAL, IGNORE, PAUSE_IF_ALL_DOWN, PAUSE_MINORITY
-from mirrormq.simulator.world import Options
+from mirrormq.simulator.world import SimulationOptions
 
 NODES = {2: 5, 3: 8, 5: 1}
 MODES = {AUTO: 5, AUTOHEAL: 4, PAUSE_MINORITY: 3, IGNORE: 3, PAUSE_IF_ALL_DOWN: 2}
@@ -23,8 +23,14 @@ LOAD_MS = (2500, 7500)
 
 
 def options_of(
-    seed: int, nodes: int = 0, mode: str = "", faults: int = 0, load_ms: int = 0, *, narrow: bool = False
-) -> Options:
+    seed: int,
+    nodes: int = 0,
+    mode: str = "",
+    faults: int = 0,
+    load_ms: int = 0,
+    *,
+    tight_limits: bool = False,
+) -> SimulationOptions:
     """A run; what is given is not drawn."""
     choice = random.Random(f"{seed} options")
 
@@ -37,7 +43,7 @@ def options_of(
     drawn_faults, drawn_load = choice.randint(1, FAULTS_MAX), choice.randint(*LOAD_MS)
     count = nodes or drawn_nodes
     names = [chr(ord("a") + number) for number in range(count)]
-    return Options(
+    return SimulationOptions(
         seed,
         count,
         mode or drawn_mode,
@@ -51,5 +57,5 @@ def options_of(
         choice.choices((0, 1, 2), (5, 3, 1))[0],
         choice.choices((0, 1, 2), (5, 3, 1))[0],
         choice.choices((0, 1, 2), (5, 3, 1))[0],
-        choice.choices((0, seed), (2, 1))[0] or seed * narrow,
+        choice.choices((0, seed), (2, 1))[0] or seed * tight_limits,
     )

@@ -6,10 +6,10 @@ import traceback
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mirrormq.simulator.world import Failed, Options, World
+from mirrormq.simulator.world import SimulationFailed, SimulationOptions, World
 
 
-class Outcome(NamedTuple):
+class ShrinkOutcome(NamedTuple):
     """A run that is over."""
 
     world: World
@@ -19,20 +19,22 @@ class Outcome(NamedTuple):
     """Which checkers say so."""
 
 
-def outcome(options: Options) -> Outcome:
+def outcome(options: SimulationOptions) -> ShrinkOutcome:
     """Play a run."""
     world = World(options)
     try:
         world.run()
-    except Failed as failure:
-        return Outcome(world, str(failure), failure.kinds)
+    except SimulationFailed as failure:
+        return ShrinkOutcome(world, str(failure), failure.kinds)
     except Exception as error:  # a node that fails is a finding like any other
         text = "".join(traceback.format_exception(error, limit=-6))
-        return Outcome(world, f"a node failed: {text}", frozenset({type(error).__name__}))
-    return Outcome(world, "")
+        return ShrinkOutcome(world, f"a node failed: {text}", frozenset({type(error).__name__}))
+    return ShrinkOutcome(world, "")
 
 
-def shrink(options: Options, tried: Callable[[int], None] = lambda count: None) -> Options:
+def shrink(
+    options: SimulationOptions, tried: Callable[[int], None] = lambda count: None
+) -> SimulationOptions:
     """The same run with as few faults as it needs to fail for the same reason; `tried` is told how many are
     left."""
     kinds = outcome(options).kinds

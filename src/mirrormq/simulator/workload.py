@@ -21,11 +21,17 @@ from mirrormq.client.client_events import (
     Delivery,
     Event,
     GetReply,
-    Reply,
+    MethodReply,
 )
-from mirrormq.simulator.client import Session
-from mirrormq.simulator.history import Acknowledged, Confirmed, Delivered, History, Sent
-from mirrormq.simulator.timeline import Timeline
+from mirrormq.simulator.run_history import (
+    AcknowledgedRecord,
+    ConfirmedRecord,
+    DeliveredRecord,
+    RunHistory,
+    SentRecord,
+)
+from mirrormq.simulator.simulated_client import SimulatedSession
+from mirrormq.simulator.virtual_time import VirtualTime
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Field, Table
 from mirrormq.wire.properties import PERSISTENT, TRANSIENT, decode_properties
@@ -104,8 +110,8 @@ def declarations(queue: str) -> list[bytes]:
 class Hosts(Protocol):
     """The nodes, as clients see them."""
 
-    timeline: Timeline
-    history: History
+    timeline: VirtualTime
+    history: RunHistory
 
     def serving(self) -> list[str]:
         """The nodes that take clients now."""
@@ -117,7 +123,7 @@ class Hosts(Protocol):
         """A client has said something: the node takes its turn."""
 
 
-class Client:
+class SimulatedClient:
     """One program with one connection at a time."""
 
     pace_ms = PACE_MS
@@ -128,7 +134,7 @@ class Client:
         self.queues = queues
         self.choice = choice
         self.node = ""
-        self.session: Session | None = None
+        self.session: SimulatedSession | None = None
         self.resting = False
         """It has nothing more to do."""
         self.broker: Broker | None = None
@@ -169,7 +175,7 @@ class Client:
         self.node, self.broker = node, broker
         self._heard_ms = self.hosts.timeline.now_ms
         self._connections += 1
-        self.session = Session(broker, self._hear)
+        self.session = SimulatedSession(broker, self._hear)
         self.begin()
         self.hosts.nudge(node)
 
@@ -225,7 +231,7 @@ class Client:
         """The connection is gone."""
 
 
-class Publisher(Client):
+class SimulatedPublisher(SimulatedClient):
     """Declares its queue, publishes, counts confirms."""
 
     def begin(self) -> None:
@@ -239,9 +245,9 @@ class Publisher(Client):
     def hear(self, event: Event) -> None:
         assert self.session is not None
         match event:
-            case Reply(_, methods.QueueDeclareOk()):
+            case MethodReply(_, methods.QueueDeclareOk()):
                 self.session.send(methods.encode_confirm_select())
-            case Reply(_, methods.ConfirmSelectOk()):
+            case MethodReply(_, methods.ConfirmSelectOk()):
                 self._ready = True
             case Confirm():
                 self._settle(event)
@@ -254,7 +260,7 @@ class Publisher(Client):
             # Strict, unlike a real client: the broker must never confirm a message twice.
             body = self._under_way.pop(tag)
             if confirm.accepted:
-                history.confirmed[body] = Confirmed(body, self.node, self.hosts.timeline.now_ms)
+                history.confirmed[body] = ConfirmedRecord(body, self.node, self.hosts.timeline.now_ms)
             else:
                 history.refused.add(body)
 
@@ -271,7 +277,7 @@ class Publisher(Client):
             lasting = mode == PERSISTENT and durable(self.queue)
             rank = self.choice.randint(0, PRIORITIES) if ranked(self.queue) else 0
             channel = f"{self.name}/{self._connections}"
-            history.sent[body] = Sent(channel, number, self.queue, lasting, now, rank)
+            history.sent[body] = SentRecord(channel, number, self.queue, lasting, now, rank)
             self._tag += 1
             self._under_way[self._tag] = body
             lifetime = ""
@@ -288,7 +294,7 @@ class Publisher(Client):
         return len(self._under_way) if self.session is not None else 0
 
 
-class Consumer(Client):
+class SimulatedConsumer(SimulatedClient):
     """Consumes a queue, acknowledges after a while, sometimes gives back, sometimes goes."""
 
     prefetch = PREFETCH
@@ -306,7 +312,7 @@ class Consumer(Client):
 
     def hear(self, event: Event) -> None:
         match event:
-            case Reply(_, methods.BasicConsumeOk()):
+            case MethodReply(_, methods.BasicConsumeOk()):
                 self._ready = True
             case ConsumerCancelled():
                 self.closed(0, "cancelled")
@@ -318,7 +324,7 @@ class Consumer(Client):
         body = event.body.decode()
         headers = decode_properties(event.properties, 0).headers or {}
         self.hosts.history.delivered.append(
-            Delivered(
+            DeliveredRecord(
                 body,
                 self.name,
                 self._connections,
@@ -348,7 +354,7 @@ class Consumer(Client):
         assert self.session is not None
         tag, body = self._held.popleft()
         now = self.hosts.timeline.now_ms
-        self.hosts.history.acknowledged[body] = Acknowledged(body, self.node, now)
+        self.hosts.history.acknowledged[body] = AcknowledgedRecord(body, self.node, now)
         self.session.send(methods.encode_basic_ack(tag, False))
 
     def rest(self) -> None:
@@ -359,7 +365,7 @@ class Consumer(Client):
         return not self._ready
 
 
-class Drainer(Consumer):
+class DrainingConsumer(SimulatedConsumer):
     """Takes everything, and stays."""
 
     pace_ms = DRAIN_PACE_MS

@@ -8,7 +8,7 @@
     judge     the checkers say what was wrong
 
 Everything is drawn from one seed, and nothing else is asked for a number or for the time. So a seed that
-fails fails again, and `Options.left_out` finds out which of its faults it needs.
+fails fails again, and `SimulationOptions.left_out` finds out which of its faults it needs.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mirrormq.broker.broker import Broker
-from mirrormq.cluster.messages import ClusterMessage
-from mirrormq.cluster.partitions import AUTO, IGNORE, PAUSE_MINORITY, Handling
-from mirrormq.cluster.serving import Phase
-from mirrormq.cluster.steward import StewardMessage
+from mirrormq.cluster.cluster_messages import ClusterMessage
+from mirrormq.cluster.controller import ControllerMessage
+from mirrormq.cluster.lifecycle import LifecyclePhase
+from mirrormq.cluster.partitions import AUTO, IGNORE, PAUSE_MINORITY, PartitionHandling
 from mirrormq.consensus import Snapshot, founded
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records
-from mirrormq.metadata.state import State
-from mirrormq.metadata.tables import TABLES
-from mirrormq.remote.messages import RemoteMessage
-from mirrormq.replication.messages import RingMail
-from mirrormq.simulator import checkers, faults
-from mirrormq.simulator.checkers import Copy
-from mirrormq.simulator.history import History
-from mirrormq.simulator.house import BrokerHouse
-from mirrormq.simulator.leaser import Leaser
-from mirrormq.simulator.mishaps import MIRRORED, POLICIES, Mishaps
-from mirrormq.simulator.narrow import narrowed
+from mirrormq.metadata.index_tables import TABLES
+from mirrormq.metadata.state import MetadataState
+from mirrormq.remote.remote_messages import RemoteMessage
+from mirrormq.replication.ring_messages import RingBatch
+from mirrormq.simulator import checkers, fault_plan
+from mirrormq.simulator.checkers import SimulatedCopy
+from mirrormq.simulator.fault_injector import MIRRORED, POLICIES, FaultInjector
+from mirrormq.simulator.lease_client import LeaseClient
 from mirrormq.simulator.network import Network
-from mirrormq.simulator.node import House, Node
 from mirrormq.simulator.operator import Operator
-from mirrormq.simulator.timeline import Timeline
-from mirrormq.simulator.uncommon import Committer, Getter
-from mirrormq.simulator.watch import Watch
+from mirrormq.simulator.probes import Probes
+from mirrormq.simulator.run_history import RunHistory
+from mirrormq.simulator.simulated_application import SimulatedApplication
+from mirrormq.simulator.simulated_node import HostedApplication, SimulatedNode
+from mirrormq.simulator.tight_limits import limits_tightened
+from mirrormq.simulator.transaction_clients import GetClient, TransactionClient
+from mirrormq.simulator.virtual_time import VirtualTime
 from mirrormq.simulator.workload import (
     LIFETIME_MS,
-    Client,
-    Consumer,
-    Drainer,
-    Publisher,
+    DrainingConsumer,
+    SimulatedClient,
+    SimulatedConsumer,
+    SimulatedPublisher,
     mirrored,
     mortal,
     single,
@@ -71,7 +71,7 @@ EVENTS_MAX = 2_000_000
 """A hundred times what a run takes: nodes that talk so much only talk to each other, and never end."""
 
 
-class Options(NamedTuple):
+class SimulationOptions(NamedTuple):
     """What a run is like."""
 
     seed: int
@@ -90,16 +90,18 @@ class Options(NamedTuple):
     committers: int = 0
     getters: int = 0
     leasers: int = 0
-    narrow: int = 0
-    """Which limits are narrow (`simulator.narrow`)."""
-    schedule: tuple[faults.Fault, ...] | None = None
+    tight_limits: int = 0
+    """Which limits are narrow (`simulator.tight_limits`)."""
+    schedule: tuple[fault_plan.Fault, ...] | None = None
     """The faults, if they are not to be drawn."""
     left_out: frozenset[int] = frozenset()
     """Faults, by number, that do not happen."""
-    make_house: Callable[[Node, Callable[[Node], None]], House] = BrokerHouse
+    make_house: Callable[[SimulatedNode, Callable[[SimulatedNode], None]], HostedApplication] = (
+        SimulatedApplication
+    )
 
 
-class Failed(Exception):
+class SimulationFailed(Exception):
     """A run in which something was wrong; the text says what, and `kinds` which checkers found it."""
 
     def __init__(self, text: str, kinds: frozenset[str] = frozenset()) -> None:
@@ -110,29 +112,30 @@ class Failed(Exception):
 class World:
     """One run."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: SimulationOptions) -> None:
         self.options = options
         self.choice = random.Random(options.seed)
-        self.handling = Handling(options.mode, options.listed, options.recover)
-        self.timeline = Timeline(events_max=EVENTS_MAX)
-        self.history = History()
+        self.handling = PartitionHandling(options.mode, options.listed, options.recover)
+        self.timeline = VirtualTime(events_max=EVENTS_MAX)
+        self.history = RunHistory()
         self.trace: deque[str] = deque(maxlen=TRACE_LINES)
         encoder = msgspec.msgpack.Encoder(order="deterministic")
-        decoder: Any = msgspec.msgpack.Decoder(ClusterMessage | StewardMessage | RingMail | RemoteMessage)
+        decoder: Any = msgspec.msgpack.Decoder(ClusterMessage | ControllerMessage | RingBatch | RemoteMessage)
         self.network = Network(self.timeline, self.choice.randrange, encoder.encode, decoder.decode)
         self.names = [chr(ord("a") + number) for number in range(options.nodes)]
         parting = self.handling.in_force(self.names) != PAUSE_MINORITY
-        self.watch = Watch(parting=parting)
+        self.watch = Probes(parting=parting)
         self.nodes = {
-            name: Node(self, name, f"{options.seed} {name}", self.watch.make_log) for name in self.names
+            name: SimulatedNode(self, name, f"{options.seed} {name}", self.watch.make_log)
+            for name in self.names
         }
-        self.clients: list[Client] = []
-        self.mishaps = Mishaps(self)
+        self.clients: list[SimulatedClient] = []
+        self.fault_injector = FaultInjector(self)
         self.operator = Operator(self)
-        self.timeline.on_crash = self.mishaps.crashed
+        self.timeline.on_crash = self.fault_injector.crashed
         self.redelivery = checkers.RedeliveryIsMarked()
         self.minority = checkers.MinorityIsSilent()
-        self._filled: list[Copy] = []
+        self._filled: list[SimulatedCopy] = []
         self.checkers: list[checkers.Checker] = [
             checkers.ConfirmedIsKept(), checkers.NothingIsInvented(), self.redelivery,
             checkers.OrderIsKept(), checkers.MirrorsAreEqual(), checkers.MetadataIsEqual(),
@@ -143,14 +146,14 @@ class World:
         drawn = options.schedule
         if drawn is None:
             choice = random.Random(f"{options.seed} faults")
-            drawn = tuple(faults.draw(choice, self.names, options.load_ms, options.faults))
-        self.schedule = faults.without(drawn, set(options.left_out))
+            drawn = tuple(fault_plan.draw(choice, self.names, options.load_ms, options.faults))
+        self.schedule = fault_plan.without(drawn, set(options.left_out))
 
     # -- what nodes and clients ask ---------------------------------------------------------------
 
     def first_state(self) -> Snapshot:
         """All nodes are founders, and know each other."""
-        state = State()
+        state = MetadataState()
         for name in self.names:
             state.apply(c.PutNode(records.Node(name, f"{name}:1", running=True)))
         state.apply(c.PutVhost(records.Vhost("/")))
@@ -159,7 +162,7 @@ class World:
         state.apply(c.PutPolicy(records.Policy("/", "ha", MIRRORED, definition=POLICIES[0])))
         return founded(self.names, 77, state.snapshot())
 
-    def make_house(self, node: Node) -> House:
+    def make_house(self, node: SimulatedNode) -> HostedApplication:
         """The real broker."""
         return self.options.make_house(node, self._turned)
 
@@ -173,13 +176,13 @@ class World:
         """What a client of a node talks to."""
         found = self.nodes[node]
         house = found.house if found.running else None
-        return house.broker if isinstance(house, BrokerHouse) else None
+        return house.broker if isinstance(house, SimulatedApplication) else None
 
     def nudge(self, node: str) -> None:
         """A client has said something."""
         self.nodes[node].wake()
 
-    def _turned(self, node: Node) -> None:
+    def _turned(self, node: SimulatedNode) -> None:
         broker = self.broker(node.name)
         if broker is not None:
             self.watch.turned(node, broker)
@@ -199,7 +202,7 @@ class World:
 
     def run(self) -> None:
         """All of it; raises Failed."""
-        with narrowed(self.options.narrow):
+        with limits_tightened(self.options.tight_limits):
             self._run()
 
     def _run(self) -> None:
@@ -208,7 +211,7 @@ class World:
         self._until(lambda: self.serving() == self.names, FORM_MS, "the cluster did not form")
         self._start_clients()
         self.timeline.every(LOOK_MS, self._look)
-        self.mishaps.plan(self.schedule, self.timeline.now_ms)
+        self.fault_injector.plan(self.schedule, self.timeline.now_ms)
         self._pass(self.options.load_ms + 100)
         self._heal()
         if any(map(mortal, self.options.queues)):
@@ -223,17 +226,17 @@ class World:
     def _start_clients(self) -> None:
         options = self.options
         for number in range(options.publishers):
-            self._start_client(Publisher, f"p{number}", options.queues)
+            self._start_client(SimulatedPublisher, f"p{number}", options.queues)
         for number in range(options.consumers):
-            self._start_client(Consumer, f"c{number}", options.queues)
+            self._start_client(SimulatedConsumer, f"c{number}", options.queues)
         for number in range(options.committers):
-            self._start_client(Committer, f"t{number}", options.queues)
+            self._start_client(TransactionClient, f"t{number}", options.queues)
         for number in range(options.getters):
-            self._start_client(Getter, f"g{number}", options.queues)
+            self._start_client(GetClient, f"g{number}", options.queues)
         for number in range(options.leasers):
-            self._start_client(Leaser, f"l{number}", options.queues)
+            self._start_client(LeaseClient, f"l{number}", options.queues)
 
-    def _start_client(self, kind: type[Client], name: str, queues: Sequence[str]) -> None:
+    def _start_client(self, kind: type[SimulatedClient], name: str, queues: Sequence[str]) -> None:
         self.clients.append(kind(self, name, queues, random.Random(f"{self.options.seed} {name}")))
 
     def _pass(self, milliseconds: int) -> None:
@@ -243,7 +246,7 @@ class World:
         end = self.timeline.now_ms + most_ms
         while not condition():
             if self.timeline.now_ms >= end:
-                raise Failed(what)
+                raise SimulationFailed(what)
             self._pass(50)
 
     def _look(self) -> None:
@@ -275,7 +278,7 @@ class World:
     def _heal(self) -> None:
         self.note("all faults are over")
         for client in self.clients:
-            if isinstance(client, Consumer):
+            if isinstance(client, SimulatedConsumer):
                 client.rest()
         self._pass(LAST_WORDS_MS)
         for client in self.clients:
@@ -290,10 +293,10 @@ class World:
     def _drain(self) -> None:
         self.note("the queues are drained")
         for client in self.clients:
-            if isinstance(client, Leaser):
+            if isinstance(client, LeaseClient):
                 client.give_back()
         for number, queue in enumerate(self.options.queues):
-            self._start_client(Drainer, f"d{number}", [queue])
+            self._start_client(DrainingConsumer, f"d{number}", [queue])
         end = self.timeline.now_ms + SETTLE_MS
         while self.timeline.now_ms < end and (self._undrained() or self.unsettled() or not self._agrees()):
             self._pass(LOOK_MS)
@@ -308,11 +311,11 @@ class World:
 
     def _undrained(self) -> list[str]:
         """Nodes that hold messages, and drainers that have not found their queue yet."""
-        drainers = [client for client in self.clients if isinstance(client, Drainer)]
+        drainers = [client for client in self.clients if isinstance(client, DrainingConsumer)]
         return [client.name for client in drainers if not client.consumes] + [
             name
             for name, node in self.nodes.items()
-            if node.running and isinstance(node.house, BrokerHouse) and not node.house.empty()
+            if node.running and isinstance(node.house, SimulatedApplication) and not node.house.empty()
         ]
 
     def _judge(self) -> None:
@@ -320,16 +323,18 @@ class World:
             (type(checker).__name__, wrong) for checker in self.checkers for wrong in checker.finish(self)
         ]
         if found:
-            raise Failed("\n".join(wrong for _, wrong in found), frozenset(kind for kind, _ in found))
+            raise SimulationFailed(
+                "\n".join(wrong for _, wrong in found), frozenset(kind for kind, _ in found)
+            )
 
     # -- the end --------------------------------------------------------------------------------
 
-    def copies(self) -> list[Copy]:
+    def copies(self) -> list[SimulatedCopy]:
         """What every node holds of every queue."""
         return [
             copy
             for node in self.nodes.values()
-            if node.running and isinstance(node.house, BrokerHouse)
+            if node.running and isinstance(node.house, SimulatedApplication)
             for copy in node.house.copies()
         ]
 
@@ -345,7 +350,7 @@ class World:
                 )
         return found
 
-    def filled(self) -> list[Copy]:
+    def filled(self) -> list[SimulatedCopy]:
         """The same, before the queues were drained."""
         return self._filled
 
@@ -356,7 +361,7 @@ class World:
         found += [
             f"{node.name} is leaving"
             for node in self.nodes.values()
-            if node.running and node.steward.serving.phase is Phase.LEAVING
+            if node.running and node.controller.serving.phase is LifecyclePhase.LEAVING
         ]
         found += [
             f"{node.name} waits for what it wrote to be agreed upon"
@@ -373,25 +378,25 @@ class World:
         found += [
             f"{node.name} keeps orphans"
             for node in self.nodes.values()
-            if node.running and isinstance(node.house, BrokerHouse) and node.house.has_orphans()
+            if node.running and isinstance(node.house, SimulatedApplication) and node.house.has_orphans()
         ]
         found += [
             f"{client.name} waits for {client.unanswered} confirms"
             for client in self.clients
-            if isinstance(client, Publisher | Committer) and client.unanswered
+            if isinstance(client, SimulatedPublisher | TransactionClient) and client.unanswered
         ]
         found += [f"{copy.queue} on {copy.node} is not drained" for copy in self._left() if copy.bodies]
         return found[:6]
 
-    def _is_whole(self, queue: records.Queue, state: State) -> bool:
+    def _is_whole(self, queue: records.Queue, state: MetadataState) -> bool:
         """Has it a master, and all its mirrors, in the lives that their nodes are in?"""
-        living = {(node.name, node.life) for node in state.nodes.values() if node.running}
+        living = {(node.name, node.incarnation) for node in state.nodes.values() if node.running}
         return (
             not queue.waits_for
-            and queue.ring.lives <= living
+            and queue.ring.incarnations <= living
             and (not mirrored(queue.name) or len(queue.ring.in_sync) == len(self.names))
         )
 
-    def _left(self) -> list[Copy]:
-        drained = any(isinstance(client, Drainer) for client in self.clients)
+    def _left(self) -> list[SimulatedCopy]:
+        drained = any(isinstance(client, DrainingConsumer) for client in self.clients)
         return self.copies() if drained else []

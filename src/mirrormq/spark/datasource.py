@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mirrormq.spark.options import BROWSE, RABBITMQ, OptionError, sink_options, source_options
+from mirrormq.spark.data_source_options import BROWSE, RABBITMQ, OptionError, sink_options, source_options
 from mirrormq.spark.workers import prepare_workers
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class MirrorMQ(DataSource):
         return "mirrormq"
 
     def schema(self) -> StructType:
-        from mirrormq.spark.source.schema import columns
+        from mirrormq.spark.source.row_schema import columns
 
         given = self.options.get("includeProperties", "true")
         return columns(given.lower() != "false")
@@ -63,9 +63,9 @@ class MirrorMQ(DataSource):
         return ConsumeReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        from mirrormq.spark.sink.writers import Writer
+        from mirrormq.spark.sink.writers import BatchWriter
 
-        return Writer(sink_options(self._given()), schema, overwrite)
+        return BatchWriter(sink_options(self._given()), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         from mirrormq.spark.sink.writers import StreamWriter

@@ -16,7 +16,7 @@ PRESSES_MAX = 3
 """Who presses it so often wants an end at once, in whatever order."""
 
 
-class Presses:
+class InterruptCount:
     """How often Ctrl-C was pressed."""
 
     def __init__(self) -> None:
@@ -30,15 +30,15 @@ class Presses:
 
 
 @contextmanager
-def noted() -> Iterator[Presses]:
+def noted() -> Iterator[InterruptCount]:
     """In this block Ctrl-C is counted instead of raised. A block inside another begins with what that one has
     counted, and counts for itself. Only the main thread hears of Ctrl-C."""
-    presses = Presses()
+    presses = InterruptCount()
     if threading.current_thread() is not threading.main_thread():
         yield presses
         return
     before = signal.getsignal(signal.SIGINT)
-    if isinstance(before, Presses):
+    if isinstance(before, InterruptCount):
         presses.count = before.count
     signal.signal(signal.SIGINT, presses)
     try:

@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.pipeline_errors import PipelineError
 
 VERSION_MIN = 17
 """What Spark 4 asks for."""

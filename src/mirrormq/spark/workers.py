@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from mirrormq.spark.errors import PipelineError, reason
+from mirrormq.spark.pipeline_errors import PipelineError, reason
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -1,4 +1,4 @@
-"""What a node remembers of its cluster's agreement: the `Storage` of `consensus`, in one small file.
+"""What a node remembers of its cluster's agreement: the `RaftStorage` of `consensus`, in one small file.
 
 The file is a `EntryLog`: its first entry is a snapshot, each further one a *batch*, what one `save` wrote.
 A batch has one checksum, so it is there or not. A snapshot makes a new file, with what still counts of the
@@ -20,14 +20,14 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from mirrormq.consensus import Entry, HardState, Ready, Snapshot, Stored
-from mirrormq.consensus.messages import ChangeMembers, Command, Nothing
+from mirrormq.consensus import Entry, HardState, Ready, Snapshot, StoredLog
 from mirrormq.consensus.proposals import BOOT_SHIFT
+from mirrormq.consensus.raft_messages import ChangeMembers, Command, Nothing
 from mirrormq.errors import DamageError
-from mirrormq.storage import records
+from mirrormq.storage import journal_records
 from mirrormq.storage.disk import Disk
 from mirrormq.storage.entry_log import EntryLog
-from mirrormq.storage.errors import JournalFailed
+from mirrormq.storage.journal_errors import JournalFailed
 from mirrormq.storage.recovery_report import Dropped
 
 
@@ -42,7 +42,8 @@ _decode_snapshot = msgspec.msgpack.Decoder(Snapshot).decode
 
 
 class ConsensusLog:
-    """Implements `consensus.Storage`. `failed` is told when the disk fails, whoever asked for the write."""
+    """Implements `consensus.RaftStorage`. `failed` is told when the disk fails, whoever asked for the
+    write."""
 
     def __init__(
         self, disk: Disk, directory: str, failed: Callable[[JournalFailed], None] = lambda failure: None
@@ -69,7 +70,7 @@ class ConsensusLog:
         if not found and not self.dropped:
             self.begin(make(), boots)
             return True
-        if self.dropped and self.dropped[0].offset == records.DATA_AT:
+        if self.dropped and self.dropped[0].offset == journal_records.DATA_AT:
             raise DamageError(
                 f"the snapshot in {self.dropped[0].path} is damaged, so users, queues and all the rest are "
                 "unknown. Restore the file from a backup, or remove it to begin with the defaults."
@@ -97,8 +98,8 @@ class ConsensusLog:
 
     # -- what consensus asks for ----------------------------------------------------------------
 
-    def load(self) -> Stored:
-        return Stored(self._hard_state, self.snapshot(), list(self._kept))
+    def load(self) -> StoredLog:
+        return StoredLog(self._hard_state, self.snapshot(), list(self._kept))
 
     def snapshot(self) -> Snapshot:
         return _decode_snapshot(self._log.first_entry())

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mirrormq.storage.limits import DAMAGED_MESSAGES_MAX
+from mirrormq.storage.journal_limits import DAMAGED_MESSAGES_MAX
 
 if TYPE_CHECKING:
     from mirrormq.storage.queue_store import JournalQueue

@@ -12,7 +12,7 @@ import os
 from time import perf_counter
 from typing import Protocol
 
-from mirrormq.storage.usage import DiskUsage
+from mirrormq.storage.disk_stats import DiskStats
 
 
 class File(Protocol):
@@ -74,7 +74,7 @@ class LocalFile:
 
     __slots__ = ("_descriptor", "_usage")
 
-    def __init__(self, descriptor: int, usage: DiskUsage) -> None:
+    def __init__(self, descriptor: int, usage: DiskStats) -> None:
         self._descriptor = descriptor
         self._usage = usage
 
@@ -140,7 +140,7 @@ class LocalDisk:
     """The real thing."""
 
     def __init__(self) -> None:
-        self.usage = DiskUsage()
+        self.usage = DiskStats()
 
     def make_directory(self, path: str) -> None:
         if os.path.isdir(path):

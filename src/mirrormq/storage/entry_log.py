@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mirrormq.errors import DamageError
-from mirrormq.storage import records
+from mirrormq.storage import journal_records
 from mirrormq.storage.disk import Disk, File
-from mirrormq.storage.errors import JournalFailed
+from mirrormq.storage.journal_errors import JournalFailed
+from mirrormq.storage.record_search import find_record, valid_body, zeros_from
 from mirrormq.storage.recovery_report import Dropped
-from mirrormq.storage.scanning import find_record, valid_body, zeros_from
 
 NAME = "metadata.log"
 
@@ -32,7 +32,7 @@ class EntryLog:
         self._file: File | None = None
         self._end = 0
         self._salt = 0
-        self._checksum: records.Checksum = records.no_checksum
+        self._checksum: journal_records.Checksum = journal_records.no_checksum
         self._failure: str | None = None
         self.dropped: list[Dropped] = []
         """What `open` could not use."""
@@ -51,8 +51,8 @@ class EntryLog:
             return []
         file = self._disk.open(self.path)
         data = file.read(file.size(), 0)
-        header = records.read_file_header(data)
-        checksum = records.checksum_named(header[1]) if header is not None else None
+        header = journal_records.read_file_header(data)
+        checksum = journal_records.checksum_named(header[1]) if header is not None else None
         if header is None or checksum is None:
             file.close()
             raise DamageError(f"the header of {self.path} is damaged, so none of its entries can be believed")
@@ -68,12 +68,12 @@ class EntryLog:
 
     def _scan(self, data: bytes) -> list[bytes]:
         found = []
-        at = self._end = records.DATA_AT
+        at = self._end = journal_records.DATA_AT
         while True:
             body = valid_body(self._checksum, self._salt, data, at)
             if body is not None:
                 found.append(body[1:])
-                at = self._end = at + records.PREFIX_BYTES + len(body)
+                at = self._end = at + journal_records.PREFIX_BYTES + len(body)
                 continue
             if zeros_from(data, at):
                 return found
@@ -97,7 +97,7 @@ class EntryLog:
     def append(self, entry: bytes, sync: bool) -> None:
         """Add an entry; with `sync` it (and all before it) survives a crash once this returns."""
         file = self._checked()
-        record = records.sealed(bytes((records.ENTRY,)) + entry, self._checksum, self._salt)
+        record = journal_records.sealed(bytes((journal_records.ENTRY,)) + entry, self._checksum, self._salt)
         try:
             file.write(record, self._end)
             if sync:
@@ -111,9 +111,9 @@ class EntryLog:
         """Read the first entry again. Raises JournalFailed if the disk does not have it any more."""
         file = self._checked()
         try:
-            head = file.read(records.PREFIX_BYTES, records.DATA_AT)
+            head = file.read(journal_records.PREFIX_BYTES, journal_records.DATA_AT)
             length = int.from_bytes(head[:4], "little")
-            data = head + file.read(length, records.DATA_AT + records.PREFIX_BYTES)
+            data = head + file.read(length, journal_records.DATA_AT + journal_records.PREFIX_BYTES)
         except OSError as error:
             raise self._fail(error) from error
         body = valid_body(self._checksum, self._salt, data, 0)
@@ -131,12 +131,12 @@ class EntryLog:
         old.close()
 
     def _replace(self, entries: Iterable[bytes]) -> None:
-        name = records.PREFERRED_CHECKSUM
-        checksum, salt = records.checksum_named(name), self._disk.salt()
+        name = journal_records.PREFERRED_CHECKSUM
+        checksum, salt = journal_records.checksum_named(name), self._disk.salt()
         assert checksum is not None
-        kind = bytes((records.ENTRY,))
-        sealed = [records.sealed(kind + entry, checksum, salt) for entry in entries]
-        data = records.file_header(1, name, salt) + b"".join(sealed)
+        kind = bytes((journal_records.ENTRY,))
+        sealed = [journal_records.sealed(kind + entry, checksum, salt) for entry in entries]
+        data = journal_records.file_header(1, name, salt) + b"".join(sealed)
         file = self._disk.create(f"{self.path}.new")
         file.write(data, 0)
         file.sync()

@@ -24,7 +24,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from mirrormq.storage import manifest as manifests
-from mirrormq.storage.manifest import Listed, Manifest, ManifestState, Stretch
+from mirrormq.storage.manifest import ListedSegment, Manifest, ManifestState, Span
 from mirrormq.storage.recovery_report import Dropped, RecoveryReport
 from mirrormq.storage.segment_header import FORMAT, SegmentHeader, read_segment_header
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from mirrormq.storage.segments import Segments
 
 MISSING = "the segment is missing"
-EARLIER = "an earlier start reported damage"
+REDELIVERY = "an earlier start reported damage"
 
 
-class Verdict(Enum):
+class SegmentVerdict(Enum):
     """Use of a segment file."""
 
     REPLAY = "replay"
@@ -44,7 +44,7 @@ class Verdict(Enum):
     SET_ASIDE = "set aside"
 
 
-class Inventory:
+class SegmentInventory:
     """Files of one journal directory against its manifest."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Inventory:
         self._found = segments.found()
         self._aside: list[tuple[str, str]] = []
         self._remove: list[str] = []
-        self._reported: dict[int, list[Stretch]] = {
+        self._reported: dict[int, list[Span]] = {
             number: list(item.damaged) for number, item in self._listed.items()
         }
         self.identity, self.generation = self._origin()
@@ -73,7 +73,7 @@ class Inventory:
         return self._state is not None and self._problem is None
 
     @property
-    def listed(self) -> list[Listed]:
+    def listed(self) -> list[ListedSegment]:
         """Segments that must exist."""
         return list(self._listed.values())
 
@@ -97,26 +97,29 @@ class Inventory:
 
     # -- judging files --------------------------------------------------------------------------
 
-    def judge(self, number: int, header: SegmentHeader | None, empty: bool) -> tuple[Verdict, str]:
+    def judge(self, number: int, header: SegmentHeader | None, empty: bool) -> tuple[SegmentVerdict, str]:
         """Decide on a file by its header; the reason, if there is one, is damage."""
         listed = self._listed.get(number)
         unused = number > self._last_number if self._state else number == self._found[-1]
         if header is None:
             if listed is None and empty:
-                return Verdict.REMOVE, ""
-            return Verdict.SET_ASIDE, "the header is damaged; the file is renamed to *.damaged"
+                return SegmentVerdict.REMOVE, ""
+            return SegmentVerdict.SET_ASIDE, "the header is damaged; the file is renamed to *.damaged"
         foreign = header.number != number or (header.format == FORMAT and header.identity != self.identity)
         if listed is not None:
             foreign = foreign or header.salt != listed.salt
         elif self._state is not None and header.format != FORMAT:
             foreign = True
         if foreign:
-            return Verdict.SET_ASIDE, "the segment is of another journal; the file is renamed to *.foreign"
+            return (
+                SegmentVerdict.SET_ASIDE,
+                "the segment is of another journal; the file is renamed to *.foreign",
+            )
         if listed is not None or not self.whole:
-            return Verdict.REPLAY, ""
+            return SegmentVerdict.REPLAY, ""
         if not unused or empty:
-            return Verdict.REMOVE, ""
-        return Verdict.REPLAY, "the manifest does not list the segment"
+            return SegmentVerdict.REMOVE, ""
+        return SegmentVerdict.REPLAY, "the manifest does not list the segment"
 
     def length_of(self, number: int) -> int | None:
         """Length of a sealed segment; 0 if it may have a torn tail; None if the manifest does not say."""
@@ -129,7 +132,7 @@ class Inventory:
         """Report damage."""
         self._report.dropped.append(Dropped(path, start, end - start, reason))
 
-    def drop_stretch(self, number: int, start: int, end: int, reason: str, *, proven: bool = True) -> bool:
+    def drop_span(self, number: int, start: int, end: int, reason: str, *, proven: bool = True) -> bool:
         """Report damage inside a segment, as damage unless an earlier start has reported it. Gives whether
         the bytes are known to have been synced: the first start that saw the damage decides."""
         path, length = self._segments.path(number), end - start
@@ -163,7 +166,7 @@ class Inventory:
             self.drop(self._segments.path(number), 0, self._listed[number].length, MISSING)
         earlier = list(self._state.damage) if self._state else []
         for reason, proven in earlier:
-            report.dropped.append(Dropped(path, 0, 0, f"{EARLIER}: {reason}", proven=proven))
+            report.dropped.append(Dropped(path, 0, 0, f"{REDELIVERY}: {reason}", proven=proven))
         report.damaged = any(dropped.damage for dropped in report.dropped)
         report.damage_proven = any(dropped.damage and dropped.proven for dropped in report.dropped)
         report.identity, report.generation = self.identity.hex(), self.generation + 1
@@ -179,7 +182,7 @@ class Inventory:
         fresh = [
             (f"{dropped.path} at {dropped.offset}: {dropped.reason}", dropped.proven)
             for dropped in self._report.dropped
-            if dropped.damage and not dropped.reason.startswith(EARLIER)
+            if dropped.damage and not dropped.reason.startswith(REDELIVERY)
         ]
         segments = [
             manifests.listed(item.number, item.salt, item.used_bytes, self._reported.get(item.number, []))

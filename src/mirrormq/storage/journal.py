@@ -10,7 +10,7 @@
     journal.close()                           the next open need not scan
 
 After any JournalFailed every call raises it again: the node must stop. Records and their order:
-`records.py`; what survives a crash, and why: `recovery.py`.
+`journal_records.py`; what survives a crash, and why: `recovery.py`.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from mirrormq.clock import Clock
-from mirrormq.storage import records, shutdown_index
+from mirrormq.storage import journal_records, shutdown_index
+from mirrormq.storage.column_reader import ColumnReader
 from mirrormq.storage.damage import DamagedRecords
 from mirrormq.storage.disk import Disk
-from mirrormq.storage.gathering import Gatherer
-from mirrormq.storage.housekeeping import Housekeeper
-from mirrormq.storage.inventory import Inventory
-from mirrormq.storage.limits import PRODUCERS_ID, SEGMENT_BYTES
-from mirrormq.storage.loading import Loader, MakeEnvelope
+from mirrormq.storage.inventory import SegmentInventory
+from mirrormq.storage.journal_limits import PRODUCERS_ID, SEGMENT_BYTES
+from mirrormq.storage.journal_writer import JournalWriter
 from mirrormq.storage.manifest import Manifest
-from mirrormq.storage.presented import Presented
+from mirrormq.storage.message_reader import MakeEnvelope, MessageReader
+from mirrormq.storage.producer_ids import ProducerIds
 from mirrormq.storage.queue_store import EVERY_SEQUENCE, JournalQueue
 from mirrormq.storage.recovery import Recovery
 from mirrormq.storage.recovery_report import RecoveryReport
 from mirrormq.storage.scrubbing import Scrubber
+from mirrormq.storage.segment_compaction import SegmentCompactor
 from mirrormq.storage.segments import Segment, Segments, widen
-from mirrormq.storage.writer import Writer
 
 
 class Journal:
@@ -48,35 +48,35 @@ class Journal:
         self._index_exists = False
         self._manifest = Manifest(disk, directory)
         self.segments = Segments(disk, directory, self._manifest)
-        self.writer = Writer(self.segments, segment_bytes, self.remove_index)
+        self.writer = JournalWriter(self.segments, segment_bytes, self.remove_index)
         self.report = RecoveryReport()
         """What `open` found."""
         self.queues: dict[int, JournalQueue] = {}
         self.damage = DamagedRecords(self.queues)
         """Stored messages whose records are damaged."""
-        self.loader = Loader(self.writer, self.segments, make_envelope, self.damage)
-        self.gatherer = Gatherer(self.loader, self.writer, self.segments)
+        self.loader = MessageReader(self.writer, self.segments, make_envelope, self.damage)
+        self.gatherer = ColumnReader(self.loader, self.writer, self.segments)
         self.touched: dict[int, JournalQueue] = {}
         """Queues with something to write at the next flush."""
-        self._housekeeper = Housekeeper(self)
+        self._housekeeper = SegmentCompactor(self)
         self.scrubber = Scrubber(self)
-        self.presented = Presented(self)
+        self.producer_ids = ProducerIds(self)
         """What queues remember of publishers that number their messages."""
 
     def open(self) -> RecoveryReport:
         """Rebuild everything from disk. Call once, before anything else."""
         self._disk.make_directory(self._directory)
         report = self.report = RecoveryReport()
-        inventory = Inventory(self._disk, self._directory, self.segments, self._manifest, report)
+        inventory = SegmentInventory(self._disk, self._directory, self.segments, self._manifest, report)
         self._recover(report, inventory)
         inventory.finish()
         report.count(self.segments, self.queues)
         for queue_id, sequence in report.damaged_messages:
             self.damage.note(queue_id, [sequence])
-        self.presented.recover()
+        self.producer_ids.recover()
         return report
 
-    def _recover(self, report: RecoveryReport, inventory: Inventory) -> None:
+    def _recover(self, report: RecoveryReport, inventory: SegmentInventory) -> None:
         self._index_exists = shutdown_index.exists(self._disk, self._directory)
         if self._index_exists:
             report.index_ignored = shutdown_index.load(self._disk, self._directory, self, inventory)
@@ -133,7 +133,7 @@ class Journal:
         unknown = sorted(queue_id for queue_id in set(self.queues) - known if queue_id < PRODUCERS_ID)
         for queue_id in unknown:
             self.queues[queue_id].erase()
-        self.presented.forget_unknown(known)
+        self.producer_ids.forget_unknown(known)
         return unknown
 
     def queue(self, queue_id: int) -> JournalQueue:
@@ -181,7 +181,7 @@ class Journal:
 
     def write_pending(self) -> None:
         """Buffer the records of acknowledgements and delivery marks gathered by the queues."""
-        self.presented.write_pending()
+        self.producer_ids.write_pending()
         touched, self.touched = self.touched, {}
         for store in touched.values():
             store.write_pending()
@@ -220,10 +220,10 @@ class Journal:
     def drop_queue(self, store: JournalQueue) -> None:
         """An erased queue is no longer ours."""
         self.queues.pop(store.queue_id, None)
-        self.presented.forget(store.queue_id)
+        self.producer_ids.forget(store.queue_id)
         self.touched.pop(store.queue_id, None)
 
     def write_erased(self, queue_id: int) -> None:
         """An ERASED record at the tail."""
-        position = self.writer.append(records.QUEUE_HEAD.pack(records.ERASED, queue_id))
+        position = self.writer.append(journal_records.QUEUE_HEAD.pack(journal_records.ERASED, queue_id))
         widen(self.segments.by_number[position >> 32].acknowledged, queue_id, *EVERY_SEQUENCE)

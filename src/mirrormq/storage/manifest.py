@@ -23,24 +23,24 @@ import msgspec
 from mirrormq.errors import DamageError
 from mirrormq.storage.disk import Disk
 from mirrormq.storage.entry_log import EntryLog
-from mirrormq.storage.errors import JournalFailed
-from mirrormq.storage.limits import DAMAGE_REASONS_MAX, KNOWN_DAMAGE_MAX, MANIFEST_ENTRIES_MAX
+from mirrormq.storage.journal_errors import JournalFailed
+from mirrormq.storage.journal_limits import DAMAGE_REASONS_MAX, KNOWN_DAMAGE_MAX, MANIFEST_ENTRIES_MAX
 
 NAME = "manifest"
 
 
-Stretch = tuple[int, int, bool]
+Span = tuple[int, int, bool]
 """Offset, length, and whether the bytes are known to have been synced."""
 
 
-class Listed(msgspec.Struct, array_like=True):
+class ListedSegment(msgspec.Struct, array_like=True):
     """A segment that must exist."""
 
     number: int
     salt: int
     length: int = 0
     """Final length in bytes; 0 while records may be appended."""
-    damaged: list[Stretch] = []
+    damaged: list[Span] = []
     """Stretches that recovery has reported before."""
 
 
@@ -51,14 +51,14 @@ class ManifestState(msgspec.Struct, array_like=True, tag="state"):
     generation: int
     last_number: int
     """Highest segment number ever used."""
-    segments: list[Listed]
+    segments: list[ListedSegment]
     damage: list[tuple[str, bool]] = []
     """Reasons why the journal counts as damaged, until the node has dealt with them, each with whether
     the lost bytes are known to have been synced."""
 
 
 class _Created(msgspec.Struct, array_like=True, tag="created"):
-    segment: Listed
+    segment: ListedSegment
 
 
 class _Sealed(msgspec.Struct, array_like=True, tag="sealed"):
@@ -93,7 +93,7 @@ class Manifest:
         self.identity = b""
         self.generation = 0
         self._last_number = 0
-        self._segments: dict[int, Listed] = {}
+        self._segments: dict[int, ListedSegment] = {}
         self._damage: list[tuple[str, bool]] = []
 
     def read(self) -> tuple[ManifestState | None, str | None]:
@@ -158,7 +158,7 @@ class Manifest:
 
     def created(self, number: int, salt: int) -> None:
         """List a new segment, durably."""
-        self._change(_Created(Listed(number, salt)))
+        self._change(_Created(ListedSegment(number, salt)))
 
     def sealed(self, number: int, length: int) -> None:
         """Note the final length of a segment; durable with the next change."""
@@ -202,9 +202,9 @@ class Manifest:
             raise OSError(str(failure)) from failure
 
 
-def listed(number: int, salt: int, length: int, damaged: list[Stretch]) -> Listed:
+def listed(number: int, salt: int, length: int, damaged: list[Span]) -> ListedSegment:
     """List a segment; stretches beyond a limit are reported again by the next recovery."""
-    return Listed(number, salt, length, damaged[:KNOWN_DAMAGE_MAX])
+    return ListedSegment(number, salt, length, damaged[:KNOWN_DAMAGE_MAX])
 
 
 def bounded(reasons: list[tuple[str, bool]]) -> list[tuple[str, bool]]:

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mirrormq.queues.message import Message
-from mirrormq.storage import records
-from mirrormq.storage.gathering import Gathered
-from mirrormq.storage.limits import ACK_RANGES_PER_RECORD, SEQUENCE_RESERVE
+from mirrormq.storage import journal_records
+from mirrormq.storage.column_reader import GatheredColumns
+from mirrormq.storage.journal_limits import ACK_RANGES_PER_RECORD, SEQUENCE_RESERVE
+from mirrormq.storage.position_table import PositionTable
 from mirrormq.storage.segments import widen
-from mirrormq.storage.table import PositionTable
 
 if TYPE_CHECKING:
     from mirrormq.storage.journal import Journal
@@ -100,7 +100,7 @@ class JournalQueue:
         if not messages:
             return
         self.check()
-        flags = records.DURABLE if durable else 0
+        flags = journal_records.DURABLE if durable else 0
         writer = self._journal.writer
         sequences, positions, sizes = writer.append_messages(self.queue_id, messages, flags)
         self.point(sequences, positions, sizes, durable)
@@ -112,7 +112,7 @@ class JournalQueue:
         """Write messages that share a publish payload, numbered `first`, `first + 1` …; ingested now unless
         `ingested_ms` says when."""
         self.check()
-        flags = records.DURABLE if durable else 0
+        flags = journal_records.DURABLE if durable else 0
         writer = self._journal.writer
         positions, sizes = writer.append_contents(
             self.queue_id, first, publish, contents, expires_at, flags, ingested_ms
@@ -146,7 +146,7 @@ class JournalQueue:
         """Numbers stored anew must not be killed by an acknowledgement that is still to be written."""
         kept = {number for first, count in self._acknowledged for number in range(first, first + count)}
         kept.difference_update(sequences)
-        self._acknowledged = records.runs(list(kept)) if kept else []
+        self._acknowledged = journal_records.runs(list(kept)) if kept else []
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Messages with a position are no longer needed."""
@@ -155,7 +155,7 @@ class JournalQueue:
     def forget(self, sequences: Sequence[int]) -> None:
         """Like `acknowledge`, for messages that are known by sequence only (paged out)."""
         if sequences:
-            self.forget_ranges(records.runs(list(sequences)))
+            self.forget_ranges(journal_records.runs(list(sequences)))
 
     def forget_ranges(self, ranges: Sequence[tuple[int, int]]) -> None:
         """The same for ascending (first, count) ranges; numbers that are not stored may be among them."""
@@ -202,7 +202,7 @@ class JournalQueue:
         self.check()
         return self._journal.loader.load(self.queue_id, self.table, self.paged, sequences)
 
-    def gather(self, sequences: Sequence[int], into: Gathered) -> None:
+    def gather(self, sequences: Sequence[int], into: GatheredColumns) -> None:
         """Read messages with these ascending numbers as columns; those with bad records are left out."""
         self.check()
         self._journal.gatherer.gather(self.queue_id, self.table, self.paged, sequences, into)
@@ -218,21 +218,21 @@ class JournalQueue:
         self._journal.damage.repaired(self.queue_id, sequence)
         return True
 
-    def presented(self) -> dict[str, int]:
+    def producer_ids(self) -> dict[str, int]:
         """The highest publish id of each producer, as far as it was written down."""
-        return dict(self._journal.presented.of_queue(self.queue_id))
+        return dict(self._journal.producer_ids.of_queue(self.queue_id))
 
-    def present(self, highest: Mapping[str, int], mark: int) -> None:
+    def record_producer_id(self, highest: Mapping[str, int], mark: int) -> None:
         """Producers have come so far with the messages below `mark`: write that down with them."""
-        self._journal.presented.raise_to(self.queue_id, highest, mark)
+        self._journal.producer_ids.raise_to(self.queue_id, highest, mark)
 
     def forget_producers(self, names: Iterable[str]) -> None:
         """Forget the highest publish ids of these producers."""
-        self._journal.presented.forget_producers(self.queue_id, names)
+        self._journal.producer_ids.forget_producers(self.queue_id, names)
 
-    def present_only(self, highest: Mapping[str, int], mark: int) -> None:
+    def replace_producer_ids(self, highest: Mapping[str, int], mark: int) -> None:
         """So it is, whatever was written down before."""
-        self._journal.presented.replace(self.queue_id, highest, mark)
+        self._journal.producer_ids.replace(self.queue_id, highest, mark)
 
     def delivered(self, sequence: int) -> None:
         """Everything up to `sequence` has been handed to a consumer at least once."""
@@ -283,7 +283,7 @@ class JournalQueue:
         writer = self._journal.writer
         for at in range(0, len(ranges), ACK_RANGES_PER_RECORD):
             part = ranges[at : at + ACK_RANGES_PER_RECORD]
-            position = writer.append(records.acknowledgement_body(self.queue_id, part))
+            position = writer.append(journal_records.acknowledgement_body(self.queue_id, part))
             highest = part[-1][0] + part[-1][1] - 1
             number = position >> 32
             widen(self._journal.segments.by_number[number].acknowledged, self.queue_id, part[0][0], highest)
@@ -293,13 +293,15 @@ class JournalQueue:
 
     def write_next(self) -> None:
         """A NEXT record at the tail."""
-        body = records.QUEUE_SEQUENCE.pack(records.NEXT, self.queue_id, self.next_sequence)
+        body = journal_records.QUEUE_SEQUENCE.pack(journal_records.NEXT, self.queue_id, self.next_sequence)
         self.next_segment = self._journal.writer.append(body) >> 32
         self.known = True
 
     def write_delivered(self) -> None:
         """A DELIVERED record at the tail."""
-        body = records.QUEUE_SEQUENCE.pack(records.DELIVERED, self.queue_id, self.delivered_up_to)
+        body = journal_records.QUEUE_SEQUENCE.pack(
+            journal_records.DELIVERED, self.queue_id, self.delivered_up_to
+        )
         self.delivered_segment = self._journal.writer.append(body) >> 32
 
 

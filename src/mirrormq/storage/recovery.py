@@ -53,20 +53,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 
-from mirrormq.storage import records
+from mirrormq.storage import journal_records
 from mirrormq.storage.disk import Disk
-from mirrormq.storage.inventory import Inventory, Verdict
+from mirrormq.storage.inventory import SegmentInventory, SegmentVerdict
+from mirrormq.storage.position_table import CHUNK_BITS, MASK
 from mirrormq.storage.queue_store import EVERY_SEQUENCE, JournalQueue
+from mirrormq.storage.record_search import find_record, valid_body, written_end, zeros_from
 from mirrormq.storage.recovery_report import Dropped, RecoveryReport
-from mirrormq.storage.scanning import find_record, valid_body, written_end, zeros_from
 from mirrormq.storage.segment_header import DATA_AT as SEGMENT_DATA_AT
 from mirrormq.storage.segment_header import read_segment_header
 from mirrormq.storage.segments import Segment, Segments, widen
-from mirrormq.storage.table import CHUNK_BITS, MASK
 
-DURABLE_MESSAGE = bytes((records.MESSAGE, records.DURABLE))
+DURABLE_MESSAGE = bytes((journal_records.MESSAGE, journal_records.DURABLE))
 """How the body of a durable message with its own content starts."""
-WHOLE_HEAD = Struct("<II" + records.MESSAGE_HEAD.format.removeprefix("<"))
+WHOLE_HEAD = Struct("<II" + journal_records.MESSAGE_HEAD.format.removeprefix("<"))
 """A record's prefix and the head of a message."""
 
 
@@ -79,7 +79,7 @@ class Recovery:
         segments: Segments,
         make_queue: Callable[[int], JournalQueue],
         report: RecoveryReport,
-        inventory: Inventory,
+        inventory: SegmentInventory,
     ) -> None:
         self._disk = disk
         self._segments = segments
@@ -110,16 +110,16 @@ class Recovery:
         file = self._disk.open(path)
         data = file.read(file.size(), 0)
         header = read_segment_header(data)
-        checksum = records.checksum_named(header.checksum_name) if header is not None else None
+        checksum = journal_records.checksum_named(header.checksum_name) if header is not None else None
         if checksum is None:
             header = None
         data_at = SEGMENT_DATA_AT if header is None else header.data_at
         verdict, reason = inventory.judge(number, header, not data[data_at:].strip(b"\0"))
         if reason:
             inventory.drop(path, 0, len(data), reason)
-        if header is None or checksum is None or verdict is not Verdict.REPLAY:
+        if header is None or checksum is None or verdict is not SegmentVerdict.REPLAY:
             file.close()
-            if verdict is Verdict.REMOVE:
+            if verdict is SegmentVerdict.REMOVE:
                 inventory.remove(path)
             else:
                 inventory.set_aside(path, reason)
@@ -141,7 +141,7 @@ class Recovery:
         at = end = segment.data_at
         self._synced, self._owner, self._without_content, holes = 0, -1, [], []
         if length and len(data) > length:
-            inventory.drop_stretch(number, length, len(data), "longer than it was when it was sealed")
+            inventory.drop_span(number, length, len(data), "longer than it was when it was sealed")
             data = data[:length]
         while True:
             at = end = self._replay(segment, data, at)
@@ -150,14 +150,14 @@ class Recovery:
             at = find_record(segment.checksum, segment.salt, data, at)
             if at < 0:
                 if length != 0:
-                    inventory.drop_stretch(number, end, len(data), "damaged")
+                    inventory.drop_span(number, end, len(data), "damaged")
                     end = len(data)
                 else:
                     self._tear(number, end, written_end(data))
                 break
             holes.append((end, at))
         for start, stop in holes:
-            proven = inventory.drop_stretch(
+            proven = inventory.drop_span(
                 number,
                 start,
                 stop,
@@ -166,7 +166,7 @@ class Recovery:
             )
             self._judge_contents(start, stop, proven)
         if length and len(data) < length:
-            inventory.drop_stretch(number, len(data), length, "shorter than it was when it was sealed")
+            inventory.drop_span(number, len(data), length, "shorter than it was when it was sealed")
         return end
 
     def _judge_contents(self, start: int, stop: int, proven: bool) -> None:
@@ -187,8 +187,8 @@ class Recovery:
 
     def _replay(self, segment: Segment, data: bytes, at: int) -> int:
         """Replay valid records from `at` on; gives the offset of the first bad one."""
-        while at + records.START.size <= len(data):
-            if data.startswith(DURABLE_MESSAGE, at + records.PREFIX_BYTES):
+        while at + journal_records.START.size <= len(data):
+            if data.startswith(DURABLE_MESSAGE, at + journal_records.PREFIX_BYTES):
                 after = self._replay_run(segment, data, at)
             else:
                 after = self._replay_other(segment, data, at)
@@ -199,9 +199,12 @@ class Recovery:
 
     def _replay_run(self, segment: Segment, data: bytes, at: int) -> int:
         """The hot loop: consecutive durable messages of one queue. Gives the offset where it ends."""
-        whole_of, body_size = WHOLE_HEAD.unpack_from, records.BODY_SIZE.unpack_from
+        whole_of, body_size = WHOLE_HEAD.unpack_from, journal_records.BODY_SIZE.unpack_from
         checksum, salt, base, last = segment.checksum, segment.salt, segment.base, len(data) - WHOLE_HEAD.size
-        prefix_bytes, body_size_at = records.PREFIX_BYTES, WHOLE_HEAD.size + records.BODY_SIZE_AT
+        prefix_bytes, body_size_at = (
+            journal_records.PREFIX_BYTES,
+            WHOLE_HEAD.size + journal_records.BODY_SIZE_AT,
+        )
         if at > last:
             return at
         queue_id = whole_of(data, at)[6]
@@ -233,19 +236,21 @@ class Recovery:
 
     def _replay_message(self, segment: Segment, data: bytes, at: int, body: bytes) -> None:
         """Replay a message that `_replay_run` does not take: paged, of format 1, or with a shared content."""
-        head = records.message_head(body)
-        if not head.flags & records.DURABLE:
+        head = journal_records.message_head(body)
+        if not head.flags & journal_records.DURABLE:
             segment.total += 1
             return
-        if head.flags & records.SHARED:
-            offset, size = records.REFERENCE.unpack_from(body, head.content_at)
+        if head.flags & journal_records.SHARED:
+            offset, size = journal_records.REFERENCE.unpack_from(body, head.content_at)
             if offset != self._owner:
                 owner = valid_body(segment.checksum, segment.salt, data, offset)
-                self._owner = offset if owner is not None and owner[0] in records.MESSAGES else -1
+                self._owner = offset if owner is not None and owner[0] in journal_records.MESSAGES else -1
             if self._owner < 0:
                 self._without_content.append((offset, head.queue_id, head.sequence, segment.base + at))
         else:
-            size = records.BODY_SIZE.unpack_from(body, head.content_at + records.BODY_SIZE_AT)[0]
+            size = journal_records.BODY_SIZE.unpack_from(
+                body, head.content_at + journal_records.BODY_SIZE_AT
+            )[0]
         chunk, sizes = self._queue(head.queue_id).table.chunk(head.sequence >> CHUNK_BITS)
         chunk[head.sequence & MASK] = segment.base + at
         sizes[head.sequence & MASK] = size
@@ -276,27 +281,27 @@ class Recovery:
         if body is None:
             return at
         kind = body[0]
-        if kind in records.MESSAGES:
+        if kind in journal_records.MESSAGES:
             self._replay_message(segment, data, at, body)
-        elif kind == records.ACK:
-            queue_id = records.QUEUE_HEAD.unpack_from(body)[1]
+        elif kind == journal_records.ACK:
+            queue_id = journal_records.QUEUE_HEAD.unpack_from(body)[1]
             table = self._queue(queue_id).table
-            for first, count in records.RANGE.iter_unpack(body[records.QUEUE_HEAD.size :]):
+            for first, count in journal_records.RANGE.iter_unpack(body[journal_records.QUEUE_HEAD.size :]):
                 table.wipe(first, count)
                 widen(segment.acknowledged, queue_id, first, first + count - 1)
                 self._note_used(queue_id, first + count - 1, segment.number)
-        elif kind == records.ERASED:
-            queue_id = records.QUEUE_HEAD.unpack(body)[1]
+        elif kind == journal_records.ERASED:
+            queue_id = journal_records.QUEUE_HEAD.unpack(body)[1]
             self._queues.pop(queue_id, None)
             widen(segment.acknowledged, queue_id, *EVERY_SEQUENCE)
-        elif kind == records.DELIVERED:
-            _, queue_id, sequence = records.QUEUE_SEQUENCE.unpack(body)
+        elif kind == journal_records.DELIVERED:
+            _, queue_id, sequence = journal_records.QUEUE_SEQUENCE.unpack(body)
             store = self._queue(queue_id)
             store.delivered_up_to, store.delivered_segment = sequence, segment.number
-        elif kind == records.NEXT:
-            _, queue_id, sequence = records.QUEUE_SEQUENCE.unpack(body)
+        elif kind == journal_records.NEXT:
+            _, queue_id, sequence = journal_records.QUEUE_SEQUENCE.unpack(body)
             self._note_used(queue_id, sequence - 1, segment.number)
-        elif kind == records.WRITTEN:
-            self._synced = max(self._synced, records.WRITTEN_BODY.unpack(body)[1])
+        elif kind == journal_records.WRITTEN:
+            self._synced = max(self._synced, journal_records.WRITTEN_BODY.unpack(body)[1])
         self._report.records += 1
-        return at + records.PREFIX_BYTES + len(body)
+        return at + journal_records.PREFIX_BYTES + len(body)

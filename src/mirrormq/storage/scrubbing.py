@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mirrormq.storage import records
-from mirrormq.storage.limits import SCRUB_READ_BYTES_MIN
-from mirrormq.storage.scanning import find_record, valid_body
+from mirrormq.storage import journal_records
+from mirrormq.storage.journal_limits import SCRUB_READ_BYTES_MIN
+from mirrormq.storage.record_search import find_record, valid_body
 from mirrormq.storage.segments import Segment
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ class ScrubProgress:
     """Of the present pass, or of the last one."""
     bytes_done: int = 0
     bytes_total: int = 0
-    damaged_stretches: int = 0
+    damaged_spans: int = 0
     """Found in the present pass, or in the last one."""
     passes_total: int = 0
     read_bytes_total: int = 0
-    damaged_stretches_total: int = 0
+    damaged_spans_total: int = 0
 
 
 class Scrubber:
@@ -60,7 +60,7 @@ class Scrubber:
         progress.running = True
         progress.segments_done, progress.segments_total = 0, len(sealed)
         progress.bytes_done, progress.bytes_total = 0, sum(item.used_bytes - item.data_at for item in sealed)
-        progress.damaged_stretches = 0
+        progress.damaged_spans = 0
 
     def step(self, budget_bytes: int) -> int:
         """Verify about `budget_bytes`, more for a single record that is larger; gives the bytes read, 0
@@ -101,7 +101,7 @@ class Scrubber:
         at = self._verified(segment, data)
         if at:
             return at
-        length = records.PREFIX.unpack(data[:8])[0] + 8 if len(data) >= 8 else 0
+        length = journal_records.PREFIX.unpack(data[:8])[0] + 8 if len(data) >= 8 else 0
         if len(data) < length <= end - self._offset:
             data = self._read(segment, length)
             at = self._verified(segment, data)
@@ -117,15 +117,15 @@ class Scrubber:
         """Length of the whole, valid records at the beginning of some bytes."""
         at = 0
         while (body := valid_body(segment.checksum, segment.salt, data, at)) is not None:
-            if body[0] == records.MESSAGE and body[1] & records.SHARED and self._bad:
+            if body[0] == journal_records.MESSAGE and body[1] & journal_records.SHARED and self._bad:
                 self._check_content(body)
-            at += len(body) + records.PREFIX_BYTES
+            at += len(body) + journal_records.PREFIX_BYTES
         return at
 
     def _check_content(self, body: bytes) -> None:
         """Note a message whose content another, damaged record has."""
-        head = records.message_head(body)
-        owner, _ = records.REFERENCE.unpack_from(body, head.content_at)
+        head = journal_records.message_head(body)
+        owner, _ = journal_records.REFERENCE.unpack_from(body, head.content_at)
         if any(start <= owner < stop for start, stop in self._bad):
             self._journal.damage.note(head.queue_id, [head.sequence])
 
@@ -138,8 +138,8 @@ class Scrubber:
     def _damaged(self, segment: Segment, start: int, stop: int) -> None:
         """Note every live message whose record begins in a damaged stretch."""
         self._bad.append((start, stop))
-        self.progress.damaged_stretches += 1
-        self.progress.damaged_stretches_total += 1
+        self.progress.damaged_spans += 1
+        self.progress.damaged_spans_total += 1
         first, last = segment.base + start, segment.base + stop
         for store in self._journal.queues.values():
             for table in (store.table, store.paged):

@@ -12,7 +12,7 @@ import zlib
 from struct import Struct
 from typing import NamedTuple
 
-from mirrormq.storage import records
+from mirrormq.storage import journal_records
 
 FORMAT = 2
 """Written by this version."""
@@ -42,7 +42,7 @@ class SegmentHeader(NamedTuple):
     @property
     def data_at(self) -> int:
         """Offset of the first record."""
-        return DATA_AT if self.format == FORMAT else records.DATA_AT
+        return DATA_AT if self.format == FORMAT else journal_records.DATA_AT
 
     def encode(self) -> bytes:
         """Return both copies, in format 2."""
@@ -59,5 +59,5 @@ def read_segment_header(data: bytes) -> SegmentHeader | None:
             magic, number, salt, checksum_name, generation, identity = _HEAD.unpack(head)
             if magic == _MAGIC:
                 return SegmentHeader(number, checksum_name, salt, FORMAT, identity, generation)
-    first = records.read_file_header(data)
+    first = journal_records.read_file_header(data)
     return None if first is None else SegmentHeader(*first, format=1)

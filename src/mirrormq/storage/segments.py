@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from mirrormq.storage import records
+from mirrormq.storage import journal_records
 from mirrormq.storage.disk import Disk, File
-from mirrormq.storage.limits import OPEN_SEGMENTS
+from mirrormq.storage.journal_limits import OPEN_SEGMENTS
 from mirrormq.storage.manifest import Manifest
 from mirrormq.storage.segment_header import FORMAT, SegmentHeader
 
@@ -50,7 +50,12 @@ class Segment:
     )
 
     def __init__(
-        self, number: int, checksum_name: int, checksum: records.Checksum, salt: int, format_: int = FORMAT
+        self,
+        number: int,
+        checksum_name: int,
+        checksum: journal_records.Checksum,
+        salt: int,
+        format_: int = FORMAT,
     ) -> None:
         self.number = number
         self.format = format_
@@ -108,8 +113,8 @@ class Segments:
     def create(self, limit_bytes: int) -> tuple[Segment, File]:
         """A new, preallocated, durable segment with the next number."""
         number = self.last_number + 1
-        name = records.PREFERRED_CHECKSUM
-        checksum = records.checksum_named(name)
+        name = journal_records.PREFERRED_CHECKSUM
+        checksum = journal_records.checksum_named(name)
         assert checksum is not None
         segment = Segment(number, name, checksum, self._disk.salt())
         file = self._disk.create(self.path(number))

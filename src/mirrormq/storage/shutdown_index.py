@@ -17,14 +17,14 @@ import zlib
 from array import array
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.storage import records
+from mirrormq.storage import journal_records
 from mirrormq.storage.disk import Disk
+from mirrormq.storage.position_table import CHUNK
 from mirrormq.storage.segment_header import DATA_AT, FORMAT, read_segment_header
 from mirrormq.storage.segments import Segment, Spans
-from mirrormq.storage.table import CHUNK
 
 if TYPE_CHECKING:
-    from mirrormq.storage.inventory import Inventory
+    from mirrormq.storage.inventory import SegmentInventory
     from mirrormq.storage.journal import Journal
 
 NAME = "clean-shutdown.index"
@@ -93,7 +93,7 @@ def describe(segment: Segment) -> dict[str, Any]:
     }
 
 
-def load(disk: Disk, directory: str, journal: Journal, inventory: Inventory) -> str | None:
+def load(disk: Disk, directory: str, journal: Journal, inventory: SegmentInventory) -> str | None:
     """Fill the journal from the index; otherwise leave it empty and say why not."""
     file = disk.open(f"{directory}/{NAME}")
     data = file.read(file.size(), 0)
@@ -127,9 +127,13 @@ def load(disk: Disk, directory: str, journal: Journal, inventory: Inventory) -> 
 
 def restored(item: dict[str, Any]) -> Segment:
     """A segment from its description."""
-    checksum = records.checksum_named(item["checksum"])
+    checksum = journal_records.checksum_named(item["checksum"])
     segment = Segment(
-        item["number"], item["checksum"], checksum or records.no_checksum, item["salt"], item["format"]
+        item["number"],
+        item["checksum"],
+        checksum or journal_records.no_checksum,
+        item["salt"],
+        item["format"],
     )
     segment.used_bytes, segment.total, segment.damaged = item["length"], item["total"], item["damaged"]
     segment.stored, segment.acknowledged = spans(item["stored"]), spans(item["acknowledged"])
@@ -151,7 +155,7 @@ def mismatch(disk: Disk, path: str, segment: Segment, identity: bytes) -> str | 
     expected = (segment.number, segment.checksum_name, segment.salt, segment.format)
     if header is None or header[:4] != expected or (header.format == FORMAT and header.identity != identity):
         return f"the header of {path} is another one"
-    if records.checksum_named(segment.checksum_name) is None:
+    if journal_records.checksum_named(segment.checksum_name) is None:
         return f"the checksum of {path} is not available here"
     return None
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from mirrormq.storage import records
+from mirrormq.storage import journal_records
 from mirrormq.storage.disk import File
-from mirrormq.storage.scanning import valid_body
+from mirrormq.storage.record_search import valid_body
 from mirrormq.storage.segment_header import read_segment_header
 
 SECTOR_BYTES = 64
@@ -258,18 +258,18 @@ class SimulatedDisk:
             content = self._names[f"{directory}/{name}"]
             durable = bytes(content.durable)
             header = read_segment_header(durable)
-            checksum = records.checksum_named(header.checksum_name) if header is not None else None
+            checksum = journal_records.checksum_named(header.checksum_name) if header is not None else None
             if header is None or checksum is None or not name.endswith(".journal"):
                 continue
             at = header.data_at
             while (body := valid_body(checksum, header.salt, durable, at)) is not None:
-                if body[0] in records.MESSAGES:
+                if body[0] in journal_records.MESSAGES:
                     found.append((f"{directory}/{name}", at, len(body)))
-                at += records.PREFIX_BYTES + len(body)
+                at += journal_records.PREFIX_BYTES + len(body)
         if not found:
             return None
         path, at, size = found[self._choose(len(found))]
-        self.garble(path, at + records.PREFIX_BYTES + self._choose(size), 1)
+        self.garble(path, at + journal_records.PREFIX_BYTES + self._choose(size), 1)
         return path, at
 
     def snapshot(self, directory: str) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from mirrormq.cli.processes import LocalCluster
-from mirrormq.testing.ports import free_ports
+from mirrormq.testing.port_allocator import free_ports
 
 
 class Cluster:

@@ -4,7 +4,7 @@ A table is a dict from name to `Field`, a field is the wire's one letter and the
 mean what RabbitMQ 3.10 reads into them, which is not what the standard says (there, `s` is a short
 string); `L` is read as `l`. As in RabbitMQ, the first of two equal names is the one that counts.
 
-A table that cannot be read, or that nests deeper than `NESTING_DEPTH_MAX`, raises `SyntaxError_`.
+A table that cannot be read, or that nests deeper than `NESTING_DEPTH_MAX`, raises `FrameSyntaxError`.
 RabbitMQ's reader crashes on such bytes and drops the connection without a word; we say 502 first.
 It also crashes on a double that is infinite or not a number, so those are refused too.
 """
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from mirrormq.errors import SyntaxError_
+from mirrormq.errors import FrameSyntaxError
 
 NESTING_DEPTH_MAX = 100
 """Tables and arrays inside each other. Real headers (x-death in a trace) nest four deep; each level
@@ -112,8 +112,8 @@ def decode_entries(entries: bytes) -> Table:
     return decode_table(len(entries).to_bytes(4, "big") + entries, 0)[0]
 
 
-def _malformed() -> SyntaxError_:
-    return SyntaxError_("malformed field table")
+def _malformed() -> FrameSyntaxError:
+    return FrameSyntaxError("malformed field table")
 
 
 def _decode_entries(data: bytes, at: int, end: int, depth: int) -> Table:
@@ -151,7 +151,7 @@ def _decode_field(data: bytes, at: int, end: int, depth: int) -> tuple[Field, in
         kind, layout = number
         value = layout.unpack_from(data, at)[0]
         if octet in b"df" and not math.isfinite(value):
-            raise SyntaxError_("a field's floating point number is not finite")
+            raise FrameSyntaxError("a field's floating point number is not finite")
         return Field(kind, value), at + layout.size
     if octet == 0x74:  # t
         return Field("t", data[at] != 0), at + 1
@@ -161,12 +161,12 @@ def _decode_field(data: bytes, at: int, end: int, depth: int) -> tuple[Field, in
         return Field("D", ScaledDecimal(*_DECIMAL.unpack_from(data, at))), at + 5
     if octet == 0x46 or octet == 0x41:  # F, A
         return _decode_nested(data, at, end, depth, octet == 0x46)
-    raise SyntaxError_(f"unknown field type {octet}")
+    raise FrameSyntaxError(f"unknown field type {octet}")
 
 
 def _decode_nested(data: bytes, at: int, end: int, depth: int, is_table: bool) -> tuple[Field, int]:
     if depth >= NESTING_DEPTH_MAX:
-        raise SyntaxError_(f"field tables nest deeper than {NESTING_DEPTH_MAX}")
+        raise FrameSyntaxError(f"field tables nest deeper than {NESTING_DEPTH_MAX}")
     value_at = at + 4
     value_end = value_at + _LENGTH.unpack_from(data, at)[0]
     if value_end > end:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from mirrormq.errors import InternalError, PreconditionFailed, SyntaxError_
+from mirrormq.errors import FrameSyntaxError, InternalError, PreconditionFailed
 from mirrormq.wire.fields import Table, decode_table, encode_short_string, encode_table
 
 TRANSIENT: Final = 1
@@ -78,7 +78,7 @@ def decode_properties(payload: bytes, offset: int) -> BasicProperties:
                 values.append(value)
             else:
                 values.append(None)
-    except (IndexError, struct.error, SyntaxError_):
+    except (IndexError, struct.error, FrameSyntaxError):
         raise InternalError from None
     if at != len(payload) or flags & _CONTINUATION:
         raise InternalError

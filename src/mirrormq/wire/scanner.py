@@ -19,9 +19,9 @@ from struct import Struct
 from typing import Protocol
 
 from mirrormq.errors import AmqpError
+from mirrormq.wire.frame_errors import unreadable_frame
 from mirrormq.wire.frames import BODY, FRAME_END, FRAME_OVERHEAD, HEAD_SIZE, HEADER, METHOD
-from mirrormq.wire.large import large_run
-from mirrormq.wire.refusals import unreadable_frame
+from mirrormq.wire.large_bodies import large_run
 from mirrormq.wire.runs import (
     ACK_SIZE,
     BASIC_ACK,

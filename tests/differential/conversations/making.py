@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.differential.conversations.words import EXCHANGES, KINDS, QUEUES, STANDARD, TAGS, Words
+from tests.differential.pending_replies.words import EXCHANGES, KINDS, QUEUES, STANDARD, TAGS, Words
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Step:
     fields: dict[str, Any] = field(default_factory=dict)
 
 
-def conversation(seed: int) -> list[Step]:
+def pending_reply(seed: int) -> list[Step]:
     return Maker(seed).steps()
 
 

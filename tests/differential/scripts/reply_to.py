@@ -10,17 +10,17 @@ PSEUDO = "amq.rabbitmq.reply-to"
 
 @script
 def reply_to_round_trip(c: Context) -> None:
-    asker, server = c.channel(), c.channel(c.connect())
-    asker.consume(PSEUDO, "t", no_ack=True)
-    asker.queue("rpc")
-    asker.publish("", "rpc", "question", reply_to=PSEUDO, correlation_id="1")
-    asker.wait_for_hidden_confirms()
+    range_client, server = c.channel(), c.channel(c.connect())
+    range_client.consume(PSEUDO, "t", no_ack=True)
+    range_client.queue("rpc")
+    range_client.publish("", "rpc", "question", reply_to=PSEUDO, correlation_id="1")
+    range_client.wait_for_hidden_confirms()
     request = server.get("rpc", no_ack=True)
     address = request.properties["reply-to"]
     server.passive(address)
     server.publish("", address, "answer", correlation_id="1", mandatory=True)
     c.settle()
-    asker.cancel("t")
+    range_client.cancel("t")
 
 
 @script
@@ -70,11 +70,11 @@ def reply_to_other_methods(c: Context) -> None:
 def reply_to_nobody_there(c: Context) -> None:
     """A reply to somebody who has gone is unroutable."""
     asking = c.connect()
-    asker, server = c.channel(asking), c.channel()
-    asker.consume(PSEUDO, "t", no_ack=True)
-    asker.queue("rpc")
-    asker.publish("", "rpc", "question", reply_to=PSEUDO)
-    asker.wait_for_hidden_confirms()
+    range_client, server = c.channel(asking), c.channel()
+    range_client.consume(PSEUDO, "t", no_ack=True)
+    range_client.queue("rpc")
+    range_client.publish("", "rpc", "question", reply_to=PSEUDO)
+    range_client.wait_for_hidden_confirms()
     address = server.get("rpc", no_ack=True).properties["reply-to"]
     asking.zero.call("connection.close", reply_code=200)
     c.until("the address is dead", lambda: c.observe("queue.declare", queue=address, passive=True) is None)

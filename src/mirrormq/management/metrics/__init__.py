@@ -9,7 +9,7 @@ Like RabbitMQ's exporter it asks for no password unless `prometheus.authenticati
 tells numbers and no names but the node's; the others name queues.
 """
 
-from mirrormq.management.metrics.gathering import PATHS, gather
-from mirrormq.management.metrics.sheet import CONTENT_TYPE
+from mirrormq.management.metrics.exposition import CONTENT_TYPE
+from mirrormq.management.metrics.scrape import PATHS, gather
 
 __all__ = ["CONTENT_TYPE", "PATHS", "gather"]

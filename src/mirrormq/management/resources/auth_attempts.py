@@ -4,42 +4,42 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirrormq.control.protocol import Request
+from mirrormq.control.control_protocol import Request
 from mirrormq.management import access
-from mirrormq.management.answers import not_found
-from mirrormq.management.call import Call, Done
-from mirrormq.management.routing import Route
+from mirrormq.management.api_request import ApiRequest, EmptyReply
+from mirrormq.management.http_errors import not_found
+from mirrormq.management.route_table import ApiRoute
 
 
-async def _ask(call: Call, verb: str) -> Any:
-    if call.name != call.me and call.name not in call.elsewhere.peers:
+async def _ask(call: ApiRequest, verb: str) -> Any:
+    if call.name != call.me and call.name not in call.peer_client.peers:
         raise not_found()
     return await call.node.carry_out(Request(verb), call.name)
 
 
-async def attempts(call: Call) -> list[dict[str, Any]]:
+async def attempts(call: ApiRequest) -> list[dict[str, Any]]:
     """A row for each protocol."""
     found: list[dict[str, Any]] = await _ask(call, "list_node_auth_attempt_stats")
     return found
 
 
-async def forget(call: Call) -> Done:
+async def forget(call: ApiRequest) -> EmptyReply:
     """Count from nought again."""
     await _ask(call, "reset_node_auth_attempt_metrics")
-    return Done()
+    return EmptyReply()
 
 
-def by_source(call: Call) -> list[dict[str, Any]]:
+def by_source(call: ApiRequest) -> list[dict[str, Any]]:
     """As in a RabbitMQ that was not told to track sources."""
     return []
 
 
-def forget_sources(call: Call) -> Done:
+def forget_sources(call: ApiRequest) -> EmptyReply:
     """There are none."""
-    return Done()
+    return EmptyReply()
 
 
 ROUTES = [
-    Route("auth/attempts/{name}", access.monitor, {"GET": attempts, "DELETE": forget}),
-    Route("auth/attempts/{name}/source", access.monitor, {"GET": by_source, "DELETE": forget_sources}),
+    ApiRoute("auth/attempts/{name}", access.monitor, {"GET": attempts, "DELETE": forget}),
+    ApiRoute("auth/attempts/{name}/source", access.monitor, {"GET": by_source, "DELETE": forget_sources}),
 ]

@@ -6,51 +6,51 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from mirrormq.errors import AmqpError
-from mirrormq.management import access, shapes
-from mirrormq.management.answers import not_found
-from mirrormq.management.call import CREATED, Call, Done, Listing, declared, table
+from mirrormq.management import access, object_json
+from mirrormq.management.api_request import CREATED, ApiRequest, EmptyReply, ListReply, declared, table
+from mirrormq.management.http_errors import not_found
 from mirrormq.management.resources.exchanges import DEFAULT_NAME
-from mirrormq.management.routing import Handler, Route
+from mirrormq.management.route_table import ApiRoute, Handler
 from mirrormq.metadata.records import Binding, DestinationKind
 
 
-def list_bindings(call: Call) -> Listing:
+def list_bindings(call: ApiRequest) -> ListReply:
     found: list[Binding] = []
     for vhost in call.chosen_vhosts():
-        found += [shapes.default_binding(vhost, name) for name in sorted(call.state.queues_of(vhost))]
+        found += [object_json.default_binding(vhost, name) for name in sorted(call.state.queues_of(vhost))]
         for source in sorted(call.state.exchanges_of(vhost)):
             kept = call.state.bindings_from(vhost, source).values()
             found += sorted(kept, key=lambda each: each.key)
-    return Listing(found, shapes.binding)
+    return ListReply(found, object_json.binding)
 
 
 def _exchange(named: str) -> str:
     return "" if named == DEFAULT_NAME else named
 
 
-def _between(call: Call, kind: DestinationKind) -> list[Binding]:
+def _between(call: ApiRequest, kind: DestinationKind) -> list[Binding]:
     source = _exchange(call.parts["source"])
     destination = call.parts["destination"]
     if not source and kind == "queue":
-        return [shapes.default_binding(call.vhost, destination)]
+        return [object_json.default_binding(call.vhost, destination)]
     found = call.state.bindings_to(call.vhost, kind, destination).values()
     return sorted((each for each in found if each.source == source), key=lambda each: each.key)
 
 
-def _one(call: Call, kind: DestinationKind) -> Binding:
+def _one(call: ApiRequest, kind: DestinationKind) -> Binding:
     """The path's last part has been decoded once, as every part; the key is encoded in itself."""
     for found in _between(call, kind):
-        key = shapes.properties_key(found)
-        if call.parts["properties"] in (key, shapes.decoded_key(key)):
+        key = object_json.properties_key(found)
+        if call.parts["properties"] in (key, object_json.decoded_key(key)):
             return found
     raise not_found()
 
 
 def _handlers(kind: DestinationKind) -> tuple[dict[str, Handler], dict[str, Handler]]:
-    def list_between(call: Call) -> Listing:
-        return Listing(_between(call, kind), shapes.binding)
+    def list_between(call: ApiRequest) -> ListReply:
+        return ListReply(_between(call, kind), object_json.binding)
 
-    async def add(call: Call) -> Done:
+    async def add(call: ApiRequest) -> EmptyReply:
         body = call.body()
         key, destination = body.get("routing_key", ""), call.parts["destination"]
         source, target = _exchange(call.parts["source"]), destination
@@ -64,13 +64,13 @@ def _handlers(kind: DestinationKind) -> tuple[dict[str, Handler], dict[str, Hand
         made = [found for found in _between(call, kind) if found not in before] or [
             found for found in before if found.routing_key == key
         ]
-        location = quote_plus(shapes.properties_key(made[0])) if made else "~"
-        return Done(CREATED, {"location": f"{quote_plus(destination)}/{location}"})
+        location = quote_plus(object_json.properties_key(made[0])) if made else "~"
+        return EmptyReply(CREATED, {"location": f"{quote_plus(destination)}/{location}"})
 
-    def show(call: Call) -> dict[str, Any]:
-        return shapes.binding(_one(call, kind))
+    def show(call: ApiRequest) -> dict[str, Any]:
+        return object_json.binding(_one(call, kind))
 
-    async def remove(call: Call) -> Done:
+    async def remove(call: ApiRequest) -> EmptyReply:
         found = _one(call, kind)
         try:
             await call.direct().unbind(
@@ -78,7 +78,7 @@ def _handlers(kind: DestinationKind) -> tuple[dict[str, Handler], dict[str, Hand
             )
         except AmqpError as error:
             raise declared(error) from None
-        return Done()
+        return EmptyReply()
 
     return {"GET": list_between, "POST": add}, {"GET": show, "DELETE": remove}
 
@@ -87,10 +87,10 @@ _QUEUE_ALL, _QUEUE_ONE = _handlers("queue")
 _EXCHANGE_ALL, _EXCHANGE_ONE = _handlers("exchange")
 
 ROUTES = [
-    Route("bindings", access.vhost, {"GET": list_bindings}),
-    Route("bindings/{vhost}", access.vhost, {"GET": list_bindings}),
-    Route("bindings/{vhost}/e/{source}/q/{destination}", access.vhost, _QUEUE_ALL),
-    Route("bindings/{vhost}/e/{source}/q/{destination}/{properties}", access.vhost, _QUEUE_ONE),
-    Route("bindings/{vhost}/e/{source}/e/{destination}", access.vhost, _EXCHANGE_ALL),
-    Route("bindings/{vhost}/e/{source}/e/{destination}/{properties}", access.vhost, _EXCHANGE_ONE),
+    ApiRoute("bindings", access.vhost, {"GET": list_bindings}),
+    ApiRoute("bindings/{vhost}", access.vhost, {"GET": list_bindings}),
+    ApiRoute("bindings/{vhost}/e/{source}/q/{destination}", access.vhost, _QUEUE_ALL),
+    ApiRoute("bindings/{vhost}/e/{source}/q/{destination}/{properties}", access.vhost, _QUEUE_ONE),
+    ApiRoute("bindings/{vhost}/e/{source}/e/{destination}", access.vhost, _EXCHANGE_ALL),
+    ApiRoute("bindings/{vhost}/e/{source}/e/{destination}/{properties}", access.vhost, _EXCHANGE_ONE),
 ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.management import access, shapes
-from mirrormq.management.answers import not_authorised, not_found
-from mirrormq.management.call import Call, Done, Listing
+from mirrormq.management import access, object_json
+from mirrormq.management.api_request import ApiRequest, EmptyReply, ListReply
+from mirrormq.management.http_errors import not_authorised, not_found
 from mirrormq.management.resources import channels as channel_rows
-from mirrormq.management.routing import Route
+from mirrormq.management.route_table import ApiRoute
 from mirrormq.wire.fields import plain
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ PROTOCOL = "AMQP 0-9-1"
 CLOSED_BY = "Closed via management plugin"
 
 
-def row(call: Call, connection: Connection, nothing: str | None = None) -> dict[str, Any]:
+def row(call: ApiRequest, connection: Connection, nothing: str | None = None) -> dict[str, Any]:
     """RabbitMQ writes null in lists and the empty text for one object."""
     properties = plain(connection.client_properties)
     name = properties.get("connection_name")
@@ -59,26 +59,26 @@ def _user(found: Connection | dict[str, Any]) -> str:
     return str(found["user"]) if isinstance(found, dict) else found.user.name
 
 
-async def _visible(call: Call) -> list[Connection | dict[str, Any]]:
+async def _visible(call: ApiRequest) -> list[Connection | dict[str, Any]]:
     """Those of this node, and rows of the others'."""
-    rows = await call.elsewhere.rows("connections", query=call.asked)
-    visible = [row for row in rows if shapes.visible(call, row)]
-    return sorted([*shapes.connections(call), *visible], key=_name)
+    rows = await call.peer_client.rows("connections", query=call.asked)
+    visible = [row for row in rows if object_json.visible(call, row)]
+    return sorted([*object_json.connections(call), *visible], key=_name)
 
 
-async def list_connections(call: Call) -> Listing:
-    return Listing(
+async def list_connections(call: ApiRequest) -> ListReply:
+    return ListReply(
         await _visible(call), lambda found: found if isinstance(found, dict) else row(call, found), _name
     )
 
 
-async def _one(call: Call) -> Connection | dict[str, Any]:
+async def _one(call: ApiRequest) -> Connection | dict[str, Any]:
     """The connection of this node, or the row of another's."""
     found: Connection | dict[str, Any] | None = next(
         (each for each in call.node.broker.connections if each.name == call.name), None
     )
     if found is None:
-        answers = await call.elsewhere.ask_all("connection", name=call.name, query=call.asked)
+        answers = await call.peer_client.ask_all("connection", name=call.name, query=call.asked)
         found = next(iter(answers.values()), None)
     if found is None:
         raise not_found()
@@ -87,12 +87,12 @@ async def _one(call: Call) -> Connection | dict[str, Any]:
     return found
 
 
-async def show(call: Call) -> dict[str, Any]:
+async def show(call: ApiRequest) -> dict[str, Any]:
     found = await _one(call)
     return found if isinstance(found, dict) else row(call, found, "")
 
 
-def close_all(call: Call, connections: list[Connection], actor: str, reason: str) -> None:
+def close_all(call: ApiRequest, connections: list[Connection], actor: str, reason: str) -> None:
     """End connections of this node."""
     with call.node.metadata.acting_as(actor):
         for connection in connections:
@@ -100,60 +100,62 @@ def close_all(call: Call, connections: list[Connection], actor: str, reason: str
     call.node.changed()
 
 
-async def _close_elsewhere(call: Call, by: str, value: str) -> None:
+async def _close_on_peers(call: ApiRequest, by: str, value: str) -> None:
     reason = call.headers.get("x-reason", CLOSED_BY)
-    await call.elsewhere.ask_all("close", by=by, value=value, actor=call.user.name, reason=reason)
+    await call.peer_client.ask_all("close", by=by, value=value, actor=call.user.name, reason=reason)
 
 
-async def close(call: Call) -> Done:
+async def close(call: ApiRequest) -> EmptyReply:
     """Whoever may see it and is an administrator, or its own user, may end it."""
     found = await _one(call)
     if access.ADMINISTRATOR not in call.user.tags and _user(found) != call.user.name:
         raise not_authorised("User not authorised to access object")
     if isinstance(found, dict):
-        await _close_elsewhere(call, "name", call.name)
+        await _close_on_peers(call, "name", call.name)
     else:
         close_all(call, [found], call.user.name, call.headers.get("x-reason", CLOSED_BY))
-    return Done()
+    return EmptyReply()
 
 
-async def channels(call: Call) -> Listing:
+async def channels(call: ApiRequest) -> ListReply:
     found = await _one(call)
     if not isinstance(found, dict):
-        return channel_rows.listing(call, shapes.channels([found]), [])
-    rows = await call.elsewhere.rows("channels", connection=call.name, query=call.asked)
+        return channel_rows.listing(call, object_json.channels([found]), [])
+    rows = await call.peer_client.rows("channels", connection=call.name, query=call.asked)
     return channel_rows.listing(call, [], rows)
 
 
-async def _of_user(call: Call) -> list[Connection | dict[str, Any]]:
+async def _of_user(call: ApiRequest) -> list[Connection | dict[str, Any]]:
     may = call.is_monitor if call.method == "GET" else call.is_administrator
     if not may and call.name != call.user.name:
         raise not_authorised("User not authorised to access object")
     return [found for found in await _visible(call) if _user(found) == call.name]
 
 
-async def list_of_user(call: Call) -> Listing:
+async def list_of_user(call: ApiRequest) -> ListReply:
     def short(found: Connection | dict[str, Any]) -> dict[str, Any]:
         if isinstance(found, dict):
             return {name: found[name] for name in ("name", "vhost", "user", "node")}
         return {"name": found.name, "vhost": found.vhost_name, "user": found.user.name, "node": call.me}
 
-    return Listing(await _of_user(call), short)
+    return ListReply(await _of_user(call), short)
 
 
-async def close_of_user(call: Call) -> Done:
+async def close_of_user(call: ApiRequest) -> EmptyReply:
     found = await _of_user(call)
     local = [each for each in found if not isinstance(each, dict)]
     close_all(call, local, call.user.name, call.headers.get("x-reason", CLOSED_BY))
     if len(local) < len(found):
-        await _close_elsewhere(call, "user", call.name)
-    return Done()
+        await _close_on_peers(call, "user", call.name)
+    return EmptyReply()
 
 
 ROUTES = [
-    Route("connections", access.management, {"GET": list_connections}),
-    Route("connections/{name}", access.management, {"GET": show, "DELETE": close}),
-    Route("connections/{name}/channels", access.management, {"GET": channels}),
-    Route("connections/username/{name}", access.management, {"GET": list_of_user, "DELETE": close_of_user}),
-    Route("vhosts/{vhost}/connections", access.vhost, {"GET": list_connections}),
+    ApiRoute("connections", access.management, {"GET": list_connections}),
+    ApiRoute("connections/{name}", access.management, {"GET": show, "DELETE": close}),
+    ApiRoute("connections/{name}/channels", access.management, {"GET": channels}),
+    ApiRoute(
+        "connections/username/{name}", access.management, {"GET": list_of_user, "DELETE": close_of_user}
+    ),
+    ApiRoute("vhosts/{vhost}/connections", access.vhost, {"GET": list_connections}),
 ]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.management import access, shapes
-from mirrormq.management.call import Call, Listing
-from mirrormq.management.routing import Route
+from mirrormq.management import access, object_json
+from mirrormq.management.api_request import ApiRequest, ListReply
+from mirrormq.management.route_table import ApiRoute
 
 if TYPE_CHECKING:
-    from mirrormq.queues.consumers import QueueConsumer
+    from mirrormq.queues.consumer_turns import QueueConsumer
     from mirrormq.queues.queue import Queue
 
 
-def here(call: Call, vhosts: list[str]) -> list[tuple[Queue, QueueConsumer]]:
+def here(call: ApiRequest, vhosts: list[str]) -> list[tuple[Queue, QueueConsumer]]:
     """The consumers of this node's queues, wherever their clients are connected."""
     live = call.node.broker.vhosts
     return [
@@ -26,15 +26,15 @@ def here(call: Call, vhosts: list[str]) -> list[tuple[Queue, QueueConsumer]]:
     ]
 
 
-async def list_consumers(call: Call) -> Listing:
+async def list_consumers(call: ApiRequest) -> ListReply:
     vhosts = call.chosen_vhosts()
-    rows = await call.elsewhere.rows("consumers", vhosts=vhosts)
+    rows = await call.peer_client.rows("consumers", vhosts=vhosts)
     theirs = [row for row in rows if call.is_monitor or row["channel_details"]["user"] == call.user.name]
     items: list[Any] = [*here(call, vhosts), *theirs]
-    return Listing(items, lambda each: each if isinstance(each, dict) else shapes.consumer(*each))
+    return ListReply(items, lambda each: each if isinstance(each, dict) else object_json.consumer(*each))
 
 
 ROUTES = [
-    Route("consumers", access.vhost, {"GET": list_consumers}),
-    Route("consumers/{vhost}", access.vhost, {"GET": list_consumers}),
+    ApiRoute("consumers", access.vhost, {"GET": list_consumers}),
+    ApiRoute("consumers/{vhost}", access.vhost, {"GET": list_consumers}),
 ]

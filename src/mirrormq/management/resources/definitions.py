@@ -12,17 +12,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mirrormq.auth.limits import MAX_QUEUES, UNLIMITED
-from mirrormq.control.definitions import import_definitions
-from mirrormq.control.rows import binding_row, exchange_row, policy_row, queue_row, user_row
-from mirrormq.control.verbs.parameters import parameter_rows
-from mirrormq.management import access, columns, form
-from mirrormq.management.answers import bad_request, encode, missing
-from mirrormq.management.call import Call, Done, Raw
-from mirrormq.management.listing import SLICE_ROWS
-from mirrormq.management.routing import JSON, Route
+from mirrormq.auth.limit_checks import MAX_QUEUES, UNLIMITED
+from mirrormq.control.commands.parameters import parameter_rows
+from mirrormq.control.definitions_document import import_definitions
+from mirrormq.control.definitions_json import binding_row, exchange_row, policy_row, queue_row, user_row
+from mirrormq.management import access, columns, form_data
+from mirrormq.management.api_request import ApiRequest, EmptyReply, RawReply
+from mirrormq.management.http_errors import bad_request, encode, missing
+from mirrormq.management.paged_listing import SLICE_ROWS
+from mirrormq.management.route_table import JSON, ApiRoute
 from mirrormq.metadata import records
-from mirrormq.metadata.state import State
+from mirrormq.metadata.state import MetadataState
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ NAMELESS = ("queues", "exchanges", "bindings")
 """In the definitions of one vhost these do not say which."""
 
 
-async def _document(call: Call) -> dict[str, Any]:
+async def _document(call: ApiRequest) -> dict[str, Any]:
     settings, state = call.node.settings, call.state
     return {
         "rabbit_version": settings.product_version,
@@ -72,26 +72,26 @@ def _exchange(exchange: records.Exchange) -> dict[str, Any] | None:
     return exchange_row(exchange) if exchange.name and not exchange.name.startswith("amq.") else None
 
 
-def _binding(state: State, binding: records.Binding) -> dict[str, Any] | None:
+def _binding(state: MetadataState, binding: records.Binding) -> dict[str, Any] | None:
     queue = state.queues.get((binding.vhost, binding.destination))
     if binding.destination_kind == "queue" and queue is not None and queue.exclusive:
         return None
     return binding_row(binding)
 
 
-def _answer(call: Call, document: dict[str, Any]) -> Raw:
+def _answer(call: ApiRequest, document: dict[str, Any]) -> RawReply:
     headers = {}
     if wanted := call.query.get("download"):
         safe = "".join(each for each in wanted if each.isalnum() or each in "-_.@")
         headers["content-disposition"] = f"attachment; filename={safe}"
-    return Raw(encode(columns.of_one(document, call.query)), headers=headers)
+    return RawReply(encode(columns.of_one(document, call.query)), headers=headers)
 
 
-async def export_all(call: Call) -> Raw:
+async def export_all(call: ApiRequest) -> RawReply:
     return _answer(call, await _document(call))
 
 
-async def export_vhost(call: Call) -> Raw:
+async def export_vhost(call: ApiRequest) -> RawReply:
     if call.vhost not in call.state.vhosts:
         raise bad_request("vhost_not_found")
     document = await _document(call)
@@ -104,12 +104,12 @@ async def export_vhost(call: Call) -> Raw:
     return _answer(call, found)
 
 
-def _import(call: Call, document: dict[str, Any]) -> Done:
+def _import(call: ApiRequest, document: dict[str, Any]) -> EmptyReply:
     _check_vhosts(call, document)
     _check_limits(call, document)
     with call.node.metadata.acting_as(call.user.name):
         import_definitions(call.node.metadata, document, call.node.settings)
-    return Done()
+    return EmptyReply()
 
 
 def _entries(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -122,7 +122,7 @@ def _names(entries: Iterable[dict[str, Any]]) -> set[str]:
     return {name for entry in entries if isinstance(name := entry.get("name"), str)}
 
 
-def _check_vhosts(call: Call, document: dict[str, Any]) -> None:
+def _check_vhosts(call: ApiRequest, document: dict[str, Any]) -> None:
     """What is declared must lie in a vhost that is there or comes with it."""
     known = set(call.state.vhosts) | _names(_entries(document, "vhosts"))
     for name in NAMELESS:
@@ -131,7 +131,7 @@ def _check_vhosts(call: Call, document: dict[str, Any]) -> None:
                 raise bad_request(["no_such_vhost", entry["vhost"]])
 
 
-def _check_limits(call: Call, document: dict[str, Any]) -> None:
+def _check_limits(call: ApiRequest, document: dict[str, Any]) -> None:
     """All or nothing: not a queue too many."""
     for vhost in call.state.vhosts.values():
         limit = vhost.limits.get(MAX_QUEUES, UNLIMITED)
@@ -146,28 +146,28 @@ def _check_limits(call: Call, document: dict[str, Any]) -> None:
             )
 
 
-def import_all(call: Call) -> Done:
+def import_all(call: ApiRequest) -> EmptyReply:
     return _uploaded(call, call.query.get("vhost", ""))
 
 
-def import_vhost(call: Call) -> Done:
+def import_vhost(call: ApiRequest) -> EmptyReply:
     return _uploaded(call, call.vhost)
 
 
-def _uploaded(call: Call, vhost: str) -> Done:
+def _uploaded(call: ApiRequest, vhost: str) -> EmptyReply:
     """The document is the body, or the part `file` of a form whose part `redirect` says where to go then."""
     redirect = b""
-    if form.is_form(kind := call.headers.get("content-type", "")):
-        parts = form.fields(kind, call.content)
+    if form_data.is_form(kind := call.headers.get("content-type", "")):
+        parts = form_data.fields(kind, call.content)
         redirect, call.content = parts.get("redirect", b""), parts.get("file", b"")
         if "file" not in parts or not (redirect.isascii() and redirect.decode("ascii").isprintable()):
             raise bad_request(UNREADABLE)
     document = call.body(unreadable=UNREADABLE)
     done = _import_into(call, document, vhost) if vhost else _import(call, document)
-    return Done(SEE_OTHER, {"location": redirect.decode("ascii")}) if redirect else done
+    return EmptyReply(SEE_OTHER, {"location": redirect.decode("ascii")}) if redirect else done
 
 
-def _import_into(call: Call, document: dict[str, Any], vhost: str) -> Done:
+def _import_into(call: ApiRequest, document: dict[str, Any], vhost: str) -> EmptyReply:
     if vhost not in call.state.vhosts:
         raise missing("vhost_not_found")
     chosen: dict[str, Any] = {}
@@ -179,12 +179,12 @@ def _import_into(call: Call, document: dict[str, Any], vhost: str) -> Done:
     return _import(call, chosen)
 
 
-_MEDIA = (JSON, form.MULTIPART)
+_MEDIA = (JSON, form_data.MULTIPART)
 _ALL = {"GET": export_all, "POST": import_all}
 _OF_VHOST = {"GET": export_vhost, "POST": import_vhost}
 
 ROUTES = [
-    Route("definitions", access.administrator, _ALL, media=_MEDIA),
-    Route("all-configuration", access.administrator, _ALL, media=_MEDIA),  # what it was called long ago
-    Route("definitions/{vhost}", access.administrator, _OF_VHOST, media=_MEDIA),
+    ApiRoute("definitions", access.administrator, _ALL, media=_MEDIA),
+    ApiRoute("all-configuration", access.administrator, _ALL, media=_MEDIA),  # what it was called long ago
+    ApiRoute("definitions/{vhost}", access.administrator, _OF_VHOST, media=_MEDIA),
 ]

@@ -7,13 +7,21 @@ import binascii
 import struct
 from typing import Any
 
-from mirrormq.control.tables import plain_arguments
+from mirrormq.control.argument_tables import plain_arguments
 from mirrormq.errors import AmqpError
-from mirrormq.management import access, places, shapes
-from mirrormq.management.answers import bad_request, not_found
-from mirrormq.management.call import CREATED, Call, Done, Listing, boolean, declared, table
-from mirrormq.management.elsewhere import merged
-from mirrormq.management.routing import Route
+from mirrormq.management import access, detailed_statistics, object_json
+from mirrormq.management.api_request import (
+    CREATED,
+    ApiRequest,
+    EmptyReply,
+    ListReply,
+    boolean,
+    declared,
+    table,
+)
+from mirrormq.management.http_errors import bad_request, not_found
+from mirrormq.management.peer_client import merged
+from mirrormq.management.route_table import ApiRoute
 from mirrormq.metadata import records
 from mirrormq.metadata.store import INTERNAL_USER
 from mirrormq.wire.fields import table_of
@@ -25,11 +33,11 @@ DEFAULT_NAME = "amq.default"
 ROUTING_KEY_BYTES_MAX = 255
 
 
-def _name(call: Call) -> str:
+def _name(call: ApiRequest) -> str:
     return "" if call.name == DEFAULT_NAME else call.name
 
 
-def counted_here(call: Call, record: records.Exchange) -> dict[str, Any]:
+def counted_here(call: ApiRequest, record: records.Exchange) -> dict[str, Any]:
     """What this node's clients have published to it."""
     return call.statistics.exchange(record.vhost, record.name, call.ranges)
 
@@ -37,16 +45,16 @@ def counted_here(call: Call, record: records.Exchange) -> dict[str, Any]:
 Counted = dict[tuple[str, str], list[dict[str, Any]]]
 
 
-async def _counted_elsewhere(call: Call, vhosts: list[str]) -> Counted:
+async def _counted_on_peers(call: ApiRequest, vhosts: list[str]) -> Counted:
     """The same of other nodes' clients."""
     found: Counted = {}
-    rows: list[Any] = await call.elsewhere.rows("exchanges", vhosts=vhosts, query=call.asked)
+    rows: list[Any] = await call.peer_client.rows("exchanges", vhosts=vhosts, query=call.asked)
     for vhost, name, numbers in rows:
         found.setdefault((vhost, name), []).append(numbers)
     return found
 
 
-def row(call: Call, record: records.Exchange, elsewhere: Counted) -> dict[str, Any]:
+def row(call: ApiRequest, record: records.Exchange, peer_rows: Counted) -> dict[str, Any]:
     policy = call.node.broker.policies.effective(record.vhost, record.name, "exchanges").policy
     return {
         "arguments": plain_arguments(record.arguments),
@@ -57,33 +65,33 @@ def row(call: Call, record: records.Exchange, elsewhere: Counted) -> dict[str, A
         "type": record.kind,
         "user_who_performed_action": call.statistics.makers.get(record.key, INTERNAL_USER),
         "vhost": record.vhost,
-        **merged([counted_here(call, record), *elsewhere.get(record.key, [])]),
+        **merged([counted_here(call, record), *peer_rows.get(record.key, [])]),
         **({} if policy is None else {"policy": policy}),
     }
 
 
-async def list_exchanges(call: Call) -> Listing:
+async def list_exchanges(call: ApiRequest) -> ListReply:
     vhosts = call.chosen_vhosts()
     found = [record for vhost in vhosts for _, record in sorted(call.state.exchanges_of(vhost).items())]
-    elsewhere = await _counted_elsewhere(call, vhosts)
-    return Listing(found, lambda record: row(call, record, elsewhere), lambda record: str(record.name))
+    peer_rows = await _counted_on_peers(call, vhosts)
+    return ListReply(found, lambda record: row(call, record, peer_rows), lambda record: str(record.name))
 
 
-def _record(call: Call) -> records.Exchange:
+def _record(call: ApiRequest) -> records.Exchange:
     record = call.state.exchanges.get((call.vhost, _name(call)))
     if record is None:
         raise not_found()
     return record
 
 
-async def show(call: Call) -> dict[str, Any]:
+async def show(call: ApiRequest) -> dict[str, Any]:
     record = _record(call)
-    elsewhere = await _counted_elsewhere(call, [call.vhost])
-    incoming, outgoing = await places.everywhere(call, record.vhost, "exchange", record.name)
-    return {**row(call, record, elsewhere), "incoming": incoming, "outgoing": outgoing}
+    peer_rows = await _counted_on_peers(call, [call.vhost])
+    incoming, outgoing = await detailed_statistics.on_all_nodes(call, record.vhost, "exchange", record.name)
+    return {**row(call, record, peer_rows), "incoming": incoming, "outgoing": outgoing}
 
 
-async def declare(call: Call) -> Done:
+async def declare(call: ApiRequest) -> EmptyReply:
     body = call.body()
     existed = (call.vhost, _name(call)) in call.state.exchanges
     flags = {name: boolean(body, name) for name in ("durable", "auto_delete", "internal")}
@@ -94,33 +102,35 @@ async def declare(call: Call) -> Done:
         await call.direct().declare_exchange(_name(call), kind, arguments=table(body), **flags)
     except AmqpError as error:
         raise declared(error) from None
-    return Done() if existed else Done(CREATED)
+    return EmptyReply() if existed else EmptyReply(CREATED)
 
 
-async def delete(call: Call) -> Done:
+async def delete(call: ApiRequest) -> EmptyReply:
     _record(call)
     try:
         await call.direct().delete_exchange(_name(call), if_unused=call.flag("if-unused"))
     except AmqpError as error:
         raise declared(error) from None
-    return Done()
+    return EmptyReply()
 
 
-def from_it(call: Call) -> Listing:
+def from_it(call: ApiRequest) -> ListReply:
     name = _name(call)
     if not name:
         queues = sorted(call.state.queues_of(call.vhost))
-        return Listing([shapes.default_binding(call.vhost, queue) for queue in queues], shapes.binding)
+        return ListReply(
+            [object_json.default_binding(call.vhost, queue) for queue in queues], object_json.binding
+        )
     found = call.state.bindings_from(call.vhost, name).values()
-    return Listing(sorted(found, key=lambda each: each.key), shapes.binding)
+    return ListReply(sorted(found, key=lambda each: each.key), object_json.binding)
 
 
-def to_it(call: Call) -> Listing:
+def to_it(call: ApiRequest) -> ListReply:
     found = call.state.bindings_to(call.vhost, "exchange", _name(call)).values()
-    return Listing(sorted(found, key=lambda each: each.key), shapes.binding)
+    return ListReply(sorted(found, key=lambda each: each.key), object_json.binding)
 
 
-async def publish(call: Call) -> dict[str, bool]:
+async def publish(call: ApiRequest) -> dict[str, bool]:
     body = call.body("routing_key", "properties", "payload", "payload_encoding")
     if not isinstance(body["payload"], str):
         raise bad_request("payload_not_string")
@@ -176,10 +186,10 @@ def _properties(given: Any) -> BasicProperties:
 
 
 ROUTES = [
-    Route("exchanges", access.vhost, {"GET": list_exchanges}),
-    Route("exchanges/{vhost}", access.vhost, {"GET": list_exchanges}),
-    Route("exchanges/{vhost}/{name}", access.vhost, {"GET": show, "PUT": declare, "DELETE": delete}),
-    Route("exchanges/{vhost}/{name}/bindings/source", access.vhost, {"GET": from_it}),
-    Route("exchanges/{vhost}/{name}/bindings/destination", access.vhost, {"GET": to_it}),
-    Route("exchanges/{vhost}/{name}/publish", access.vhost_if_any, {"POST": publish}),
+    ApiRoute("exchanges", access.vhost, {"GET": list_exchanges}),
+    ApiRoute("exchanges/{vhost}", access.vhost, {"GET": list_exchanges}),
+    ApiRoute("exchanges/{vhost}/{name}", access.vhost, {"GET": show, "PUT": declare, "DELETE": delete}),
+    ApiRoute("exchanges/{vhost}/{name}/bindings/source", access.vhost, {"GET": from_it}),
+    ApiRoute("exchanges/{vhost}/{name}/bindings/destination", access.vhost, {"GET": to_it}),
+    ApiRoute("exchanges/{vhost}/{name}/publish", access.vhost_if_any, {"POST": publish}),
 ]

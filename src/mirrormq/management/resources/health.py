@@ -7,11 +7,11 @@ from typing import Any
 from mirrormq.control.certificates import expiring
 from mirrormq.errors import AmqpError
 from mirrormq.management import access
-from mirrormq.management.answers import bad_request, encode, not_found
-from mirrormq.management.call import Call, Raw, spoken
-from mirrormq.management.encoding import whole
+from mirrormq.management.api_request import ApiRequest, RawReply, spoken
+from mirrormq.management.http_errors import bad_request, encode, not_found
+from mirrormq.management.json_encoding import whole
 from mirrormq.management.resources.nodes import listeners
-from mirrormq.management.routing import Route
+from mirrormq.management.route_table import ApiRoute
 
 UNAVAILABLE = 503
 TIME_UNITS = ("days", "weeks", "months", "years")
@@ -20,15 +20,15 @@ PROTOCOLS = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqps": "amqp/ssl"}
 """Names under which RabbitMQ knows a protocol as well."""
 
 
-def ok(call: Call) -> dict[str, Any]:
+def ok(call: ApiRequest) -> dict[str, Any]:
     return {"status": "ok"}
 
 
-def _failed(reason: str, **more: Any) -> Raw:
-    return Raw(encode({"status": "failed", "reason": reason, **more}), UNAVAILABLE)
+def _failed(reason: str, **more: Any) -> RawReply:
+    return RawReply(encode({"status": "failed", "reason": reason, **more}), UNAVAILABLE)
 
 
-def alarms(call: Call) -> dict[str, Any] | Raw:
+def alarms(call: ApiRequest) -> dict[str, Any] | RawReply:
     raised = call.node.broker.alarms.by_node(call.node.settings.name)
     if not raised:
         return {"status": "ok"}
@@ -38,7 +38,7 @@ def alarms(call: Call) -> dict[str, Any] | Raw:
     )
 
 
-def local_alarms(call: Call) -> dict[str, Any] | Raw:
+def local_alarms(call: ApiRequest) -> dict[str, Any] | RawReply:
     raised = sorted(call.node.broker.alarms.raised)
     if not raised:
         return {"status": "ok"}
@@ -48,7 +48,7 @@ def local_alarms(call: Call) -> dict[str, Any] | Raw:
     )
 
 
-def certificates(call: Call) -> dict[str, Any] | Raw:
+def certificates(call: ApiRequest) -> dict[str, Any] | RawReply:
     try:
         within = whole(call.parts["within"])
     except ValueError:
@@ -60,7 +60,7 @@ def certificates(call: Call) -> dict[str, Any] | Raw:
     return _failed("Certificates expiring", expired=shown) if found else {"status": "ok"}
 
 
-def port(call: Call) -> dict[str, Any] | Raw:
+def port(call: ApiRequest) -> dict[str, Any] | RawReply:
     try:
         wanted = whole(call.parts["port"])
     except ValueError:
@@ -71,7 +71,7 @@ def port(call: Call) -> dict[str, Any] | Raw:
     return _failed("No active listener", missing=wanted, ports=ports)
 
 
-def protocol(call: Call) -> dict[str, Any] | Raw:
+def protocol(call: ApiRequest) -> dict[str, Any] | RawReply:
     wanted = PROTOCOLS.get(call.parts["protocol"].lower(), call.parts["protocol"].lower())
     protocols = sorted({found["protocol"] for found in listeners(call)})
     if wanted in protocols:
@@ -79,7 +79,7 @@ def protocol(call: Call) -> dict[str, Any] | Raw:
     return _failed("No active listener", missing=wanted, protocols=protocols)
 
 
-def mirrors(call: Call) -> dict[str, Any] | Raw:
+def mirrors(call: ApiRequest) -> dict[str, Any] | RawReply:
     """Would mirrored queues be lost with this node?"""
     if len(call.node.cluster.members) == 1:
         return {"status": "ok", "reason": "single node cluster"}
@@ -88,19 +88,19 @@ def mirrors(call: Call) -> dict[str, Any] | Raw:
     return {"status": "ok"}
 
 
-def quorum(call: Call) -> dict[str, Any]:
+def quorum(call: ApiRequest) -> dict[str, Any]:
     """There are no quorum queues that could lose theirs."""
     alone = len(call.node.cluster.members) == 1
     return {"status": "ok", "reason": "single node cluster"} if alone else {"status": "ok"}
 
 
-def node(call: Call) -> dict[str, Any]:
-    if call.parts.get("name", call.me) not in (call.me, *call.elsewhere.peers):
+def node(call: ApiRequest) -> dict[str, Any]:
+    if call.parts.get("name", call.me) not in (call.me, *call.peer_client.peers):
         raise not_found()
     return {"status": "ok"}
 
 
-async def aliveness(call: Call) -> dict[str, Any]:
+async def aliveness(call: ApiRequest) -> dict[str, Any]:
     """Declares a queue, sends a message through it, and leaves the queue for the next time."""
     channel = call.direct()
     try:
@@ -115,15 +115,17 @@ async def aliveness(call: Call) -> dict[str, Any]:
 
 
 ROUTES = [
-    Route("aliveness-test/{vhost}", access.vhost, {"GET": aliveness}),
-    Route("health/checks/alarms", access.management, {"GET": alarms}),
-    Route("health/checks/local-alarms", access.management, {"GET": local_alarms}),
-    Route("health/checks/certificate-expiration/{within}/{unit}", access.management, {"GET": certificates}),
-    Route("health/checks/port-listener/{port}", access.management, {"GET": port}),
-    Route("health/checks/protocol-listener/{protocol}", access.management, {"GET": protocol}),
-    Route("health/checks/virtual-hosts", access.management, {"GET": ok}),
-    Route("health/checks/node-is-mirror-sync-critical", access.management, {"GET": mirrors}),
-    Route("health/checks/node-is-quorum-critical", access.management, {"GET": quorum}),
-    Route("healthchecks/node", access.management, {"GET": node}),
-    Route("healthchecks/node/{name}", access.management, {"GET": node}),
+    ApiRoute("aliveness-test/{vhost}", access.vhost, {"GET": aliveness}),
+    ApiRoute("health/checks/alarms", access.management, {"GET": alarms}),
+    ApiRoute("health/checks/local-alarms", access.management, {"GET": local_alarms}),
+    ApiRoute(
+        "health/checks/certificate-expiration/{within}/{unit}", access.management, {"GET": certificates}
+    ),
+    ApiRoute("health/checks/port-listener/{port}", access.management, {"GET": port}),
+    ApiRoute("health/checks/protocol-listener/{protocol}", access.management, {"GET": protocol}),
+    ApiRoute("health/checks/virtual-hosts", access.management, {"GET": ok}),
+    ApiRoute("health/checks/node-is-mirror-sync-critical", access.management, {"GET": mirrors}),
+    ApiRoute("health/checks/node-is-quorum-critical", access.management, {"GET": quorum}),
+    ApiRoute("healthchecks/node", access.management, {"GET": node}),
+    ApiRoute("healthchecks/node/{name}", access.management, {"GET": node}),
 ]

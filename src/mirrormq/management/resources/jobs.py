@@ -5,30 +5,30 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from mirrormq.broker.asking.jobs import job_row, job_table, jobs_of
+from mirrormq.broker.leases.job_reports import job_row, job_table, jobs_of
 from mirrormq.management import access
-from mirrormq.management.answers import missing, not_authorised
-from mirrormq.management.call import Call, Done, Listing
-from mirrormq.management.routing import Route
+from mirrormq.management.api_request import ApiRequest, EmptyReply, ListReply
+from mirrormq.management.http_errors import missing, not_authorised
+from mirrormq.management.route_table import ApiRoute
 from mirrormq.metadata.commands import DeleteJob
 from mirrormq.metadata.records import Job
 
 
-def list_jobs(call: Call) -> Listing:
+def list_jobs(call: ApiRequest) -> ListReply:
     """Without their tables, the one that spoke last first."""
     everything = call.is_monitor and "vhost" not in call.parts
     seen = set(call.state.vhosts if everything else call.chosen_vhosts())
     now_ms = _now_ms()
-    return Listing(jobs_of(call.state, seen), lambda job: job_row(job, now_ms), lambda job: str(job.name))
+    return ListReply(jobs_of(call.state, seen), lambda job: job_row(job, now_ms), lambda job: str(job.name))
 
 
-def show_job(call: Call) -> dict[str, Any]:
+def show_job(call: ApiRequest) -> dict[str, Any]:
     """With its table."""
     job = _found(call)
     return {**job_row(job, _now_ms()), "table": job_table(job)}
 
 
-def forget_job(call: Call) -> Done:
+def forget_job(call: ApiRequest) -> EmptyReply:
     """For administrators and for whose job it is."""
     job = _found(call)
     if access.ADMINISTRATOR not in call.user.tags and job.user != call.user.name:
@@ -36,14 +36,14 @@ def forget_job(call: Call) -> Done:
             f"access to job '{job.name}' in vhost '{job.vhost}' refused for user '{call.user.name}'"
         )
     call.write(DeleteJob(job.vhost, job.name))
-    return Done()
+    return EmptyReply()
 
 
 def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def _found(call: Call) -> Job:
+def _found(call: ApiRequest) -> Job:
     job = call.state.jobs.get((call.vhost, call.name))
     if job is None:
         raise missing("Not Found")
@@ -51,7 +51,7 @@ def _found(call: Call) -> Job:
 
 
 ROUTES = [
-    Route("mirrormq/jobs", access.management, {"GET": list_jobs}),
-    Route("mirrormq/jobs/{vhost}", access.visible_vhost, {"GET": list_jobs}),
-    Route("mirrormq/jobs/{vhost}/{name}", access.visible_vhost, {"GET": show_job, "DELETE": forget_job}),
+    ApiRoute("mirrormq/jobs", access.management, {"GET": list_jobs}),
+    ApiRoute("mirrormq/jobs/{vhost}", access.visible_vhost, {"GET": list_jobs}),
+    ApiRoute("mirrormq/jobs/{vhost}/{name}", access.visible_vhost, {"GET": show_job, "DELETE": forget_job}),
 ]

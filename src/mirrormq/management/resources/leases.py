@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from mirrormq.auth import refusals
-from mirrormq.control.protocol import ControlError, Request
+from mirrormq.auth import access_errors
+from mirrormq.control.control_protocol import ControlError, Request
 from mirrormq.management import access
-from mirrormq.management.answers import bad_request, missing, not_authorised
-from mirrormq.management.call import Call, Done, Listing
-from mirrormq.management.routing import Route
+from mirrormq.management.api_request import ApiRequest, EmptyReply, ListReply
+from mirrormq.management.http_errors import bad_request, missing, not_authorised
+from mirrormq.management.route_table import ApiRoute
 
 
-async def list_leases(call: Call) -> Listing:
+async def list_leases(call: ApiRequest) -> ListReply:
     """Those of queues that the user may read."""
     may, user = call.node.broker.permissions.check, call.user.name
     rows = []
     for vhost in call.chosen_vhosts():
         found = await call.node.carry_out(Request("list_leases", [], {"vhost": vhost}))
         rows += [row for row in found if call.is_monitor or may(user, vhost, row["queue"], "read")]
-    return Listing(rows, lambda row: row, lambda row: str(row["name"]))
+    return ListReply(rows, lambda row: row, lambda row: str(row["name"]))
 
 
-async def release(call: Call) -> Done:
+async def release(call: ApiRequest) -> EmptyReply:
     """Give a lease up."""
     queue = call.parts["queue"]
     if not call.node.broker.permissions.check(call.user.name, call.vhost, queue, "read"):
-        raise not_authorised(refusals.resource_refused("queue", queue, call.vhost, call.user.name))
+        raise not_authorised(access_errors.resource_refused("queue", queue, call.vhost, call.user.name))
     if not any(
         (lease.vhost, lease.queue, lease.name) == (call.vhost, queue, call.name)
         for lease in call.state.leases.values()
@@ -34,11 +34,11 @@ async def release(call: Call) -> Done:
         await call.node.carry_out(Request("release_lease", [queue, call.name], {"vhost": call.vhost}))
     except ControlError as error:
         raise bad_request(error.text) from None
-    return Done()
+    return EmptyReply()
 
 
 ROUTES = [
-    Route("mirrormq/leases", access.vhost, {"GET": list_leases}),
-    Route("mirrormq/leases/{vhost}", access.vhost, {"GET": list_leases}),
-    Route("mirrormq/leases/{vhost}/{queue}/{name}", access.vhost, {"DELETE": release}),
+    ApiRoute("mirrormq/leases", access.vhost, {"GET": list_leases}),
+    ApiRoute("mirrormq/leases/{vhost}", access.vhost, {"GET": list_leases}),
+    ApiRoute("mirrormq/leases/{vhost}/{queue}/{name}", access.vhost, {"DELETE": release}),
 ]

@@ -6,10 +6,10 @@ import os
 from typing import Any
 
 from mirrormq.config.settings import Address
-from mirrormq.management import access, machine
-from mirrormq.management.answers import not_found
-from mirrormq.management.call import Call, Listing
-from mirrormq.management.routing import Route
+from mirrormq.management import access, os_metrics
+from mirrormq.management.api_request import ApiRequest, ListReply
+from mirrormq.management.http_errors import not_found
+from mirrormq.management.route_table import ApiRoute
 
 EXCHANGE_TYPES = {
     "direct": "AMQP direct exchange, as per the AMQP specification",
@@ -28,7 +28,7 @@ def exchange_types() -> list[dict[str, Any]]:
     return [{"name": name, "description": text, "enabled": True} for name, text in EXCHANGE_TYPES.items()]
 
 
-def listeners(call: Call) -> list[dict[str, Any]]:
+def listeners(call: ApiRequest) -> list[dict[str, Any]]:
     settings = call.node.settings
     opened = [("amqp", address) for address in settings.amqp_listeners]
     opened += [("amqp/ssl", address) for address in settings.tls_listeners]
@@ -47,7 +47,7 @@ def listeners(call: Call) -> list[dict[str, Any]]:
     ]
 
 
-def contexts(call: Call) -> list[dict[str, Any]]:
+def contexts(call: ApiRequest) -> list[dict[str, Any]]:
     settings = call.node.settings
     description = "RabbitMQ Management"
     opened: list[tuple[Address, dict[str, str]]] = []
@@ -63,7 +63,7 @@ def _given(address: Address | None) -> list[Address]:
     return [] if address is None else [address]
 
 
-def own_row(call: Call) -> dict[str, Any]:
+def own_row(call: ApiRequest) -> dict[str, Any]:
     """This node."""
     settings, status, broker = call.node.settings, call.node.status(), call.node.broker
     return {
@@ -94,12 +94,12 @@ def own_row(call: Call) -> dict[str, Any]:
         "config_files": [],
         "log_files": [],
         "enabled_plugins": [],
-        **machine.shown(call.node, call.statistics, call.ranges),
+        **os_metrics.shown(call.node, call.statistics, call.ranges),
         **call.statistics.churn(),
     }
 
 
-def _journal_fault(call: Call, name: str) -> dict[str, str]:
+def _journal_fault(call: ApiRequest, name: str) -> dict[str, str]:
     """Fault that the node found in its journal when it started. RabbitMQ has no such field: it is there only
     if there is a fault."""
     record = call.state.nodes.get(name)
@@ -108,70 +108,70 @@ def _journal_fault(call: Call, name: str) -> dict[str, str]:
     return {"journal_fault": record.journal_fault}
 
 
-def _links(call: Call) -> list[dict[str, Any]]:
+def _links(call: ApiRequest) -> list[dict[str, Any]]:
     """The nodes to which there is a link, and where they are."""
     found = []
-    for name in call.elsewhere.peers:
+    for name in call.peer_client.peers:
         record = call.state.nodes.get(name)
         host, _, port = (record.address if record is not None else "").rpartition(":")
         found.append({"name": name, "peer_addr": host, "peer_port": int(port) if port.isdigit() else 0})
     return found
 
 
-def silent_row(call: Call, name: str) -> dict[str, Any]:
+def silent_row(call: ApiRequest, name: str) -> dict[str, Any]:
     """A member that has not answered: what the cluster knows of it."""
     record = call.state.nodes.get(name)
     runs = record is not None and record.running
     return {
         "name": name,
         "type": "disc",
-        "running": runs and name in call.elsewhere.peers,
+        "running": runs and name in call.peer_client.peers,
         "partitions": [],
         "cluster_links": [],
         **_journal_fault(call, name),
     }
 
 
-async def list_nodes(call: Call) -> Listing:
+async def list_nodes(call: ApiRequest) -> ListReply:
     """Every member, running or not."""
-    told = await call.elsewhere.ask_all("node", query=call.asked)
+    told = await call.peer_client.ask_all("node", query=call.asked)
     names = sorted({call.me, *call.node.cluster.members})
-    return Listing(names, lambda name: _row(call, name, told))
+    return ListReply(names, lambda name: _row(call, name, told))
 
 
-def _row(call: Call, name: str, told: dict[str, Any]) -> dict[str, Any]:
+def _row(call: ApiRequest, name: str, told: dict[str, Any]) -> dict[str, Any]:
     if name == call.me:
         return own_row(call)
     found: dict[str, Any] = told.get(name) or silent_row(call, name)
     return found
 
 
-async def show(call: Call) -> dict[str, Any]:
+async def show(call: ApiRequest) -> dict[str, Any]:
     if call.name not in (call.me, *call.node.cluster.members):
         raise not_found()
     return _row(call, call.name, await _told_by(call))
 
 
-async def _told_by(call: Call) -> dict[str, Any]:
-    if call.name not in call.elsewhere.peers:
+async def _told_by(call: ApiRequest) -> dict[str, Any]:
+    if call.name not in call.peer_client.peers:
         return {}
-    return {call.name: await call.elsewhere.ask(call.name, "node", query=call.asked)}
+    return {call.name: await call.peer_client.ask(call.name, "node", query=call.asked)}
 
 
-def own_memory(call: Call) -> dict[str, int]:
+def own_memory(call: ApiRequest) -> dict[str, int]:
     """What this node's memory is used for."""
     return call.node.live.memory_parts(int(call.node.status()["memory"]["total"]))
 
 
-async def _memory(call: Call) -> dict[str, int]:
+async def _memory(call: ApiRequest) -> dict[str, int]:
     if call.name == call.me:
         return own_memory(call)
-    if call.name not in call.elsewhere.peers:
+    if call.name not in call.peer_client.peers:
         raise not_found()
-    return await call.elsewhere.ask(call.name, "memory") or {}
+    return await call.peer_client.ask(call.name, "memory") or {}
 
 
-async def memory(call: Call) -> dict[str, Any]:
+async def memory(call: ApiRequest) -> dict[str, Any]:
     """RabbitMQ's three totals differ by what its runtime has reserved; here they are one number."""
     parts = await _memory(call)
     total = sum(parts.values())
@@ -179,7 +179,7 @@ async def memory(call: Call) -> dict[str, Any]:
     return {"memory": {**parts, "strategy": "rss", "total": totals}}
 
 
-async def relative_memory(call: Call) -> dict[str, Any]:
+async def relative_memory(call: ApiRequest) -> dict[str, Any]:
     """Percentages; what is there at all is one at least."""
     parts = await _memory(call)
     total = max(sum(parts.values()), 1)
@@ -188,8 +188,8 @@ async def relative_memory(call: Call) -> dict[str, Any]:
 
 
 ROUTES = [
-    Route("nodes", access.monitor, {"GET": list_nodes}),
-    Route("nodes/{name}", access.monitor, {"GET": show}),
-    Route("nodes/{name}/memory", access.monitor, {"GET": memory}),
-    Route("nodes/{name}/memory/relative", access.monitor, {"GET": relative_memory}),
+    ApiRoute("nodes", access.monitor, {"GET": list_nodes}),
+    ApiRoute("nodes/{name}", access.monitor, {"GET": show}),
+    ApiRoute("nodes/{name}/memory", access.monitor, {"GET": memory}),
+    ApiRoute("nodes/{name}/memory/relative", access.monitor, {"GET": relative_memory}),
 ]

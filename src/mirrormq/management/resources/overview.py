@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirrormq.management import access, shapes
-from mirrormq.management.answers import bad_request
-from mirrormq.management.call import Call, Done
-from mirrormq.management.elsewhere import merged
+from mirrormq.management import access, object_json
+from mirrormq.management.api_request import ApiRequest, EmptyReply
+from mirrormq.management.http_errors import bad_request
+from mirrormq.management.peer_client import merged
 from mirrormq.management.resources.nodes import contexts, exchange_types, listeners
-from mirrormq.management.routing import Route
+from mirrormq.management.route_table import ApiRoute
 from mirrormq.metadata import commands, records
 
 CLUSTER_NAME = "cluster_name"
 
 
-def cluster_name(call: Call) -> str:
+def cluster_name(call: ApiRequest) -> str:
     """As set, as configured, or the node's own name."""
     kept = call.state.global_parameters.get(CLUSTER_NAME)
     return str(kept.value) if kept is not None else call.node.settings.cluster_name or call.node.settings.name
 
 
-def own_part(call: Call, vhosts: list[str], user: str | None) -> dict[str, Any]:
+def own_part(call: ApiRequest, vhosts: list[str], user: str | None) -> dict[str, Any]:
     """What this node contributes to the totals: of all users, or of one."""
     found = [
         connection
         for connection in call.node.broker.connections
         if user is None or connection.user.name == user
     ]
-    channels = shapes.channels(found)
+    channels = object_json.channels(found)
     return {
         "counted": call.statistics.vhosts(vhosts, call.ranges),
         "disk": call.statistics.disk(call.ranges) if call.statistics.disk_used else {},
@@ -43,11 +43,11 @@ def own_part(call: Call, vhosts: list[str], user: str | None) -> dict[str, Any]:
     }
 
 
-async def overview(call: Call) -> dict[str, Any]:
+async def overview(call: ApiRequest) -> dict[str, Any]:
     settings = call.node.settings
     vhosts = list(call.state.vhosts) if call.is_monitor else call.vhosts()
     user = None if call.is_monitor else call.user.name
-    told = await call.elsewhere.ask_all("overview", vhosts=vhosts, user=user, query=call.asked)
+    told = await call.peer_client.ask_all("overview", vhosts=vhosts, user=user, query=call.asked)
     parts = [own_part(call, vhosts, user), *told.values()]
     counted = merged([part["counted"] for part in parts])
     messages, disk = counted.get("message_stats", {}), merged([part["disk"] for part in parts])
@@ -81,19 +81,19 @@ async def overview(call: Call) -> dict[str, Any]:
     return shown
 
 
-def show_name(call: Call) -> dict[str, Any]:
+def show_name(call: ApiRequest) -> dict[str, Any]:
     return {"name": cluster_name(call)}
 
 
-def put_name(call: Call) -> Done:
+def put_name(call: ApiRequest) -> EmptyReply:
     name = call.body("name")["name"]
     if not isinstance(name, str):
         raise bad_request(["not_string", name])
     call.write(commands.PutGlobalParameter(records.GlobalParameter(CLUSTER_NAME, name)))
-    return Done()
+    return EmptyReply()
 
 
 ROUTES = [
-    Route("overview", access.management, {"GET": overview}),
-    Route("cluster-name", access.administrator_to_change, {"GET": show_name, "PUT": put_name}),
+    ApiRoute("overview", access.management, {"GET": overview}),
+    ApiRoute("cluster-name", access.administrator_to_change, {"GET": show_name, "PUT": put_name}),
 ]

@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from mirrormq.control.protocol import ControlError
-from mirrormq.control.verbs.parameters import (
+from mirrormq.control.commands.parameters import (
     NOT_SO,
     OPERATOR_POLICY_COMPONENT,
     POLICY_COMPONENT,
@@ -15,14 +14,15 @@ from mirrormq.control.verbs.parameters import (
     parameter_command,
     parameter_rows,
 )
+from mirrormq.control.control_protocol import ControlError
 from mirrormq.management import access
-from mirrormq.management.answers import bad_request, html_escaped, not_found
-from mirrormq.management.call import CREATED, Call, Done, Listing
-from mirrormq.management.routing import Route
+from mirrormq.management.api_request import CREATED, ApiRequest, EmptyReply, ListReply
+from mirrormq.management.http_errors import bad_request, html_escaped, not_found
+from mirrormq.management.route_table import ApiRoute
 from mirrormq.metadata import commands, records
 
 
-def _rows(call: Call) -> list[dict[str, Any]]:
+def _rows(call: ApiRequest) -> list[dict[str, Any]]:
     vhosts = set(call.chosen_vhosts())
     component = call.parts.get("component")
     found = [
@@ -33,18 +33,18 @@ def _rows(call: Call) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: (row["vhost"], row["component"], row["name"]))
 
 
-def list_parameters(call: Call) -> Listing:
-    return Listing(_rows(call), dict)
+def list_parameters(call: ApiRequest) -> ListReply:
+    return ListReply(_rows(call), dict)
 
 
-def show(call: Call) -> dict[str, Any]:
+def show(call: ApiRequest) -> dict[str, Any]:
     for row in _rows(call):
         if row["name"] == call.name:
             return row
     raise not_found()
 
 
-def put(call: Call) -> Done:
+def put(call: ApiRequest) -> EmptyReply:
     value = call.body("value")["value"]
     if call.parts["component"] == POLICY_COMPONENT:
         raise bad_request(NOT_SO)
@@ -54,10 +54,10 @@ def put(call: Call) -> Done:
     except ControlError as error:
         raise bad_request(html_escaped(error.text)) from None
     call.write(command)
-    return Done() if existed else Done(CREATED)
+    return EmptyReply() if existed else EmptyReply(CREATED)
 
 
-def delete(call: Call) -> Done:
+def delete(call: ApiRequest) -> EmptyReply:
     show(call)
     component = call.parts["component"]
     if component == VHOST_LIMITS_COMPONENT:
@@ -66,42 +66,42 @@ def delete(call: Call) -> Done:
         call.write(commands.DeleteOperatorPolicy(call.vhost, call.name))
     else:
         call.write(commands.DeleteParameter(call.vhost, component, call.name))
-    return Done()
+    return EmptyReply()
 
 
-def list_global(call: Call) -> Listing:
+def list_global(call: ApiRequest) -> ListReply:
     kept = call.state.global_parameters
-    return Listing([kept[name] for name in sorted(kept)], msgspec.structs.asdict)
+    return ListReply([kept[name] for name in sorted(kept)], msgspec.structs.asdict)
 
 
-def show_global(call: Call) -> dict[str, Any]:
+def show_global(call: ApiRequest) -> dict[str, Any]:
     found = call.state.global_parameters.get(call.name)
     if found is None:
         raise not_found()
     return msgspec.structs.asdict(found)
 
 
-def put_global(call: Call) -> Done:
+def put_global(call: ApiRequest) -> EmptyReply:
     value = call.body("value")["value"]
     existed = call.name in call.state.global_parameters
     call.write(commands.PutGlobalParameter(records.GlobalParameter(call.name, value)))
-    return Done() if existed else Done(CREATED)
+    return EmptyReply() if existed else EmptyReply(CREATED)
 
 
-def delete_global(call: Call) -> Done:
+def delete_global(call: ApiRequest) -> EmptyReply:
     show_global(call)
     call.write(commands.DeleteGlobalParameter(call.name))
-    return Done()
+    return EmptyReply()
 
 
 _ONE = {"GET": show, "PUT": put, "DELETE": delete}
 _GLOBAL = {"GET": show_global, "PUT": put_global, "DELETE": delete_global}
 
 ROUTES = [
-    Route("parameters", access.policymaker, {"GET": list_parameters}),
-    Route("parameters/{component}", access.policymaker, {"GET": list_parameters}),
-    Route("parameters/{component}/{vhost}", access.policymaker, {"GET": list_parameters}),
-    Route("parameters/{component}/{vhost}/{name}", access.policymaker, _ONE),
-    Route("global-parameters", access.policymaker, {"GET": list_global}),
-    Route("global-parameters/{name}", access.policymaker, _GLOBAL),
+    ApiRoute("parameters", access.policymaker, {"GET": list_parameters}),
+    ApiRoute("parameters/{component}", access.policymaker, {"GET": list_parameters}),
+    ApiRoute("parameters/{component}/{vhost}", access.policymaker, {"GET": list_parameters}),
+    ApiRoute("parameters/{component}/{vhost}/{name}", access.policymaker, _ONE),
+    ApiRoute("global-parameters", access.policymaker, {"GET": list_global}),
+    ApiRoute("global-parameters/{name}", access.policymaker, _GLOBAL),
 ]

@@ -9,33 +9,33 @@ import msgspec
 
 from mirrormq.auth import patterns
 from mirrormq.management import access
-from mirrormq.management.answers import Refusal, bad_request, not_found
-from mirrormq.management.call import CREATED, Call, Done, Listing
-from mirrormq.management.routing import Route
+from mirrormq.management.api_request import CREATED, ApiRequest, EmptyReply, ListReply
+from mirrormq.management.http_errors import HttpRefusal, bad_request, not_found
+from mirrormq.management.route_table import ApiRoute
 from mirrormq.metadata import commands, records
 
 
-def listing(call: Call, wanted: Callable[[records.Permission], bool]) -> Listing:
+def listing(call: ApiRequest, wanted: Callable[[records.Permission], bool]) -> ListReply:
     found = [each for each in call.state.permissions.values() if wanted(each)]
-    return Listing(sorted(found, key=lambda each: (each.vhost, each.user)), msgspec.structs.asdict)
+    return ListReply(sorted(found, key=lambda each: (each.vhost, each.user)), msgspec.structs.asdict)
 
 
-def list_permissions(call: Call) -> Listing:
+def list_permissions(call: ApiRequest) -> ListReply:
     return listing(call, lambda found: True)
 
 
-def _record(call: Call) -> records.Permission:
+def _record(call: ApiRequest) -> records.Permission:
     record = call.state.permissions.get((call.name, call.vhost))
     if record is None:
         raise not_found()
     return record
 
 
-def show(call: Call) -> dict[str, Any]:
+def show(call: ApiRequest) -> dict[str, Any]:
     return msgspec.structs.asdict(_record(call))
 
 
-def check_ends(call: Call) -> None:
+def check_ends(call: ApiRequest) -> None:
     """Both the user and the vhost must be there."""
     if call.vhost not in call.state.vhosts or call.name not in call.state.users:
         raise bad_request("vhost_or_user_not_found")
@@ -52,11 +52,11 @@ def check_pattern(pattern: Any, shown: Callable[[str], Any]) -> str:
     return pattern
 
 
-def _invalid(pattern: Any, error: patterns.PatternInvalid) -> Refusal:
+def _invalid(pattern: Any, error: patterns.PatternInvalid) -> HttpRefusal:
     return bad_request(["invalid_regexp", pattern, [list(error.text.encode()), error.position]])
 
 
-def put(call: Call) -> Done:
+def put(call: ApiRequest) -> EmptyReply:
     check_ends(call)
     body = call.body("configure", "write", "read")
     rights = [
@@ -64,16 +64,16 @@ def put(call: Call) -> Done:
     ]
     existed = (call.name, call.vhost) in call.state.permissions
     call.write(commands.PutPermission(records.Permission(call.name, call.vhost, *rights)))
-    return Done() if existed else Done(CREATED)
+    return EmptyReply() if existed else EmptyReply(CREATED)
 
 
-def delete(call: Call) -> Done:
+def delete(call: ApiRequest) -> EmptyReply:
     _record(call)
     call.write(commands.DeletePermission(call.name, call.vhost))
-    return Done()
+    return EmptyReply()
 
 
 ROUTES = [
-    Route("permissions", access.administrator, {"GET": list_permissions}),
-    Route("permissions/{vhost}/{name}", access.administrator, {"GET": show, "PUT": put, "DELETE": delete}),
+    ApiRoute("permissions", access.administrator, {"GET": list_permissions}),
+    ApiRoute("permissions/{vhost}/{name}", access.administrator, {"GET": show, "PUT": put, "DELETE": delete}),
 ]

@@ -6,15 +6,25 @@ import base64
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.broker.ring_facts import is_mirrored, ring_facts, synchronising
-from mirrormq.control.protocol import ControlError, Request
-from mirrormq.control.queue_facts import queue_facts
-from mirrormq.control.tables import plain_arguments
+from mirrormq.broker.ring_status import is_mirrored, ring_facts, synchronising
+from mirrormq.control.argument_tables import plain_arguments
+from mirrormq.control.control_protocol import ControlError, Request
+from mirrormq.control.queue_info import queue_facts
 from mirrormq.errors import AmqpError
-from mirrormq.management import access, places, shapes
-from mirrormq.management.answers import Refusal, bad_request, not_found
-from mirrormq.management.call import CREATED, Call, Done, Listing, boolean, declared, integer, spoken, table
-from mirrormq.management.routing import Route
+from mirrormq.management import access, detailed_statistics, object_json
+from mirrormq.management.api_request import (
+    CREATED,
+    ApiRequest,
+    EmptyReply,
+    ListReply,
+    boolean,
+    declared,
+    integer,
+    spoken,
+    table,
+)
+from mirrormq.management.http_errors import HttpRefusal, bad_request, not_found
+from mirrormq.management.route_table import ApiRoute
 from mirrormq.metadata import records
 from mirrormq.wire.content import body_of
 from mirrormq.wire.fields import plain
@@ -37,7 +47,7 @@ NOT_MIRRORED = "not_mirrored"
 ACK_MODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
 
 
-def row(call: Call, record: records.Queue) -> dict[str, Any]:
+def row(call: ApiRequest, record: records.Queue) -> dict[str, Any]:
     """A queue in a list, as this node knows it."""
     effective = call.node.broker.policies.effective(record.vhost, record.name, "queues")
     queue = _local(call, record)
@@ -54,23 +64,23 @@ def row(call: Call, record: records.Queue) -> dict[str, Any]:
         "type": "classic",
         "vhost": record.vhost,
         **_mirrors(call, record),
-        **({"state": _state_elsewhere(call, record)} if queue is None else _state(call, queue)),
+        **({"state": _remote_state(call, record)} if queue is None else _state(call, queue)),
         **({} if queue is None else _progress(call, record)),
         "mirrormq": ring_facts(call.node.broker, record),
     }
 
 
-def is_here(call: Call, record: records.Queue) -> bool:
+def is_here(call: ApiRequest, record: records.Queue) -> bool:
     """Is this node its master?"""
     return _local(call, record) is not None
 
 
-def _local(call: Call, record: records.Queue) -> Queue | None:
+def _local(call: ApiRequest, record: records.Queue) -> Queue | None:
     vhost = call.node.broker.vhosts.get(record.vhost)
     return vhost.local_queue(record.name) if vhost is not None else None
 
 
-def _mirrors(call: Call, record: records.Queue) -> dict[str, Any]:
+def _mirrors(call: ApiRequest, record: records.Queue) -> dict[str, Any]:
     """RabbitMQ shows nothing for a queue that no policy mirrors, and lists for any other."""
     if not is_mirrored(call.node.broker, record):
         return {"recoverable_slaves": None}
@@ -84,18 +94,18 @@ def _mirrors(call: Call, record: records.Queue) -> dict[str, Any]:
     }
 
 
-def _state_elsewhere(call: Call, record: records.Queue) -> str:
+def _remote_state(call: ApiRequest, record: records.Queue) -> str:
     """What can be said without its master."""
     runs = not record.waits_for and record.ring.master in call.node.cluster.running
     return "running" if runs and record.ring.master != call.me else "down"
 
 
-def _progress(call: Call, record: records.Queue) -> dict[str, Any]:
+def _progress(call: ApiRequest, record: records.Queue) -> dict[str, Any]:
     synchronised = synchronising(call.node.broker, record)
     return {} if synchronised is None else {"state": "syncing", "sync_messages": synchronised}
 
 
-def _state(call: Call, queue: Queue) -> dict[str, Any]:
+def _state(call: ApiRequest, queue: Queue) -> dict[str, Any]:
     backing, turns = queue.backing, queue.consumers
     exclusive = queue.exclusive_consumer
     active = turns.active if turns.single_active else None
@@ -112,13 +122,13 @@ def _state(call: Call, queue: Queue) -> dict[str, Any]:
     }
 
 
-def _facts(call: Call, queue: Queue) -> dict[str, Any]:
+def _facts(call: ApiRequest, queue: Queue) -> dict[str, Any]:
     """What RabbitMQ's queues tell of themselves, but for what its lists of queues leave out."""
     facts = queue_facts(queue, call.node.broker.clock.now_ms)
     return {name: fact for name, fact in facts.items() if name not in NOT_LISTED}
 
 
-def short_row(call: Call, whole: dict[str, Any]) -> dict[str, Any]:
+def short_row(call: ApiRequest, whole: dict[str, Any]) -> dict[str, Any]:
     """A queue in a list without statistics."""
     names = ["arguments", "auto_delete", "durable", "exclusive", "name", "node", "type", "vhost"]
     if call.flag("enable_queue_totals"):
@@ -127,7 +137,7 @@ def short_row(call: Call, whole: dict[str, Any]) -> dict[str, Any]:
     return {"state": "live"} | {name: whole[name] for name in names if name in whole} | policy
 
 
-def list_queues(call: Call) -> Listing:
+def list_queues(call: ApiRequest) -> ListReply:
     """Each queue as its master shows it."""
     state, short = call.state, call.flag("disable_stats")
     told: dict[records.QueueKey, dict[str, Any]] = {}
@@ -143,21 +153,23 @@ def list_queues(call: Call) -> Listing:
 
     found = [record for vhost in call.chosen_vhosts() for _, record in sorted(state.queues_of(vhost).items())]
     needed = not short or call.flag("enable_queue_totals")
-    return Listing(found, shown, lambda record: str(record.name), prepare if needed else None)
+    return ListReply(found, shown, lambda record: str(record.name), prepare if needed else None)
 
 
-async def _ask_masters(call: Call, some: Sequence[records.Queue], **question: Any) -> list[dict[str, Any]]:
+async def _ask_masters(
+    call: ApiRequest, some: Sequence[records.Queue], **question: Any
+) -> list[dict[str, Any]]:
     """The rows of those queues that other nodes are master of."""
     wanted: dict[str, list[Any]] = {}
     for record in some:
         if record.ring.master != call.me and not record.waits_for:
             wanted.setdefault(record.ring.master, []).append(record.key)
-    return await call.elsewhere.by_owner("queues", wanted, query=call.asked, **question) if wanted else []
+    return await call.peer_client.by_owner("queues", wanted, query=call.asked, **question) if wanted else []
 
 
-async def show(call: Call) -> dict[str, Any]:
+async def show(call: ApiRequest) -> dict[str, Any]:
     record = _record(call)
-    deliveries, incoming = await places.everywhere(call, record.vhost, "queue", record.name)
+    deliveries, incoming = await detailed_statistics.on_all_nodes(call, record.vhost, "queue", record.name)
     used = {"deliveries": deliveries, "incoming": incoming}
     if not is_here(call, record):
         for found in await _ask_masters(call, [record], details=True):
@@ -165,25 +177,25 @@ async def show(call: Call) -> dict[str, Any]:
     return details(call, record) | used
 
 
-def details(call: Call, record: records.Queue) -> dict[str, Any]:
+def details(call: ApiRequest, record: records.Queue) -> dict[str, Any]:
     """One queue, as this node knows it."""
     queue = _local(call, record)
     owner: Connection | None = None if queue is None else queue.owner  # type: ignore[assignment]
     return {
-        "consumer_details": [] if queue is None else shapes.consumers_of(queue),
+        "consumer_details": [] if queue is None else object_json.consumers_of(queue),
         **row(call, record),
-        **({} if owner is None else {"owner_pid_details": shapes.connection_details(owner)}),
+        **({} if owner is None else {"owner_pid_details": object_json.connection_details(owner)}),
     }
 
 
-def _record(call: Call) -> records.Queue:
+def _record(call: ApiRequest) -> records.Queue:
     record = call.state.queues.get((call.vhost, call.name))
     if record is None:
         raise not_found()
     return record
 
 
-async def declare(call: Call) -> Done:
+async def declare(call: ApiRequest) -> EmptyReply:
     """Here, or on the node that the body names."""
     body = call.body()
     node = body.get("node", call.me)
@@ -191,27 +203,27 @@ async def declare(call: Call) -> Done:
     durable, auto_delete = boolean(body, "durable"), boolean(body, "auto_delete")
     wanted: dict[str, Any] = {"durable": durable, "auto_delete": auto_delete, "arguments": table(body)}
     if node != call.me:
-        await _declare_elsewhere(call, str(node), wanted)
-        return Done() if existed else Done(CREATED)
+        await _declare_on_peer(call, str(node), wanted)
+        return EmptyReply() if existed else EmptyReply(CREATED)
     try:
         await call.direct().declare_queue(call.name, **wanted)
     except AmqpError as error:
         raise declared(error) from None
-    return Done() if existed else Done(CREATED)
+    return EmptyReply() if existed else EmptyReply(CREATED)
 
 
-async def _declare_elsewhere(call: Call, node: str, wanted: dict[str, Any]) -> None:
+async def _declare_on_peer(call: ApiRequest, node: str, wanted: dict[str, Any]) -> None:
     refusal = None
-    if node in call.elsewhere.peers:
+    if node in call.peer_client.peers:
         whose = {"user": call.user.name, "vhost": call.vhost, "name": call.name}
-        refusal = await call.elsewhere.ask(node, "declare_queue", **whose, **wanted)
+        refusal = await call.peer_client.ask(node, "declare_queue", **whose, **wanted)
     if refusal is None:
         raise bad_request(f"Node {node} could not be contacted")
     if refusal:
-        raise Refusal(*refusal)
+        raise HttpRefusal(*refusal)
 
 
-async def delete(call: Call) -> Done:
+async def delete(call: ApiRequest) -> EmptyReply:
     _record(call)
     try:
         await call.direct().delete_queue(
@@ -219,26 +231,26 @@ async def delete(call: Call) -> Done:
         )
     except AmqpError as error:
         raise declared(error) from None
-    return Done()
+    return EmptyReply()
 
 
-async def purge(call: Call) -> Done:
+async def purge(call: ApiRequest) -> EmptyReply:
     _record(call)
     try:
         await call.direct().purge_queue(call.name)
     except AmqpError as error:
         raise declared(error) from None
-    return Done()
+    return EmptyReply()
 
 
-def bindings(call: Call) -> Listing:
+def bindings(call: ApiRequest) -> ListReply:
     """RabbitMQ shows the default binding even of a queue that is not there."""
     found = call.state.bindings_to(call.vhost, "queue", call.name).values()
-    items = [shapes.default_binding(call.vhost, call.name), *sorted(found, key=lambda each: each.key)]
-    return Listing(items, shapes.binding)
+    items = [object_json.default_binding(call.vhost, call.name), *sorted(found, key=lambda each: each.key)]
+    return ListReply(items, object_json.binding)
 
 
-async def act(call: Call) -> Done:
+async def act(call: ApiRequest) -> EmptyReply:
     """Of a queue without mirrors all are in step: there is nothing to do, and that is no mistake."""
     body = call.body("action")
     if (call.vhost, call.name) not in call.state.queues:
@@ -251,18 +263,18 @@ async def act(call: Call) -> Done:
     except ControlError as error:
         if error.text != NOT_MIRRORED:
             raise
-    return Done()
+    return EmptyReply()
 
 
-async def move(call: Call) -> Done:
+async def move(call: ApiRequest) -> EmptyReply:
     """Make the synchronised mirror on a node the master."""
     node = call.body("node")["node"]
     _record(call)
     await call.node.carry_out(Request("move_master", [call.name, str(node)], {"vhost": call.vhost}))
-    return Done()
+    return EmptyReply()
 
 
-async def get(call: Call) -> list[dict[str, Any]]:
+async def get(call: ApiRequest) -> list[dict[str, Any]]:
     body = call.body("ackmode", "count", "encoding")
     mode, encoding, channel = body["ackmode"], body["encoding"], call.direct()
     count = integer(body["count"])
@@ -309,12 +321,12 @@ def _payload(body: bytes, encoding: str) -> tuple[str, str]:
 
 
 ROUTES = [
-    Route("queues", access.vhost, {"GET": list_queues}),
-    Route("queues/{vhost}", access.vhost, {"GET": list_queues}),
-    Route("queues/{vhost}/{name}", access.vhost, {"GET": show, "PUT": declare, "DELETE": delete}),
-    Route("queues/{vhost}/{name}/bindings", access.vhost, {"GET": bindings}),
-    Route("queues/{vhost}/{name}/contents", access.vhost, {"DELETE": purge}),
-    Route("queues/{vhost}/{name}/get", access.vhost_if_any, {"POST": get}),
-    Route("queues/{vhost}/{name}/actions", access.administrator, {"POST": act}),
-    Route("mirrormq/queues/{vhost}/{name}/move", access.administrator, {"POST": move}),
+    ApiRoute("queues", access.vhost, {"GET": list_queues}),
+    ApiRoute("queues/{vhost}", access.vhost, {"GET": list_queues}),
+    ApiRoute("queues/{vhost}/{name}", access.vhost, {"GET": show, "PUT": declare, "DELETE": delete}),
+    ApiRoute("queues/{vhost}/{name}/bindings", access.vhost, {"GET": bindings}),
+    ApiRoute("queues/{vhost}/{name}/contents", access.vhost, {"DELETE": purge}),
+    ApiRoute("queues/{vhost}/{name}/get", access.vhost_if_any, {"POST": get}),
+    ApiRoute("queues/{vhost}/{name}/actions", access.administrator, {"POST": act}),
+    ApiRoute("mirrormq/queues/{vhost}/{name}/move", access.administrator, {"POST": move}),
 ]

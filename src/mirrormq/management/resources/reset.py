@@ -8,31 +8,31 @@ from __future__ import annotations
 import asyncio
 
 from mirrormq.management import access
-from mirrormq.management.answers import bad_request, not_found
-from mirrormq.management.call import Call, Done
-from mirrormq.management.routing import Route
+from mirrormq.management.api_request import ApiRequest, EmptyReply
+from mirrormq.management.http_errors import bad_request, not_found
+from mirrormq.management.route_table import ApiRoute
 
 KIND = "start_anew"
 """What another node is asked for."""
 
 
-async def everywhere(call: Call) -> Done:
+async def on_all_nodes(call: ApiRequest) -> EmptyReply:
     """A node that does not answer keeps its own."""
-    await asyncio.gather(call.statistics.start_anew(), call.elsewhere.ask_all(KIND))
-    return Done()
+    await asyncio.gather(call.statistics.start_anew(), call.peer_client.ask_all(KIND))
+    return EmptyReply()
 
 
-async def on_one_node(call: Call) -> Done:
+async def on_one_node(call: ApiRequest) -> EmptyReply:
     if call.name == call.me:
         await call.statistics.start_anew()
-    elif call.name not in call.elsewhere.peers:
+    elif call.name not in call.peer_client.peers:
         raise not_found()
-    elif await call.elsewhere.ask(call.name, KIND) is None:
+    elif await call.peer_client.ask(call.name, KIND) is None:
         raise bad_request(f"{call.name} does not answer")
-    return Done()
+    return EmptyReply()
 
 
 ROUTES = [
-    Route("reset", access.administrator, {"DELETE": everywhere}),
-    Route("reset/{name}", access.administrator, {"DELETE": on_one_node}),
+    ApiRoute("reset", access.administrator, {"DELETE": on_all_nodes}),
+    ApiRoute("reset/{name}", access.administrator, {"DELETE": on_one_node}),
 ]

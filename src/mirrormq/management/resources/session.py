@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qsl
 
-from mirrormq.control import features
-from mirrormq.control.protocol import Request
+from mirrormq.control import feature_flag_list
+from mirrormq.control.control_protocol import Request
 from mirrormq.management import access
-from mirrormq.management.answers import UNSUPPORTED_MEDIA_TYPE, Silent, bad_request
-from mirrormq.management.call import Call, Done
-from mirrormq.management.routing import JSON, Route
+from mirrormq.management.api_request import ApiRequest, EmptyReply
+from mirrormq.management.http_errors import UNSUPPORTED_MEDIA_TYPE, SilentRefusal, bad_request
+from mirrormq.management.route_table import JSON, ApiRoute
 
 FORM = "application/x-www-form-urlencoded"
 
 
-def whoami(call: Call) -> dict[str, Any]:
+def whoami(call: ApiRequest) -> dict[str, Any]:
     return {"name": call.user.name, "tags": call.user.tags}
 
 
-def how_to_log_in(call: Call) -> dict[str, Any]:
+def how_to_log_in(call: ApiRequest) -> dict[str, Any]:
     return {"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""}
 
 
-async def log_in(call: Call) -> str:
+async def log_in(call: ApiRequest) -> str:
     """Says whether a form's `username` and `password` are good for a login. No cookie is given: every request
     brings its login with it."""
     form = dict(parse_qsl(call.content.decode("utf-8", "surrogateescape"), keep_blank_values=True))
@@ -37,37 +37,39 @@ async def log_in(call: Call) -> str:
     call.user = user
     access.management(call)
     if call.headers.get("content-type", FORM).partition(";")[0].strip().lower() != FORM:
-        raise Silent(UNSUPPORTED_MEDIA_TYPE)
+        raise SilentRefusal(UNSUPPORTED_MEDIA_TYPE)
     return "ok"
 
 
-def extensions(call: Call) -> list[dict[str, Any]]:
+def extensions(call: ApiRequest) -> list[dict[str, Any]]:
     return [{"javascript": "dispatcher.js"}]
 
 
-def feature_flags(call: Call) -> list[dict[str, Any]]:
-    return features.feature_flags()
+def feature_flags(call: ApiRequest) -> list[dict[str, Any]]:
+    return feature_flag_list.feature_flags()
 
 
-def enable_feature_flag(call: Call) -> Done:
+def enable_feature_flag(call: ApiRequest) -> EmptyReply:
     """All are enabled."""
-    if all(flag["name"] != call.name for flag in features.feature_flags()):
+    if all(flag["name"] != call.name for flag in feature_flag_list.feature_flags()):
         raise bad_request("unsupported")
-    return Done()
+    return EmptyReply()
 
 
-async def rebalance(call: Call) -> Done:
+async def rebalance(call: ApiRequest) -> EmptyReply:
     """Spread the masters of mirrored queues evenly."""
     await call.node.carry_out(Request("rebalance", ["all"]))
-    return Done()
+    return EmptyReply()
 
 
 ROUTES = [
-    Route("whoami", access.management, {"GET": whoami}),
-    Route("auth", access.nobody_is_asked, {"GET": how_to_log_in}, is_open=True),
-    Route("login", access.nobody_is_asked, {"POST": log_in}, is_open=True),
-    Route("extensions", access.management, {"GET": extensions}),
-    Route("feature-flags", access.administrator, {"GET": feature_flags}),
-    Route("feature-flags/{name}/enable", access.administrator, {"PUT": enable_feature_flag}, media=(JSON,)),
-    Route("rebalance/queues", access.administrator, {"POST": rebalance}),
+    ApiRoute("whoami", access.management, {"GET": whoami}),
+    ApiRoute("auth", access.nobody_is_asked, {"GET": how_to_log_in}, is_open=True),
+    ApiRoute("login", access.nobody_is_asked, {"POST": log_in}, is_open=True),
+    ApiRoute("extensions", access.management, {"GET": extensions}),
+    ApiRoute("feature-flags", access.administrator, {"GET": feature_flags}),
+    ApiRoute(
+        "feature-flags/{name}/enable", access.administrator, {"PUT": enable_feature_flag}, media=(JSON,)
+    ),
+    ApiRoute("rebalance/queues", access.administrator, {"POST": rebalance}),
 ]

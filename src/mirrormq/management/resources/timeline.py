@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from mirrormq.management import access
-from mirrormq.management.call import Call, Listing
-from mirrormq.management.routing import Route
-from mirrormq.management.timeline import joined
+from mirrormq.management.api_request import ApiRequest, ListReply
+from mirrormq.management.failover_timeline import joined
+from mirrormq.management.route_table import ApiRoute
 
 
-async def timeline(call: Call) -> Listing:
+async def timeline(call: ApiRequest) -> ListReply:
     """The stories of all nodes as one, the newest last."""
-    told = await call.elsewhere.ask_all("timeline")
-    return Listing(joined([call.node.timeline.events, *told.values()]), lambda event: event)
+    told = await call.peer_client.ask_all("timeline")
+    return ListReply(joined([call.node.timeline.events, *told.values()]), lambda event: event)
 
 
-ROUTES = [Route("mirrormq/timeline", access.monitor, {"GET": timeline})]
+ROUTES = [ApiRoute("mirrormq/timeline", access.monitor, {"GET": timeline})]

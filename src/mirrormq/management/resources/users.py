@@ -7,40 +7,40 @@ import base64
 from typing import Any
 
 from mirrormq.auth import passwords
-from mirrormq.control.rows import user_row
-from mirrormq.control.verbs.users import hashed
+from mirrormq.control.commands.users import hashed
+from mirrormq.control.definitions_json import user_row
 from mirrormq.management import access
-from mirrormq.management.answers import bad_request, not_found
-from mirrormq.management.call import CREATED, Call, Done, Listing
+from mirrormq.management.api_request import CREATED, ApiRequest, EmptyReply, ListReply
+from mirrormq.management.http_errors import bad_request, not_found
 from mirrormq.management.resources import permissions, topic_permissions
 from mirrormq.management.resources.vhosts import tag_list
-from mirrormq.management.routing import Route
+from mirrormq.management.route_table import ApiRoute
 from mirrormq.metadata import commands, records
 
 
-def list_users(call: Call) -> Listing:
-    return Listing([call.state.users[name] for name in sorted(call.state.users)], user_row)
+def list_users(call: ApiRequest) -> ListReply:
+    return ListReply([call.state.users[name] for name in sorted(call.state.users)], user_row)
 
 
-def without_permissions(call: Call) -> Listing:
+def without_permissions(call: ApiRequest) -> ListReply:
     known = {user for user, _ in call.state.permissions}
-    return Listing(
+    return ListReply(
         [call.state.users[name] for name in sorted(call.state.users) if name not in known], user_row
     )
 
 
-def _record(call: Call) -> records.User:
+def _record(call: ApiRequest) -> records.User:
     user = call.state.users.get(call.name)
     if user is None:
         raise not_found()
     return user
 
 
-def show(call: Call) -> dict[str, Any]:
+def show(call: ApiRequest) -> dict[str, Any]:
     return user_row(_record(call))
 
 
-async def put(call: Call) -> Done:
+async def put(call: ApiRequest) -> EmptyReply:
     body = call.body()
     if "tags" not in body:
         raise bad_request("tags_not_present")
@@ -51,7 +51,7 @@ async def put(call: Call) -> Done:
     before = call.state.users.get(call.name)
     limits = {} if before is None else before.limits
     call.write(commands.PutUser(records.User(call.name, password_hash, algorithm, tags, limits)))
-    return Done(CREATED) if before is None else Done()
+    return EmptyReply(CREATED) if before is None else EmptyReply()
 
 
 async def _password(body: dict[str, Any]) -> tuple[str, str]:
@@ -73,13 +73,13 @@ async def _password(body: dict[str, Any]) -> tuple[str, str]:
     return str(given), algorithm
 
 
-def delete(call: Call) -> Done:
+def delete(call: ApiRequest) -> EmptyReply:
     _record(call)
     call.write(commands.DeleteUser(call.name))
-    return Done()
+    return EmptyReply()
 
 
-def bulk_delete(call: Call) -> Done:
+def bulk_delete(call: ApiRequest) -> EmptyReply:
     names = call.body("users")["users"]
     if not isinstance(names, list):
         raise bad_request(["not_list", names])
@@ -87,24 +87,24 @@ def bulk_delete(call: Call) -> Done:
         if not isinstance(name, str) or name not in call.state.users:
             raise bad_request(["no_such_user", name])
         call.write(commands.DeleteUser(name))
-    return Done()
+    return EmptyReply()
 
 
-def permissions_of(call: Call) -> Listing:
+def permissions_of(call: ApiRequest) -> ListReply:
     _record(call)
     return permissions.listing(call, lambda found: found.user == call.name)
 
 
-def topic_permissions_of(call: Call) -> Listing:
+def topic_permissions_of(call: ApiRequest) -> ListReply:
     _record(call)
     return topic_permissions.listing(call, lambda found: found.user == call.name)
 
 
 ROUTES = [
-    Route("users", access.administrator, {"GET": list_users}),
-    Route("users/without-permissions", access.administrator, {"GET": without_permissions}),
-    Route("users/bulk-delete", access.administrator, {"POST": bulk_delete}),
-    Route("users/{name}", access.administrator, {"GET": show, "PUT": put, "DELETE": delete}),
-    Route("users/{name}/permissions", access.administrator, {"GET": permissions_of}),
-    Route("users/{name}/topic-permissions", access.administrator, {"GET": topic_permissions_of}),
+    ApiRoute("users", access.administrator, {"GET": list_users}),
+    ApiRoute("users/without-permissions", access.administrator, {"GET": without_permissions}),
+    ApiRoute("users/bulk-delete", access.administrator, {"POST": bulk_delete}),
+    ApiRoute("users/{name}", access.administrator, {"GET": show, "PUT": put, "DELETE": delete}),
+    ApiRoute("users/{name}/permissions", access.administrator, {"GET": permissions_of}),
+    ApiRoute("users/{name}/topic-permissions", access.administrator, {"GET": topic_permissions_of}),
 ]

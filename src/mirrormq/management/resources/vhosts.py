@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from mirrormq.management import access
-from mirrormq.management.answers import bad_request, not_found
-from mirrormq.management.call import CREATED, Call, Done, Listing, boolean
-from mirrormq.management.elsewhere import merged
+from mirrormq.management.api_request import CREATED, ApiRequest, EmptyReply, ListReply, boolean
+from mirrormq.management.http_errors import bad_request, not_found
+from mirrormq.management.peer_client import merged
 from mirrormq.management.resources import permissions, topic_permissions
-from mirrormq.management.routing import Route
+from mirrormq.management.route_table import ApiRoute
 from mirrormq.metadata import commands, records
-from mirrormq.metadata.erlang import term
+from mirrormq.metadata.erlang_proplists import term
 
 
-def counted_here(call: Call, name: str) -> dict[str, Any]:
+def counted_here(call: ApiRequest, name: str) -> dict[str, Any]:
     """What this node has counted in a vhost."""
     return call.statistics.vhosts([name], call.ranges)
 
 
-async def _counted_elsewhere(call: Call, names: list[str]) -> list[dict[str, Any]]:
-    return list((await call.elsewhere.ask_all("vhosts", vhosts=names, query=call.asked)).values())
+async def _counted_on_peers(call: ApiRequest, names: list[str]) -> list[dict[str, Any]]:
+    return list((await call.peer_client.ask_all("vhosts", vhosts=names, query=call.asked)).values())
 
 
-def row(call: Call, record: records.Vhost, elsewhere: list[dict[str, Any]]) -> dict[str, Any]:
+def row(call: ApiRequest, record: records.Vhost, peer_rows: list[dict[str, Any]]) -> dict[str, Any]:
     about = {"description": record.description, "tags": record.tags}
     return {
         "name": record.name,
@@ -31,28 +31,28 @@ def row(call: Call, record: records.Vhost, elsewhere: list[dict[str, Any]]) -> d
         "default_queue_type": "undefined",
         "metadata": about,
         "tracing": record.tracing,
-        "cluster_state": dict.fromkeys([call.me, *call.elsewhere.peers], "running"),
-        **merged([counted_here(call, record.name), *(part.get(record.name, {}) for part in elsewhere)]),
+        "cluster_state": dict.fromkeys([call.me, *call.peer_client.peers], "running"),
+        **merged([counted_here(call, record.name), *(part.get(record.name, {}) for part in peer_rows)]),
     }
 
 
-async def list_vhosts(call: Call) -> Listing:
+async def list_vhosts(call: ApiRequest) -> ListReply:
     names = sorted(call.state.vhosts) if call.is_monitor else call.vhosts()
     found = [call.state.vhosts[name] for name in names]
-    elsewhere = await _counted_elsewhere(call, names)
-    return Listing(found, lambda record: row(call, record, elsewhere))
+    peer_rows = await _counted_on_peers(call, names)
+    return ListReply(found, lambda record: row(call, record, peer_rows))
 
 
-def _record(call: Call) -> records.Vhost:
+def _record(call: ApiRequest) -> records.Vhost:
     record = call.state.vhosts.get(call.vhost)
     if record is None:
         raise not_found()
     return record
 
 
-async def show(call: Call) -> dict[str, Any]:
+async def show(call: ApiRequest) -> dict[str, Any]:
     record = _record(call)
-    return row(call, record, await _counted_elsewhere(call, [record.name]))
+    return row(call, record, await _counted_on_peers(call, [record.name]))
 
 
 def tag_list(given: Any) -> list[str]:
@@ -64,7 +64,7 @@ def tag_list(given: Any) -> list[str]:
     return [tag.strip() for tag in given if tag.strip()]
 
 
-def put(call: Call) -> Done:
+def put(call: ApiRequest) -> EmptyReply:
     """Whoever makes a vhost may do everything in it. What is not said is emptied, as in RabbitMQ."""
     body = call.body()
     before = call.state.vhosts.get(call.vhost)
@@ -74,41 +74,41 @@ def put(call: Call) -> Done:
     record = records.Vhost(call.vhost, description, tag_list(body.get("tags", "")), tracing, limits)
     call.write(commands.PutVhost(record))
     if before is not None:
-        return Done()
+        return EmptyReply()
     call.write(commands.PutPermission(records.Permission(call.user.name, call.vhost, ".*", ".*", ".*")))
-    return Done(CREATED)
+    return EmptyReply(CREATED)
 
 
-def delete(call: Call) -> Done:
+def delete(call: ApiRequest) -> EmptyReply:
     _record(call)
     call.write(commands.DeleteVhost(call.vhost))
-    return Done()
+    return EmptyReply()
 
 
-def start(call: Call) -> Done:
+def start(call: ApiRequest) -> EmptyReply:
     """Ours never stop by themselves, so there is nothing to start."""
-    reason = "nodedown" if call.name not in (call.me, *call.elsewhere.peers) else ""
+    reason = "nodedown" if call.name not in (call.me, *call.peer_client.peers) else ""
     if not reason and call.vhost not in call.state.vhosts:
         reason = f"{{no_such_vhost,{term(call.vhost)}}}"
     if reason:
         raise bad_request(f"Request to node {call.name} failed with {reason}")
-    return Done()
+    return EmptyReply()
 
 
-def permissions_of(call: Call) -> Listing:
+def permissions_of(call: ApiRequest) -> ListReply:
     _record(call)
     return permissions.listing(call, lambda found: found.vhost == call.vhost)
 
 
-def topic_permissions_of(call: Call) -> Listing:
+def topic_permissions_of(call: ApiRequest) -> ListReply:
     _record(call)
     return topic_permissions.listing(call, lambda found: found.vhost == call.vhost)
 
 
 ROUTES = [
-    Route("vhosts", access.management, {"GET": list_vhosts}),
-    Route("vhosts/{vhost}", access.administrator, {"GET": show, "PUT": put, "DELETE": delete}),
-    Route("vhosts/{vhost}/start/{name}", access.administrator, {"POST": start}),
-    Route("vhosts/{vhost}/permissions", access.administrator, {"GET": permissions_of}),
-    Route("vhosts/{vhost}/topic-permissions", access.administrator, {"GET": topic_permissions_of}),
+    ApiRoute("vhosts", access.management, {"GET": list_vhosts}),
+    ApiRoute("vhosts/{vhost}", access.administrator, {"GET": show, "PUT": put, "DELETE": delete}),
+    ApiRoute("vhosts/{vhost}/start/{name}", access.administrator, {"POST": start}),
+    ApiRoute("vhosts/{vhost}/permissions", access.administrator, {"GET": permissions_of}),
+    ApiRoute("vhosts/{vhost}/topic-permissions", access.administrator, {"GET": topic_permissions_of}),
 ]

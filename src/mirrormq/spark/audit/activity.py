@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from mirrormq.history import Kind
+from mirrormq.history import EventKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,7 +25,7 @@ TICK_NS = 10_000_000
 EVERYWHERE = "the whole cluster"
 """In place of a node's name."""
 
-KINDS = (Kind.ATTEMPTED, Kind.CONFIRMED, Kind.DELIVERED)
+KINDS = (EventKind.ATTEMPTED, EventKind.CONFIRMED, EventKind.DELIVERED)
 
 
 def ticks(events: DataFrame) -> DataFrame:
@@ -49,7 +49,7 @@ def rates(ticked: DataFrame, start_ns: int, slice_ns: int) -> DataFrame:
 
 def silences(ticked: DataFrame) -> DataFrame:
     """Per run, node and kind (confirmed, delivered): the longest silence, from when to when."""
-    heard_ticks = ticked.where(F.col("kind") != Kind.ATTEMPTED.value).select(
+    heard_ticks = ticked.where(F.col("kind") != EventKind.ATTEMPTED.value).select(
         "run", "node", "kind", "first_ns", "last_ns"
     )
     points = Window.partitionBy("run", "node", "kind").orderBy("first_ns", "last_ns")
@@ -81,8 +81,8 @@ def cluster_silences(ticked: DataFrame) -> DataFrame:
 
 def _edges(ticked: DataFrame) -> DataFrame:
     """Where the search for silent confirms begins and ends, as two points of each node with publishes."""
-    attempted = F.col("kind") == Kind.ATTEMPTED.value
-    confirmed = F.col("kind") == Kind.CONFIRMED.value
+    attempted = F.col("kind") == EventKind.ATTEMPTED.value
+    confirmed = F.col("kind") == EventKind.CONFIRMED.value
     first, last = F.col("first_ns"), F.col("last_ns")
     run_end = F.max("attempt_last").over(Window.partitionBy("run"))
     return (
@@ -99,7 +99,7 @@ def _edges(ticked: DataFrame) -> DataFrame:
         .select(
             "run",
             "node",
-            F.lit(Kind.CONFIRMED.value).alias("kind"),
+            F.lit(EventKind.CONFIRMED.value).alias("kind"),
             F.explode(
                 F.array(F.least("attempt_first", "confirm_first"), F.greatest("run_end", "confirm_last"))
             ).alias("first_ns"),

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812
 
-from mirrormq.history import Kind
-from mirrormq.spark.audit import activity, latency, loss, masters, messages, order
+from mirrormq.history import EventKind
+from mirrormq.spark.audit import activity, latency, loss, masters, message_outcomes, order
 from mirrormq.spark.audit.findings import Findings, Row
 
 if TYPE_CHECKING:
@@ -64,13 +64,13 @@ class Collector:
             settings.set(PARTITIONS, PARTITIONS_MIN)
             self.found = self._overview()
             settings.set(PARTITIONS, max(self.found.rows // ROWS_PER_PARTITION, PARTITIONS_MIN))
-            verdicts = messages.judged(self._keep(messages.messages(self.events)))
-            self._classes(verdicts)
-            self._loss(verdicts)
+            arbiter_decisions = message_outcomes.judged(self._keep(message_outcomes.messages(self.events)))
+            self._classes(arbiter_decisions)
+            self._loss(arbiter_decisions)
             self._order()
             self._masters()
             self._activity()
-            self._latencies(verdicts)
+            self._latencies(arbiter_decisions)
         finally:
             for frame in self.kept:
                 frame.unpersist()
@@ -106,20 +106,22 @@ class Collector:
             kinds={row["kind"]: row["rows"] for row in sorted(kinds, key=lambda row: -row["rows"])},
         )
 
-    def _has(self, *kinds: Kind) -> bool:
+    def _has(self, *kinds: EventKind) -> bool:
         """Whether there are such rows at all: what has none needs no looking for."""
         return any(kind.value in self.found.kinds for kind in kinds)
 
-    def _classes(self, verdicts: DataFrame) -> None:
+    def _classes(self, arbiter_decisions: DataFrame) -> None:
         self.progress(2, "following each message")
-        by_queue = self._keep(messages.classes(verdicts, "run", "queue"))
-        self.found.totals = rows_of(messages.classes_summed(by_queue))[0]
+        by_queue = self._keep(message_outcomes.classes(arbiter_decisions, "run", "queue"))
+        self.found.totals = rows_of(message_outcomes.classes_summed(by_queue))[0]
         worst = [F.desc(name) for name in ("lost", "unexpected", "unflagged", "attempted")]
         self.found.queues = rows_of(by_queue.orderBy(*worst, "run", "queue").limit(TABLE_ROWS_MAX))
         for name in ("lost", "unexpected", "unflagged"):
             if self.found.totals[name]:
-                self.found.examples[name] = rows_of(messages.examples(verdicts, name, EXAMPLES_MAX))
-        empty = (F.col("kind") == Kind.DRAINED.value) & (F.coalesce(F.col("count"), F.lit(0)) == 0)
+                self.found.examples[name] = rows_of(
+                    message_outcomes.examples(arbiter_decisions, name, EXAMPLES_MAX)
+                )
+        empty = (F.col("kind") == EventKind.DRAINED.value) & (F.coalesce(F.col("count"), F.lit(0)) == 0)
         drained = self.events.where(empty).select("run", "queue").distinct()
         not_drained = by_queue.where("attempted > 0").join(
             F.broadcast(drained), ["run", "queue"], "left_anti"
@@ -128,14 +130,14 @@ class Collector:
             not_drained.select("run", "queue").orderBy("run", "queue").limit(TABLE_ROWS_MAX)
         )
 
-    def _loss(self, verdicts: DataFrame) -> None:
+    def _loss(self, arbiter_decisions: DataFrame) -> None:
         self.progress(3, "looking for what was lost, and when")
         windows = loss.fault_windows(self.events)
-        if self._has(Kind.FAULT_BEGAN):
+        if self._has(EventKind.FAULT_BEGAN):
             self.found.faults = rows_of(windows.orderBy("run", "begin_ns", "fault").limit(LANE_ROWS_MAX))
         if not self.found.totals["lost"]:
             return
-        lost = self._keep(loss.lost_when(verdicts))
+        lost = self._keep(loss.lost_when(arbiter_decisions))
         most = F.desc("lost")
         by_fault = loss.lost_by_fault(lost, windows).orderBy(most, "run", "fault", "relation")
         self.found.lost_by_fault = rows_of(by_fault.limit(LANE_ROWS_MAX))
@@ -150,8 +152,8 @@ class Collector:
 
     def _order(self) -> None:
         self.progress(4, "checking the order")
-        interrupted = self._has(Kind.DISCONNECTED, Kind.CANCELLED)
-        inverted = self._keep(order.inversions(self.events, lives=interrupted))
+        interrupted = self._has(EventKind.DISCONNECTED, EventKind.CANCELLED)
+        inverted = self._keep(order.inversions(self.events, incarnations=interrupted))
         by_time = inverted.orderBy("run", "time_ns", "publisher", "number")
         self.found.inversions, self.found.totals["inversions"] = _limited(by_time, EXAMPLES_MAX)
 
@@ -159,7 +161,7 @@ class Collector:
         self.progress(5, "comparing masters and replicas")
         totals, at = self.found.totals, ("run", "queue", "epoch")
         totals.update(split=0, claimed=0, divergences=0)
-        if self._has(Kind.MASTER, Kind.MASTER_CONFIRMED):
+        if self._has(EventKind.MASTER, EventKind.MASTER_CONFIRMED):
             known = masters.epochs(self.events)
             self.found.epochs = rows_of(known.orderBy("run", "since_ns", *at[1:]).limit(LANE_ROWS_MAX))
             split = masters.split_epochs(known).orderBy(F.desc("both_confirmed"), *at)
@@ -170,7 +172,7 @@ class Collector:
                 else split.where("both_confirmed").count()
             )
             totals["claimed"] = count - totals["split"]
-        if self._has(Kind.REPLICA):
+        if self._has(EventKind.REPLICA):
             differing = masters.divergences(self.events).orderBy(*at, "sequence")
             self.found.divergences, totals["divergences"] = _limited(differing, TABLE_ROWS_MAX)
             last = masters.replicas(self.events).orderBy("run", "queue", "node")
@@ -186,9 +188,9 @@ class Collector:
         )
         longest = activity.silences(ticked).orderBy("kind", F.desc("silence_ns"), "run", "node")
         self.found.silences = rows_of(longest.limit(TABLE_ROWS_MAX))
-        everywhere = activity.cluster_silences(ticked).orderBy("kind", "run")
-        self.found.cluster_silences = rows_of(everywhere.limit(TABLE_ROWS_MAX))
-        stopped = (Kind.DISCONNECTED, Kind.CANCELLED)
+        cluster_wide = activity.cluster_silences(ticked).orderBy("kind", "run")
+        self.found.cluster_silences = rows_of(cluster_wide.limit(TABLE_ROWS_MAX))
+        stopped = (EventKind.DISCONNECTED, EventKind.CANCELLED)
         if self._has(*stopped):
             self.found.interruptions = rows_of(
                 self.events.where(F.col("kind").isin([kind.value for kind in stopped]))
@@ -198,9 +200,9 @@ class Collector:
                 .limit(TABLE_ROWS_MAX)
             )
 
-    def _latencies(self, verdicts: DataFrame) -> None:
+    def _latencies(self, arbiter_decisions: DataFrame) -> None:
         self.progress(7, "measuring latencies")
-        counted = latency.latencies(verdicts, self.found.start_ns, self.found.slice_ns)
+        counted = latency.latencies(arbiter_decisions, self.found.start_ns, self.found.slice_ns)
         by_slice = counted.groupBy("measure", "slice", "bucket").agg(
             F.sum("messages").alias("messages"), F.max("latency_ns_max").alias("latency_ns_max")
         )

@@ -10,7 +10,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Problem:
+class AuditProblem:
     """One thing to know. A serious one fails the audit."""
 
     name: str
@@ -61,7 +61,7 @@ class Findings:
         return sum(self.kinds.values())
 
     @property
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[AuditProblem]:
         """What there is to know, the serious things first."""
         found = [*_serious(self), *_notes(self)]
         return [problem for problem in found if problem.count]
@@ -95,15 +95,15 @@ def _plural(count: int, one: str, many: str) -> str:
     return f"{count:,} {one if count == 1 else many}"
 
 
-def _serious(found: Findings) -> list[Problem]:
+def _serious(found: Findings) -> list[AuditProblem]:
     totals = found.totals
 
-    def problem(name: str, one: str, many: str, explanation: str) -> Problem:
+    def problem(name: str, one: str, many: str, explanation: str) -> AuditProblem:
         count = totals[name]
-        return Problem(name, True, count, _plural(count, one, many), explanation)
+        return AuditProblem(name, True, count, _plural(count, one, many), explanation)
 
     return [
-        Problem("nothing", True, int(totals["attempted"] == 0), "The history has no publishes",
+        AuditProblem("nothing", True, int(totals["attempted"] == 0), "The history has no publishes",
                 "Nothing was attempted, so nothing was proven."),
         problem("lost", "confirmed message was lost", "confirmed messages were lost",
                 "The publisher had its confirm, and the message never came out of the queue."),
@@ -122,11 +122,11 @@ def _serious(found: Findings) -> list[Problem]:
     ]  # fmt: skip
 
 
-def _notes(found: Findings) -> list[Problem]:
+def _notes(found: Findings) -> list[AuditProblem]:
     totals = found.totals
 
-    def note(name: str, count: int, one: str, many: str, explanation: str) -> Problem:
-        return Problem(name, False, count, _plural(count, one, many), explanation)
+    def note(name: str, count: int, one: str, many: str, explanation: str) -> AuditProblem:
+        return AuditProblem(name, False, count, _plural(count, one, many), explanation)
 
     unended = sum(1 for fault in found.faults if fault["end_ns"] is None)
     return [

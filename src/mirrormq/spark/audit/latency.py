@@ -20,7 +20,7 @@ BUCKETS_PER_DOUBLING = 32
 CONFIRM, DELIVERY = "confirm", "delivery"
 
 
-def latencies(verdicts: DataFrame, start_ns: int, slice_ns: int) -> DataFrame:
+def latencies(arbiter_decisions: DataFrame, start_ns: int, slice_ns: int) -> DataFrame:
     """Counts per run, measure, slice of time (by the attempt) and bucket, with the largest latency."""
 
     def since_attempt(column: str, measure: str) -> Column:
@@ -32,7 +32,7 @@ def latencies(verdicts: DataFrame, start_ns: int, slice_ns: int) -> DataFrame:
     pairs = F.array(since_attempt("confirm_ns", CONFIRM), since_attempt("delivery_ns", DELIVERY))
     answered = {CONFIRM: F.col("confirmed") > 0, DELIVERY: F.col("delivered") > 0}
     return (
-        verdicts.where((F.col("attempted") == 1) & (answered[CONFIRM] | answered[DELIVERY]))
+        arbiter_decisions.where((F.col("attempted") == 1) & (answered[CONFIRM] | answered[DELIVERY]))
         .select(
             "run",
             "confirmed",

@@ -44,7 +44,7 @@ JUDGED, GONE, LEASED, UNSEEN = "judged", "gone", "leased", "unseen"
 was deleted, because it is read under a lease (which is not traced), because traces are missing."""
 
 
-class Tick(NamedTuple):
+class AuditTick(NamedTuple):
     """A tick among the traces."""
 
     place: int
@@ -57,7 +57,7 @@ class Tick(NamedTuple):
     leased: tuple[str, ...] = ()
 
 
-class Verdict(NamedTuple):
+class TickVerdict(NamedTuple):
     """Messages of a queue whose publishes were traced up to `place` can be judged, or not, as `fate` says."""
 
     queue: str
@@ -79,7 +79,7 @@ class QueueState:
     """[time, place, fate]: seen to have left at that time, publishes up to that place."""
 
 
-class Ledger:
+class DeliveryLedger:
     """Takes ticks in their order and says what can be judged."""
 
     def __init__(self, grace_ms: int) -> None:
@@ -111,7 +111,7 @@ class Ledger:
         """Tracing was off at this place."""
         self.blind = max(self.blind, place)
 
-    def advance(self, tick: Tick) -> list[Verdict]:
+    def advance(self, tick: AuditTick) -> list[TickVerdict]:
         """The next tick; what it allows to be judged."""
         self.ticks = [*self.ticks[-TICKS_MAX + 1 :], [tick.place, tick.time_ms]]
         for name in tick.leased:
@@ -153,13 +153,13 @@ class Ledger:
         if len(queue.marks) > MARKS_MAX:
             queue.marks = [*queue.marks[:-1:2], queue.marks[-1]]
 
-    def _judge(self, name: str, queue: QueueState, now_ms: int) -> Verdict | None:
+    def _judge(self, name: str, queue: QueueState, now_ms: int) -> TickVerdict | None:
         ripe = [left for left in queue.left if left[0] + self.grace_ms <= now_ms]
         if not ripe:
             return None
         queue.left = queue.left[len(ripe) :]
         fate = LEASED if queue.leased else GONE if any(left[2] == GONE for left in ripe) else JUDGED
-        return Verdict(name, max(left[1] for left in ripe), fate)
+        return TickVerdict(name, max(left[1] for left in ripe), fate)
 
     def _place_at(self, time_ms: int) -> int:
         """The place of the last tick that is not later than this."""
@@ -173,7 +173,7 @@ class Ledger:
         }
 
     @classmethod
-    def of(cls, values: dict[str, Any]) -> Ledger:
+    def of(cls, values: dict[str, Any]) -> DeliveryLedger:
         """What `as_dict` gave."""
         ledger = cls(values["grace_ms"])
         vars(ledger).update(values)

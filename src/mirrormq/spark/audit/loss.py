@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from mirrormq.history import Kind
+from mirrormq.history import EventKind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -23,8 +23,8 @@ DURING, BEFORE, APART = "during", "before", "apart"
 
 def fault_windows(events: DataFrame) -> DataFrame:
     """One row per fault, from its beginning to its end (null: it never ended)."""
-    began = F.col("kind") == Kind.FAULT_BEGAN.value
-    ended = F.col("kind") == Kind.FAULT_ENDED.value
+    began = F.col("kind") == EventKind.FAULT_BEGAN.value
+    ended = F.col("kind") == EventKind.FAULT_ENDED.value
     return (
         events.where((began | ended) & F.col("fault").isNotNull())
         .groupBy("run", "fault")
@@ -39,10 +39,10 @@ def fault_windows(events: DataFrame) -> DataFrame:
     )
 
 
-def lost_when(verdicts: DataFrame) -> DataFrame:
+def lost_when(arbiter_decisions: DataFrame) -> DataFrame:
     """How many messages were lost of those confirmed in each millisecond, per queue."""
     return (
-        verdicts.where(F.col("lost") > 0)
+        arbiter_decisions.where(F.col("lost") > 0)
         .groupBy("run", "queue", milliseconds("confirm_ns").alias("at_ms"))
         .agg(F.sum("lost").alias("lost"))
     )

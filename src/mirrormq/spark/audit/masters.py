@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from mirrormq.history import Kind
+from mirrormq.history import EventKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 def epochs(events: DataFrame) -> DataFrame:
     """One row per queue and epoch: since when, who said to be master in it, and who confirmed in it."""
-    claimed = F.col("kind") == Kind.MASTER.value
-    confirmed = F.col("kind") == Kind.MASTER_CONFIRMED.value
+    claimed = F.col("kind") == EventKind.MASTER.value
+    confirmed = F.col("kind") == EventKind.MASTER_CONFIRMED.value
     return (
         events.where((claimed | confirmed) & F.col("epoch").isNotNull())
         .groupBy("run", "queue", "epoch")
@@ -37,7 +37,7 @@ def split_epochs(known: DataFrame) -> DataFrame:
 def divergences(events: DataFrame) -> DataFrame:
     """Places (epoch, sequence) of a queue at which replicas have different checksums."""
     return (
-        events.where((F.col("kind") == Kind.REPLICA.value) & F.col("checksum").isNotNull())
+        events.where((F.col("kind") == EventKind.REPLICA.value) & F.col("checksum").isNotNull())
         .groupBy("run", "queue", "epoch", "sequence")
         .agg(
             F.count_distinct("checksum").alias("versions"),
@@ -51,7 +51,7 @@ def replicas(events: DataFrame) -> DataFrame:
     """What each replica said last of what it holds."""
     at = F.struct("time_ns", "epoch", "sequence", "checksum", "count")
     return (
-        events.where(F.col("kind") == Kind.REPLICA.value)
+        events.where(F.col("kind") == EventKind.REPLICA.value)
         .groupBy("run", "queue", "node")
         .agg(F.max(at).alias("at"))
         .select("run", "queue", "node", "at.epoch", "at.sequence", "at.checksum", "at.count")

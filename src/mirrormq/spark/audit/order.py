@@ -19,29 +19,29 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from mirrormq.history import Kind
+from mirrormq.history import EventKind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 STREAM = ("run", "queue", "consumer", "publisher")
-LIVES = ("consumer_life", "publisher_life")
+INCARNATIONS = ("consumer_life", "publisher_life")
 
 
-def inversions(events: DataFrame, *, lives: bool = True) -> DataFrame:
+def inversions(events: DataFrame, *, incarnations: bool = True) -> DataFrame:
     """Each delivery that came after one with a higher number, which stands in `after`.
 
     Who knows that nobody lost a connection or was cancelled says lives=False and saves some work.
     """
     first_copies = events.where(
-        (F.col("kind") == Kind.DELIVERED.value)
+        (F.col("kind") == EventKind.DELIVERED.value)
         & ~F.coalesce(F.col("redelivered"), F.lit(False))
         & (F.coalesce(F.col("attempt"), F.lit(1)) == 1)
         & F.col("publisher").isNotNull()
         & F.col("number").isNotNull()
     )
-    streams = _with_lives(first_copies, events) if lives else first_copies
-    stream = (*STREAM, *LIVES) if lives else STREAM
+    streams = _with_incarnations(first_copies, events) if incarnations else first_copies
+    stream = (*STREAM, *INCARNATIONS) if incarnations else STREAM
     before = (
         Window.partitionBy(*stream).orderBy("time_ns", "number").rowsBetween(Window.unboundedPreceding, -1)
     )
@@ -53,8 +53,8 @@ def inversions(events: DataFrame, *, lives: bool = True) -> DataFrame:
     )
 
 
-def _with_lives(deliveries: DataFrame, events: DataFrame) -> DataFrame:
-    consumer_ends = _ends(events, "consumer", Kind.DISCONNECTED, Kind.CANCELLED)
+def _with_incarnations(deliveries: DataFrame, events: DataFrame) -> DataFrame:
+    consumer_ends = _ends(events, "consumer", EventKind.DISCONNECTED, EventKind.CANCELLED)
     return (
         deliveries.join(F.broadcast(consumer_ends), ["run", "consumer"], "left")
         .join(F.broadcast(_first_numbers(events)), ["run", "publisher"], "left")
@@ -63,7 +63,7 @@ def _with_lives(deliveries: DataFrame, events: DataFrame) -> DataFrame:
     )
 
 
-def _ends(events: DataFrame, client: str, *kinds: Kind) -> DataFrame:
+def _ends(events: DataFrame, client: str, *kinds: EventKind) -> DataFrame:
     """When the lives of each publisher or consumer ended."""
     return (
         events.where(F.col("kind").isin([kind.value for kind in kinds]) & F.col(client).isNotNull())
@@ -74,9 +74,9 @@ def _ends(events: DataFrame, client: str, *kinds: Kind) -> DataFrame:
 
 def _first_numbers(events: DataFrame) -> DataFrame:
     """The lowest number in each later life of a publisher, for publishers that had more than one."""
-    ends = _ends(events, "publisher", Kind.DISCONNECTED)
+    ends = _ends(events, "publisher", EventKind.DISCONNECTED)
     return (
-        events.where((F.col("kind") == Kind.ATTEMPTED.value) & F.col("number").isNotNull())
+        events.where((F.col("kind") == EventKind.ATTEMPTED.value) & F.col("number").isNotNull())
         .join(F.broadcast(ends), ["run", "publisher"])
         .withColumn("life", _passed("ends", "time_ns"))
         .where(F.col("life") > 0)

@@ -68,7 +68,7 @@ def start_of(body: Column) -> Column:
     return F.coalesce(text, F.hex(F.substring(body, 1, EXAMPLE_BYTES // 2)))
 
 
-def sightings(rows: DataFrame, pattern: str) -> DataFrame:
+def connectivity(rows: DataFrame, pattern: str) -> DataFrame:
     """Publishes and deliveries of queues whose name matches, as rows like those that are kept open."""
     published = F.col("kind") == PUBLISHED
     delivered = F.col("kind") == DELIVERED
@@ -111,11 +111,11 @@ def merged(kept: DataFrame, new: DataFrame, now_ms: int) -> DataFrame:
     )
 
 
-def judged(messages: DataFrame, verdicts: DataFrame, settled: int, blind: int) -> DataFrame:
+def judged(messages: DataFrame, arbiter_decisions: DataFrame, settled: int, blind: int) -> DataFrame:
     """The messages with the column `fate`, null while they are waited for, and their classes.
 
-    `verdicts` says for queues up to which place their messages can be judged; a delivery without a publish
-    is given up when it is a grace old (`settled`).
+    `arbiter_decisions` says for queues up to which place their messages can be judged; a delivery without a
+    publish is given up when it is a grace old (`settled`).
     """
     zero = F.lit(0).cast("long")
     sent = F.col("published") > 0
@@ -138,7 +138,7 @@ def judged(messages: DataFrame, verdicts: DataFrame, settled: int, blind: int) -
         "unflagged": F.when(F.col("fate") == JUDGED, unflagged).otherwise(zero),
         "before": F.when(sent, zero).otherwise(F.col("delivered")),
     }
-    known = messages.join(F.broadcast(verdicts), "queue", "left")
+    known = messages.join(F.broadcast(arbiter_decisions), "queue", "left")
     return known.withColumn("fate", fate).withColumns(classes).drop("until", "verdict")
 
 

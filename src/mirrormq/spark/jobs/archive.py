@@ -22,19 +22,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrormq.spark.errors import PipelineError
 from mirrormq.spark.jobs import delta
-from mirrormq.spark.jobs.gate import Gate
+from mirrormq.spark.jobs.batch_boundary import BatchBoundary
 from mirrormq.spark.jobs.login import check_login
-from mirrormq.spark.jobs.reporter import DONE, Reporter
-from mirrormq.spark.jobs.streams import follow
-from mirrormq.spark.session import DEFAULT_MASTER, session_for
+from mirrormq.spark.jobs.query_progress import follow
+from mirrormq.spark.jobs.reporter import DONE, JobReporter
+from mirrormq.spark.pipeline_errors import PipelineError
+from mirrormq.spark.spark_session import DEFAULT_MASTER, session_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from mirrormq.spark.options import SourceOptions
+    from mirrormq.spark.data_source_options import SourceOptions
 
 CHECKPOINT = "_checkpoint"
 """Inside the archive; names with an underscore in front are not read as data."""
@@ -58,7 +58,7 @@ QUERY_DIGITS = 8
 
 
 @dataclass(frozen=True)
-class Options:
+class ArchiveOptions:
     """What `mirrormq pipeline archive` was asked to do."""
 
     uri: str
@@ -112,14 +112,14 @@ def write_batch(messages: DataFrame, batch: int, to: str, partition_by: Sequence
     writer.partitionBy(*partition_by, "batch").parquet(to)
 
 
-def run(options: Options) -> int:
+def run(options: ArchiveOptions) -> int:
     """Archive until stopped, or once; says how many messages it were."""
     check_login(check(options).addresses)
     with session_for("mirrormq archive", options.master, options.settings) as spark:
         return archive(spark, options)
 
 
-def archive(spark: SparkSession, options: Options) -> int:
+def archive(spark: SparkSession, options: ArchiveOptions) -> int:
     """The same with a session there is."""
     from mirrormq.spark import register
     from mirrormq.spark.jobs.compaction import compact
@@ -127,7 +127,7 @@ def archive(spark: SparkSession, options: Options) -> int:
     read = check(options)
     register(spark)
     messages = archived(spark.readStream.format("mirrormq").options(**options.given).load())
-    gate = Gate()
+    gate = BatchBoundary()
     stream = written(messages, options, gate)
     stream = stream.option("checkpointLocation", f"{options.to.rstrip('/')}/{CHECKPOINT}")
     stream = (
@@ -135,7 +135,7 @@ def archive(spark: SparkSession, options: Options) -> int:
         if options.once
         else stream.trigger(processingTime=interval(options.trigger))
     )
-    with Reporter(read.addresses, "archive", f"queues {options.queues} into {options.to}") as reporter:
+    with JobReporter(read.addresses, "archive", f"queues {options.queues} into {options.to}") as reporter:
         follower = follow(stream.start(), "archive", gate, reporter)
         if options.compact:
             reporter.tell("putting small files together")
@@ -147,7 +147,7 @@ def archive(spark: SparkSession, options: Options) -> int:
     return follower.rows
 
 
-def written(messages: DataFrame, options: Options, gate: Gate) -> DataStreamWriter:
+def written(messages: DataFrame, options: ArchiveOptions, gate: BatchBoundary) -> DataStreamWriter:
     """The stream that writes them, in the format that was asked for."""
 
     def write_files(batch: DataFrame, number: int) -> None:
@@ -173,9 +173,9 @@ def interval(text: str) -> str:
     return f"{found[1]} {unit}"
 
 
-def check(options: Options) -> SourceOptions:
+def check(options: ArchiveOptions) -> SourceOptions:
     """Say before Spark starts what can be seen to be wrong."""
-    from mirrormq.spark.options import OptionError, source_options
+    from mirrormq.spark.data_source_options import OptionError, source_options
 
     unknown = [name for name in options.partition_by if name not in PARTITION_COLUMNS]
     if unknown:
@@ -190,7 +190,7 @@ def check(options: Options) -> SourceOptions:
         raise PipelineError(str(error)) from None
 
 
-def check_format(options: Options) -> None:
+def check_format(options: ArchiveOptions) -> None:
     """A directory holds an archive of one format."""
     if options.file_format not in FORMATS:
         raise PipelineError(

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrormq.spark.client.address import Address, parse_uris
-from mirrormq.spark.errors import PipelineError, sentence
-from mirrormq.spark.jobs.reporter import DONE, Reporter
+from mirrormq.spark.client.node_address import NodeAddress, parse_uris
+from mirrormq.spark.jobs.reporter import DONE, JobReporter
 from mirrormq.spark.jobs.reporter import FAILED as NOT_PASSED
-from mirrormq.spark.progress import ProgressLine
-from mirrormq.spark.session import DEFAULT_MASTER, SHORT_WORK, require_spark, session_for
+from mirrormq.spark.pipeline_errors import PipelineError, sentence
+from mirrormq.spark.progress_line import ProgressLine
+from mirrormq.spark.spark_session import DEFAULT_MASTER, SHORT_WORK, require_spark, session_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 @dataclass(frozen=True)
-class Options:
+class AuditOptions:
     """What `mirrormq pipeline audit` was asked to do."""
 
     history: str
@@ -59,13 +59,13 @@ def audit(events: DataFrame, history: str = "", progress: Progress = lambda step
     return Collector(events, history, progress).collect()
 
 
-def run(options: Options) -> Findings:
+def run(options: AuditOptions) -> Findings:
     """Start Spark, judge the history, write the report. What goes wrong is a PipelineError."""
     addresses = _check(options)
     require_spark()
     if not addresses:
         return _audit(options, None)
-    with Reporter(addresses, "audit", f"history {options.history}") as reporter:
+    with JobReporter(addresses, "audit", f"history {options.history}") as reporter:
         found = _audit(options, reporter)
         numbers = {name: found.totals[name] for name in CLASSES}
         reporter.tell(numbers=numbers, rows=[{name: row[name] for name in COLUMNS} for row in found.queues])
@@ -73,8 +73,8 @@ def run(options: Options) -> Findings:
     return found
 
 
-def _audit(options: Options, reporter: Reporter | None) -> Findings:
-    from mirrormq.spark.report.page import page
+def _audit(options: AuditOptions, reporter: JobReporter | None) -> Findings:
+    from mirrormq.spark.report.audit_page import page
 
     with (
         ProgressLine(STEPS, "audit") as line,
@@ -93,7 +93,7 @@ def _audit(options: Options, reporter: Reporter | None) -> Findings:
     return found
 
 
-def _settings(options: Options) -> dict[str, str]:
+def _settings(options: AuditOptions) -> dict[str, str]:
     settings = {**(SETTINGS if options.master.startswith("local") else {}), **options.settings}
     if _is_local(options) and _size_bytes(Path(options.history)) < SMALL_BYTES:
         settings["spark.driver.extraJavaOptions"] = (
@@ -102,7 +102,7 @@ def _settings(options: Options) -> dict[str, str]:
     return settings
 
 
-def _is_local(options: Options) -> bool:
+def _is_local(options: AuditOptions) -> bool:
     """Whether the history is on this machine, as far as one can tell."""
     return options.master.startswith("local") and "://" not in options.history
 
@@ -112,11 +112,13 @@ def _size_bytes(history: Path) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def _judge(spark: SparkSession, options: Options, line: ProgressLine, reporter: Reporter | None) -> Findings:
+def _judge(
+    spark: SparkSession, options: AuditOptions, line: ProgressLine, reporter: JobReporter | None
+) -> Findings:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from mirrormq.spark.audit.events import read_events
+    from mirrormq.spark.audit.history_events import read_events
 
     def tell(step: int, text: str) -> None:
         line.tell(step, text)
@@ -129,7 +131,7 @@ def _judge(spark: SparkSession, options: Options, line: ProgressLine, reporter: 
         raise PipelineError(f"Spark gave up on {options.history}: {sentence(error)}") from None
 
 
-def _check(options: Options) -> Sequence[Address]:
+def _check(options: AuditOptions) -> Sequence[NodeAddress]:
     """Say before Spark starts, which takes seconds, what can be seen to be wrong."""
     if options.report is not None:
         directory = options.report.absolute().parent

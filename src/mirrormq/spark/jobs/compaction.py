@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.pipeline_errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,7 +18,7 @@ WORKSPACE = "_compacting"
 """Where a new directory is written before it gets its place."""
 
 
-class Batches(NamedTuple):
+class ArchiveBatches(NamedTuple):
     """A directory `batch=QUERY.FIRST` or `batch=QUERY.FIRST-LAST`."""
 
     path: str
@@ -27,13 +27,13 @@ class Batches(NamedTuple):
     last: int
 
 
-def parse(path: str) -> Batches | None:
+def parse(path: str) -> ArchiveBatches | None:
     """The batches that a directory says it has."""
     found = re.search(r"/batch=([0-9a-f]+)\.(\d+)(?:-(\d+))?$", path)
-    return Batches(path, found[1], int(found[2]), int(found[3] or found[2])) if found else None
+    return ArchiveBatches(path, found[1], int(found[2]), int(found[3] or found[2])) if found else None
 
 
-def superfluous(found: Sequence[Batches]) -> list[Batches]:
+def superfluous(found: Sequence[ArchiveBatches]) -> list[ArchiveBatches]:
     """Those whose batches are all in another one too."""
     return [
         one
@@ -50,7 +50,7 @@ def superfluous(found: Sequence[Batches]) -> list[Batches]:
 
 def tidy(spark: SparkSession, archive: str) -> int:
     """Delete what an interrupted compaction left; how many directories it were."""
-    files = Files(spark)
+    files = ArchiveFiles(spark)
     files.delete(f"{archive}/{WORKSPACE}")
     count = 0
     for group in files.groups(archive):
@@ -66,7 +66,7 @@ def compact(spark: SparkSession, archive: str, batches_min: int = BATCHES_MIN) -
     Nothing may write to the archive meanwhile.
     """
     tidy(spark, archive)
-    files = Files(spark)
+    files = ArchiveFiles(spark)
     count = 0
     for group in files.groups(archive):
         if len(group) < batches_min:
@@ -83,7 +83,7 @@ def compact(spark: SparkSession, archive: str, batches_min: int = BATCHES_MIN) -
     return count
 
 
-class Files:
+class ArchiveFiles:
     """The archive's file system, whatever kind it is, through Spark's own Java."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -106,7 +106,7 @@ class Files:
         if not self._system(path).rename(self._path(path), self._path(to)):
             raise PipelineError(f"{path} cannot be renamed to {to}")
 
-    def groups(self, archive: str) -> Iterator[list[Batches]]:
+    def groups(self, archive: str) -> Iterator[list[ArchiveBatches]]:
         """The directories of batches, those of one query with the same parent together."""
         system = self._system(archive)
         if not system.exists(self._path(archive)):

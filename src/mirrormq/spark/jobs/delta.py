@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.pipeline_errors import PipelineError
 
 if TYPE_CHECKING:
     import pyarrow as pa

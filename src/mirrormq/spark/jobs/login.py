@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirrormq.spark.client.address import Address
-from mirrormq.spark.client.errors import BrokerError, Lost
-from mirrormq.spark.client.nodes import Nodes
-from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.client.client_errors import BrokerError, ConnectionLost
+from mirrormq.spark.client.node_address import NodeAddress
+from mirrormq.spark.client.node_selection import Nodes
+from mirrormq.spark.pipeline_errors import PipelineError
 
 
-def check_login(addresses: Sequence[Address]) -> None:
+def check_login(addresses: Sequence[NodeAddress]) -> None:
     """Log in once. A cluster that does not answer may be starting: the job itself waits for it."""
     try:
         Nodes(addresses, patience_s=0.0).connect().close()
-    except Lost:
+    except ConnectionLost:
         pass
     except BrokerError as error:
         where = ", ".join(address.where for address in addresses)

@@ -22,14 +22,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrormq.spark.errors import PipelineError, reason
+from mirrormq.spark.data_source_options import OptionError, SinkOptions, sink_options
 from mirrormq.spark.jobs import delta
 from mirrormq.spark.jobs.compaction import parse, superfluous
 from mirrormq.spark.jobs.login import check_login
-from mirrormq.spark.jobs.reporter import DONE, Reporter
-from mirrormq.spark.options import OptionError, SinkOptions, sink_options
-from mirrormq.spark.progress import ProgressLine
-from mirrormq.spark.session import DEFAULT_MASTER, session_for
+from mirrormq.spark.jobs.reporter import DONE, JobReporter
+from mirrormq.spark.pipeline_errors import PipelineError, reason
+from mirrormq.spark.progress_line import ProgressLine
+from mirrormq.spark.spark_session import DEFAULT_MASTER, session_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -44,7 +44,7 @@ NAME_DIGITS = 16
 
 
 @dataclass(frozen=True)
-class Options:
+class ReplayOptions:
     """What `mirrormq pipeline replay` was asked to do."""
 
     uri: str
@@ -59,7 +59,7 @@ class Options:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-class Slice(NamedTuple):
+class ReplaySlice(NamedTuple):
     """A part of the archive."""
 
     key: dict[str, str | None]
@@ -72,7 +72,7 @@ class Slice(NamedTuple):
         return "/".join(f"{name}={value}" for name, value in self.key.items()) or "all"
 
 
-class Notes:
+class ReplayProgress:
     """What was published, in a file."""
 
     def __init__(self, path: Path) -> None:
@@ -87,7 +87,7 @@ class Notes:
         self.done: dict[str, int] = found["done"]
         self._write()
 
-    def add(self, slice_: Slice) -> None:
+    def add(self, slice_: ReplaySlice) -> None:
         self.done[slice_.name] = slice_.messages
         self._write()
 
@@ -117,7 +117,7 @@ def messages_of(archive: DataFrame) -> DataFrame:
     return found
 
 
-def read(spark: SparkSession, options: Options) -> DataFrame:
+def read(spark: SparkSession, options: ReplayOptions) -> DataFrame:
     """What of the archive is to be published, whatever its format."""
     found = (
         delta.read_table(spark, options.source)
@@ -139,7 +139,7 @@ def read_files(spark: SparkSession, source: str) -> DataFrame:
     return spark.read.schema(StructType(fields)).parquet(source)
 
 
-def slices(archive: DataFrame, in_time: bool = False) -> list[Slice]:
+def slices(archive: DataFrame, in_time: bool = False) -> list[ReplaySlice]:
     """The parts of an archive, oldest first."""
     from pyspark.sql import functions as f
 
@@ -148,7 +148,7 @@ def slices(archive: DataFrame, in_time: bool = False) -> list[Slice]:
     stamp = f.min("timestamp") if "timestamp" in archive.columns else f.lit(None)
     rows = archive.groupBy(*columns).agg(f.count("*").alias("messages"), stamp.alias("first")).collect()
     found = [
-        Slice(
+        ReplaySlice(
             {name: None if row[name] is None else str(row[name]) for name in columns},
             row["messages"],
             None if row["first"] is None else row["first"].timestamp(),
@@ -159,7 +159,7 @@ def slices(archive: DataFrame, in_time: bool = False) -> list[Slice]:
     return sorted(found, key=lambda each: (each.first_s or 0.0, each.name))
 
 
-def part(archive: DataFrame, slice_: Slice, in_time: bool = False) -> DataFrame:
+def part(archive: DataFrame, slice_: ReplaySlice, in_time: bool = False) -> DataFrame:
     """The messages of a slice, in one partition and in their order."""
     from pyspark.sql import functions as f
 
@@ -172,7 +172,7 @@ def part(archive: DataFrame, slice_: Slice, in_time: bool = False) -> DataFrame:
     return found.coalesce(1).sortWithinPartitions(*order)
 
 
-def run(options: Options) -> int:
+def run(options: ReplayOptions) -> int:
     """Publish what was not published yet; says how many messages it were."""
     check_login(check(options).addresses)
     with (
@@ -182,7 +182,7 @@ def run(options: Options) -> int:
         return replay(spark, options, line)
 
 
-def replay(spark: SparkSession, options: Options, line: ProgressLine | None = None) -> int:
+def replay(spark: SparkSession, options: ReplayOptions, line: ProgressLine | None = None) -> int:
     """The same with a session there is."""
     from pyspark.errors import PySparkException
 
@@ -190,8 +190,8 @@ def replay(spark: SparkSession, options: Options, line: ProgressLine | None = No
 
     to = check(options)
     register(spark)
-    notes = Notes(options.progress or progress_file(options))
-    with Reporter(to.addresses, "replay", f"from {options.source}") as reporter:
+    notes = ReplayProgress(options.progress or progress_file(options))
+    with JobReporter(to.addresses, "replay", f"from {options.source}") as reporter:
         try:
             count = publish(spark, options, notes, line or ProgressLine(1, "replay"), reporter)
         except PySparkException as error:
@@ -201,7 +201,11 @@ def replay(spark: SparkSession, options: Options, line: ProgressLine | None = No
 
 
 def publish(
-    spark: SparkSession, options: Options, notes: Notes, line: ProgressLine, reporter: Reporter
+    spark: SparkSession,
+    options: ReplayOptions,
+    notes: ReplayProgress,
+    line: ProgressLine,
+    reporter: JobReporter,
 ) -> int:
     """Slice by slice; how many messages it were."""
     in_time = options.speed is not None
@@ -225,7 +229,7 @@ def publish(
     return count
 
 
-def check_uncompacted(left: list[Slice], notes: Notes) -> None:
+def check_uncompacted(left: list[ReplaySlice], notes: ReplayProgress) -> None:
     """Batches that were put together are another slice than those that were published of them."""
     done = [(name.rpartition("/")[0], found) for name in notes.done if (found := parse(f"/{name}"))]
     for each in left:
@@ -243,7 +247,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:NAME_DIGITS]
 
 
-def sink(options: Options) -> dict[str, str]:
+def sink(options: ReplayOptions) -> dict[str, str]:
     """The options of the writes."""
     found = {"uri": options.uri}
     if options.exchange is not None:
@@ -261,7 +265,7 @@ def sink(options: Options) -> dict[str, str]:
     return found
 
 
-def progress_file(options: Options) -> Path:
+def progress_file(options: ReplayOptions) -> Path:
     """Beside the archive's data, another one for each kind of replay."""
     what: list[Any] = [options.where, options.exchange, sorted(re.findall(r"@([^/,]+)", options.uri))]
     if options.speed is not None:
@@ -269,7 +273,7 @@ def progress_file(options: Options) -> Path:
     return Path(options.source) / f"_replay-{digest(json.dumps(what))}.json"
 
 
-def check(options: Options) -> SinkOptions:
+def check(options: ReplayOptions) -> SinkOptions:
     """Say before Spark starts what can be seen to be wrong."""
     try:
         found = sink_options(sink(options))

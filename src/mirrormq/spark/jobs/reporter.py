@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
-from mirrormq.ranges import questions
-from mirrormq.spark.client.address import Address
-from mirrormq.spark.client.asking import Asker
-from mirrormq.spark.client.errors import BrokerError, Lost
-from mirrormq.spark.client.nodes import Nodes, Timeouts
+from mirrormq.ranges import range_protocol
+from mirrormq.spark.client.client_errors import BrokerError, ConnectionLost
+from mirrormq.spark.client.node_address import NodeAddress
+from mirrormq.spark.client.node_selection import Nodes, Timeouts
+from mirrormq.spark.client.range_client import RangeClient
 
 INTERVAL_S = 1.0
 """Between two words: the broker agrees on each in the whole cluster."""
@@ -42,7 +42,7 @@ Number = int | float | str
 
 
 @dataclass(frozen=True)
-class Word:
+class JobReport:
     """What is said at one time."""
 
     state: str = RUNNING
@@ -51,14 +51,14 @@ class Word:
     rows: Sequence[Mapping[str, Any]] = ()
 
 
-class Reporter:
+class JobReporter:
     """Use as a context manager; it says how the block ended."""
 
-    def __init__(self, addresses: Sequence[Address], kind: str, text: str) -> None:
+    def __init__(self, addresses: Sequence[NodeAddress], kind: str, text: str) -> None:
         self.job = f"{kind}-{uuid.uuid4().hex[:NAME_DIGITS]}"
         self._kind = kind
         self._addresses = addresses
-        self._word = Word(text=text)
+        self._word = JobReport(text=text)
         self._changed = threading.Condition()
         self._fresh = True
         self._thread = threading.Thread(target=self._send_until_over, daemon=True)
@@ -87,7 +87,7 @@ class Reporter:
         """How it stands; what is left out stays as it was."""
         word = self._word
         self._say(
-            Word(
+            JobReport(
                 RUNNING,
                 word.text if text is None else text,
                 word.numbers if numbers is None else dict(numbers),
@@ -99,7 +99,7 @@ class Reporter:
         """How it ended, where that is not simply that it did."""
         self._say(replace(self._word, state=state, text=text))
 
-    def _say(self, word: Word) -> None:
+    def _say(self, word: JobReport) -> None:
         with self._changed:
             self._word = word
             self._fresh = True
@@ -107,14 +107,14 @@ class Reporter:
 
     def _send_until_over(self) -> None:
         give_up_s: float | None = None
-        with Asker(Nodes(self._addresses, 0.0, Timeouts(request_s=ANSWER_TIMEOUT_S))) as asker:
+        with RangeClient(Nodes(self._addresses, 0.0, Timeouts(request_s=ANSWER_TIMEOUT_S))) as range_client:
             while True:
                 word = self._next()
                 if word.state != RUNNING and give_up_s is None:
                     give_up_s = time.monotonic() + END_TIMEOUT_S
                 try:
-                    asker.ask(self._question(word))
-                except Lost:
+                    range_client.ask(self._question(word))
+                except ConnectionLost:
                     if give_up_s is not None and time.monotonic() > give_up_s:
                         return
                     self._say_again()
@@ -126,10 +126,10 @@ class Reporter:
                     return
                 self._rest(INTERVAL_S)
 
-    def _question(self, word: Word) -> Any:
-        return questions.report(self.job, self._kind, word.state, word.text, word.numbers, word.rows)
+    def _question(self, word: JobReport) -> Any:
+        return range_protocol.report(self.job, self._kind, word.state, word.text, word.numbers, word.rows)
 
-    def _next(self) -> Word:
+    def _next(self) -> JobReport:
         """The latest word once it is new, or has been said long ago."""
         with self._changed:
             self._changed.wait_for(lambda: self._fresh, REPEAT_S)

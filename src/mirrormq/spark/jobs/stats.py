@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.spark.client.address import Address, parse_uris
-from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.client.node_address import NodeAddress, parse_uris
 from mirrormq.spark.jobs.archive import CHECKPOINT, interval, write_batch
-from mirrormq.spark.jobs.gate import Gate
+from mirrormq.spark.jobs.batch_boundary import BatchBoundary
 from mirrormq.spark.jobs.login import check_login
-from mirrormq.spark.jobs.reporter import Reporter
-from mirrormq.spark.jobs.streams import follow
+from mirrormq.spark.jobs.query_progress import follow
+from mirrormq.spark.jobs.reporter import JobReporter
 from mirrormq.spark.jobs.timing import timed
 from mirrormq.spark.jobs.traces import EVENTS, TICK, TRACE, Ticker, prepare
-from mirrormq.spark.session import DEFAULT_MASTER, session_for
+from mirrormq.spark.pipeline_errors import PipelineError
+from mirrormq.spark.spark_session import DEFAULT_MASTER, session_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +48,7 @@ SETTINGS = {"spark.sql.shuffle.partitions": "4"}
 
 
 @dataclass(frozen=True)
-class Options:
+class StatsOptions:
     """What `mirrormq pipeline stats` was asked to do."""
 
     uri: str
@@ -130,14 +130,14 @@ def windows(observed: DataFrame, length: str) -> DataFrame:
     )  # fmt: skip
 
 
-def run(options: Options) -> int:
+def run(options: StatsOptions) -> int:
     """Count until stopped, or once; says how many traces and events it were."""
     check_login(check(options))
     with session_for("mirrormq stats", options.master, {**SETTINGS, **options.settings}) as spark:
         return stats(spark, options)
 
 
-def stats(spark: SparkSession, options: Options) -> int:
+def stats(spark: SparkSession, options: StatsOptions) -> int:
     """The same with a session there is."""
     from mirrormq.spark import register
 
@@ -159,20 +159,20 @@ def stats(spark: SparkSession, options: Options) -> int:
             reporter.tell(rows=found)
         rows.unpersist()
 
-    gate = Gate()
+    gate = BatchBoundary()
     stream = counted.writeStream.outputMode("append").foreachBatch(gate.before(write))
     stream = stream.option("checkpointLocation", str(directory / CHECKPOINT))
     when: dict[str, Any] = (
         {"availableNow": True} if options.once else {"processingTime": interval(options.trigger)}
     )
     with (
-        Reporter(addresses, "stats", f"windows of {options.window} into {options.to}") as reporter,
+        JobReporter(addresses, "stats", f"windows of {options.window} into {options.to}") as reporter,
         Ticker(addresses, options.queue, TICK_S),
     ):
         return follow(stream.trigger(**when).start(), "stats", gate, reporter).rows
 
 
-def check(options: Options) -> Sequence[Address]:
+def check(options: StatsOptions) -> Sequence[NodeAddress]:
     """Say before Spark starts what can be seen to be wrong."""
     for text in (options.window, options.trigger):
         interval(text)

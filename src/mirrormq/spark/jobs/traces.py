@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from mirrormq.spark.client.address import Address
-from mirrormq.spark.client.asking import Asker
-from mirrormq.spark.client.connection import CHANNEL, Connection
-from mirrormq.spark.client.errors import BrokerError
-from mirrormq.spark.client.nodes import Nodes, suspect
-from mirrormq.spark.errors import PipelineError
+from mirrormq.spark.client.client_errors import BrokerError
+from mirrormq.spark.client.node_address import NodeAddress
+from mirrormq.spark.client.node_selection import Nodes, suspect
+from mirrormq.spark.client.range_client import RangeClient
+from mirrormq.spark.client.spark_connection import CHANNEL, SparkConnection
+from mirrormq.spark.pipeline_errors import PipelineError
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames, method_frame
 from mirrormq.wire.fields import table_of
@@ -39,11 +39,11 @@ TICK = "mirrormq.tick"
 PAUSE_S = 1.0
 """After a connection was lost, before another one is made."""
 
-Note = Callable[[Asker], dict[str, Any]]
+Note = Callable[[RangeClient], dict[str, Any]]
 """What a tick is to say beside the time."""
 
 
-def prepare(addresses: Sequence[Address], queue: str, exchanges: Sequence[str]) -> None:
+def prepare(addresses: Sequence[NodeAddress], queue: str, exchanges: Sequence[str]) -> None:
     """Declare the queue and bind it."""
     arguments = table_of({"x-max-length": QUEUE_MESSAGES_MAX, "x-overflow": "drop-head"})
     try:
@@ -56,7 +56,7 @@ def prepare(addresses: Sequence[Address], queue: str, exchanges: Sequence[str]) 
         raise PipelineError(f"the queue {queue} cannot be prepared: {error}") from None
 
 
-def delete(addresses: Sequence[Address], queue: str) -> None:
+def delete(addresses: Sequence[NodeAddress], queue: str) -> None:
     """Take the queue away again; if no node answers it stays."""
     try:
         with Nodes(addresses, 0.0).connect() as connection:
@@ -69,10 +69,10 @@ class Ticker:
     """Puts ticks into a queue from a thread of its own, as long as the `with` block lasts."""
 
     def __init__(
-        self, addresses: Sequence[Address], queue: str, interval_s: float, note: Note | None = None
+        self, addresses: Sequence[NodeAddress], queue: str, interval_s: float, note: Note | None = None
     ) -> None:
         self._nodes = Nodes(addresses, 0.0)
-        self._asker = Asker(Nodes(addresses, 0.0))
+        self._range_client = RangeClient(Nodes(addresses, 0.0))
         self._queue = queue
         self._interval_s = interval_s
         self._note = note
@@ -90,7 +90,7 @@ class Ticker:
         self._thread.join()
 
     def _tick_until_over(self) -> None:
-        connection: Connection | None = None
+        connection: SparkConnection | None = None
         due_s = time.monotonic()
         while not self._over.wait(max(0.0, due_s - time.monotonic())):
             due_s = max(due_s + self._interval_s, time.monotonic())
@@ -106,11 +106,11 @@ class Ticker:
                 due_s = time.monotonic() + PAUSE_S
         if connection is not None:
             connection.close()
-        self._asker.close()
+        self._range_client.close()
 
     def _message(self, frame_max: int) -> bytes:
         asked_ms = int(time.time() * 1000)
-        said = self._note(self._asker) if self._note is not None else {}
+        said = self._note(self._range_client) if self._note is not None else {}
         body = json.dumps({**said, "asked_ms": asked_ms, "time_ms": int(time.time() * 1000)}).encode()
         publish = method_frame(CHANNEL, methods.encode_basic_publish("", self._queue))
         return publish + build_frames(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from mirrormq.spark.report.words import duration, short_number
+from mirrormq.spark.report.number_format import duration, short_number
 
 WIDTH = 1060
 LEFT, RIGHT = 132, 12

@@ -8,7 +8,7 @@ from collections import defaultdict
 from mirrormq.spark.audit.findings import Findings
 from mirrormq.spark.audit.latency import BUCKETS_PER_DOUBLING, middle_ns
 from mirrormq.spark.report.axes import LEFT, RIGHT, WIDTH, ValueAxis
-from mirrormq.spark.report.words import duration, number, text
+from mirrormq.spark.report.number_format import duration, number, text
 
 HEIGHT = 150
 TOP = 30

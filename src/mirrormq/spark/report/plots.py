@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mirrormq.spark.report.axes import LEFT, RIGHT, WIDTH, TimeAxis, ValueAxis
-from mirrormq.spark.report.words import text
+from mirrormq.spark.report.number_format import text
 
 LANE_HEIGHT = 22
 TITLE_HEIGHT = 30
@@ -68,9 +68,9 @@ class Figure:
         self._title(title, [(one.name, one.style) for one in series])
         self._background(scale)
         for one in series:
-            for stretch in _stretches(one.points):
-                path = " ".join(f"{self.axis.x(t)},{self._y(scale, v)}" for t, v in stretch)
-                if len(stretch) == 1:
+            for span in _spans(one.points):
+                path = " ".join(f"{self.axis.x(t)},{self._y(scale, v)}" for t, v in span)
+                if len(span) == 1:
                     x, y = path.split(",")
                     self.parts.append(f'<circle class="dot {one.style}" cx="{x}" cy="{y}" r="1.8"/>')
                 else:
@@ -160,7 +160,7 @@ class Figure:
         return round(self.top + PANEL_HEIGHT * (1 - scale.part(value)), 1)
 
 
-def _stretches(points: list[tuple[float, float | None]]) -> list[list[tuple[float, float]]]:
+def _spans(points: list[tuple[float, float | None]]) -> list[list[tuple[float, float]]]:
     """The line in pieces, cut where a value is missing."""
     pieces: list[list[tuple[float, float]]] = [[]]
     for time, value in points:

@@ -6,14 +6,14 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 
-from mirrormq.spark.client.publishing import Publisher
+from mirrormq.spark.client.spark_publisher import SparkPublisher
 
 SLEEP_MIN_S = 0.01
 """Shorter waits are saved up: a sleep costs more than they are worth."""
 
 
 @dataclass(frozen=True)
-class Pace:
+class PublishPace:
     """How fast a partition is published."""
 
     rate: float | None = None
@@ -25,10 +25,10 @@ class Pace:
     start_s: float = 0.0
 
 
-class Pacer:
+class PublishPacer:
     """Waits before a message until it is its time."""
 
-    def __init__(self, pace: Pace, publisher: Publisher) -> None:
+    def __init__(self, pace: PublishPace, publisher: SparkPublisher) -> None:
         self._pace = pace
         self._publisher = publisher
         self._began_s = time.time()

@@ -17,19 +17,25 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mirrormq.ranges import questions
-from mirrormq.ranges.limits import PRODUCERS_PER_VHOST_MAX
-from mirrormq.ranges.reasons import OLDER_BATCH
-from mirrormq.spark.client.asking import NO_ROUTE, Asker
-from mirrormq.spark.client.connection import FRAME_MAX_BYTES, Received
-from mirrormq.spark.client.errors import Refused
-from mirrormq.spark.client.nodes import Nodes
-from mirrormq.spark.client.publishing import Publisher
+from mirrormq.ranges import range_protocol
+from mirrormq.ranges.error_reasons import OLDER_BATCH
+from mirrormq.ranges.range_limits import PRODUCERS_PER_VHOST_MAX
+from mirrormq.spark.client.client_errors import RequestRefused
+from mirrormq.spark.client.node_selection import Nodes
+from mirrormq.spark.client.range_client import NO_ROUTE, RangeClient
+from mirrormq.spark.client.spark_connection import FRAME_MAX_BYTES, ReceivedFrame
+from mirrormq.spark.client.spark_publisher import SparkPublisher
+from mirrormq.spark.data_source_options import MIRRORMQ, OptionError, SinkOptions
 from mirrormq.spark.decode import REASON_HEADER
-from mirrormq.spark.options import MIRRORMQ, OptionError, SinkOptions
 from mirrormq.spark.sink.digest import RowsDigest
-from mirrormq.spark.sink.pace import Pace, Pacer
-from mirrormq.spark.sink.rows import PRODUCER_HEADER, Rows, check_columns, check_properties, dead_letter
+from mirrormq.spark.sink.pace import PublishPace, PublishPacer
+from mirrormq.spark.sink.row_encoder import (
+    PRODUCER_HEADER,
+    RowEncoder,
+    check_columns,
+    check_properties,
+    dead_letter,
+)
 from mirrormq.spark.sink.spool import Spool
 from mirrormq.wire.fields import Field
 from mirrormq.wire.properties import decode_properties
@@ -80,7 +86,7 @@ def check(schema: StructType, overwrite: bool, options: SinkOptions) -> None:
             check_properties({each.name: each.dataType.simpleString() for each in field.dataType})
 
 
-class Unit(NamedTuple):
+class SinkTask(NamedTuple):
     """Rows that are repeated together: one partition of one batch of one write."""
 
     write: str
@@ -92,7 +98,7 @@ class Unit(NamedTuple):
         return f"{self.write}/{self.partition}"
 
 
-def publish(options: SinkOptions, batches: Iterator[pa.RecordBatch], unit: Unit) -> Published:
+def publish(options: SinkOptions, batches: Iterator[pa.RecordBatch], unit: SinkTask) -> Published:
     """Publish a partition and wait for its confirms.
 
     A queue recognises a repeated message by its producer and number, so both must stand for the same row. The
@@ -120,16 +126,18 @@ def publish(options: SinkOptions, batches: Iterator[pa.RecordBatch], unit: Unit)
         return Published(_publish(options, spool.batches(), producer, first), bool(epoch))
 
 
-def _announce(options: SinkOptions, unit: Unit, digest: str) -> tuple[str | None, int]:
+def _announce(options: SinkOptions, unit: SinkTask, digest: str) -> tuple[str | None, int]:
     """The producer's name for these rows, and its epoch: above 0 if the batch had other rows before.
 
     A broker that knows no such requests, RabbitMQ for example, does not recognise repeated messages: no name.
     """
     generation = uuid.uuid4().hex[:GENERATION_DIGITS]
     try:
-        with Asker(Nodes(options.addresses, timeouts=options.timeouts)) as asker:
-            found = asker.ask(questions.batch(unit.producer, unit.batch, digest, generation)).headers
-    except Refused as error:
+        with RangeClient(Nodes(options.addresses, timeouts=options.timeouts)) as range_client:
+            found = range_client.ask(
+                range_protocol.batch(unit.producer, unit.batch, digest, generation)
+            ).headers
+    except RequestRefused as error:
         if error.code == NO_ROUTE:
             return None, 0
         if error.reason != OLDER_BATCH:
@@ -144,10 +152,10 @@ def _announce(options: SinkOptions, unit: Unit, digest: str) -> tuple[str | None
 def _publish(
     options: SinkOptions, batches: Iterator[pa.RecordBatch], producer: str | None, first_number: int
 ) -> int:
-    rows = Rows(options, producer, first_number, FRAME_MAX_BYTES)
-    pace = Pace(options.rate, options.speed, options.speed_origin_s, options.speed_start_s)
+    rows = RowEncoder(options, producer, first_number, FRAME_MAX_BYTES)
+    pace = PublishPace(options.rate, options.speed, options.speed_origin_s, options.speed_start_s)
 
-    def unroutable(place: tuple[str, str], returned: Received) -> bytes | None:
+    def unroutable(place: tuple[str, str], returned: ReceivedFrame) -> bytes | None:
         to = options.dead_letter_place
         if to is None:
             return None
@@ -162,8 +170,8 @@ def _publish(
         return dead_letter(to, "unroutable", place, properties, returned.body, FRAME_MAX_BYTES)
 
     nodes = Nodes(options.addresses, timeouts=options.timeouts)
-    with Publisher(nodes, on_return=unroutable) as publisher:
-        pacer = Pacer(pace, publisher) if pace.rate or pace.speed else None
+    with SparkPublisher(nodes, on_return=unroutable) as publisher:
+        pacer = PublishPacer(pace, publisher) if pace.rate or pace.speed else None
         for batch in batches:
             if pacer is None:
                 for message in rows.messages(batch):
@@ -199,7 +207,7 @@ def _stamps(batch: pa.RecordBatch) -> list[datetime | None]:
     return stamps
 
 
-class Writer(DataSourceArrowWriter):
+class BatchWriter(DataSourceArrowWriter):
     """`df.write`: known to the broker by its `writeId`, so that a job can be run again under the same one."""
 
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
@@ -210,7 +218,7 @@ class Writer(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
         context = TaskContext.get()
         assert context is not None
-        return publish(self._options, iterator, Unit(self._write, 0, context.partitionId()))
+        return publish(self._options, iterator, SinkTask(self._write, 0, context.partitionId()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         warn_of_changes(f"write '{self._write}'", messages)
@@ -229,7 +237,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
         if query is None or batch is None:
             raise RuntimeError("Spark did not say which batch of which query this is")
-        unit = Unit(self._options.write_id or query, int(batch), context.partitionId())
+        unit = SinkTask(self._options.write_id or query, int(batch), context.partitionId())
         return publish(self._options, iterator, unit)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

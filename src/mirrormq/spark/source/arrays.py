@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 
-class Spread:
+class RepeatedColumn:
     """Gives rows the values of the groups they are in."""
 
     def __init__(self, groups: memoryview) -> None:

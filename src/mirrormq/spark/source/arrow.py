@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from mirrormq.ranges.batch import Batch, Envelope
-from mirrormq.spark.source.arrays import Spread, flags
-from mirrormq.spark.source.schema import PROPERTIES
+from mirrormq.ranges.range_batch import BatchEnvelope, RangeBatch
+from mirrormq.spark.source.arrays import RepeatedColumn, flags
+from mirrormq.spark.source.row_schema import PROPERTIES
 from mirrormq.wire.fields import Field, plain_value
 from mirrormq.wire.properties import BasicProperties, decode_properties
 
@@ -26,16 +26,16 @@ TIMESTAMP_MAX_S = 253_402_300_799
 than seconds, is not shown as a time."""
 
 
-class Columns:
+class ArrowColumns:
     """Makes record batches of one Arrow schema, which has the names of `schema.COLUMNS` or fewer."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
 
-    def record_batch(self, queue: str, batch: Batch) -> pa.RecordBatch:
+    def record_batch(self, queue: str, batch: RangeBatch) -> pa.RecordBatch:
         envelopes = batch.envelopes()
         properties = [decode_properties(envelope.properties, 0) for envelope in envelopes]
-        spread = Spread(batch.envelope_indexes)
+        spread = RepeatedColumn(batch.envelope_indexes)
 
         def column(field: pa.Field) -> pa.Array:
             if field.name in _PLAIN:
@@ -49,16 +49,16 @@ class Columns:
         return pa.RecordBatch.from_arrays(list(map(column, self._schema)), schema=self._schema)
 
 
-def _sequences(batch: Batch) -> pa.Array:
+def _sequences(batch: RangeBatch) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(batch), [None, pa.py_buffer(batch.sequences)])
 
 
-def _bodies(batch: Batch) -> pa.Array:
+def _bodies(batch: RangeBatch) -> pa.Array:
     buffers = [None, pa.py_buffer(batch.body_offsets), pa.py_buffer(batch.bodies)]
     return pa.Array.from_buffers(pa.binary(), len(batch), buffers)
 
 
-_PLAIN: dict[str, Callable[[Batch], pa.Array]] = {
+_PLAIN: dict[str, Callable[[RangeBatch], pa.Array]] = {
     "sequence": _sequences,
     "redelivered": lambda batch: flags(batch.redelivered),
     "body": _bodies,
@@ -106,7 +106,7 @@ def _others(properties: BasicProperties) -> dict[str, Any]:
     return {name: _text(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
-_MAKERS: dict[str, Callable[[Envelope, BasicProperties], Any]] = {
+_MAKERS: dict[str, Callable[[BatchEnvelope, BasicProperties], Any]] = {
     "exchange": lambda envelope, _: envelope.exchange.decode("utf-8", "replace"),
     "routing_key": lambda envelope, _: envelope.routing_key.decode("utf-8", "replace"),
     "timestamp": lambda _, properties: _timestamp(properties.timestamp),

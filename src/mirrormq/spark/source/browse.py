@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from mirrormq.ranges.questions import Extent
-from mirrormq.spark.options import EARLIEST, LATEST, Offsets, OptionError, SourceOptions
-from mirrormq.spark.source.plan import Part, RangePartition, partitions
-from mirrormq.spark.source.queues import Queues
-from mirrormq.spark.source.stream import Offset, QueueStream, Share
+from mirrormq.ranges.range_protocol import QueueExtent
+from mirrormq.spark.data_source_options import EARLIEST, LATEST, Offsets, OptionError, SourceOptions
+from mirrormq.spark.source.plan import PartitionPart, RangePartition, partitions
+from mirrormq.spark.source.queue_extents import QueueExtents
+from mirrormq.spark.source.queue_stream import Offset, QueueShare, QueueStream
 from mirrormq.spark.source.tasks import read_partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def resolve(offsets: Offsets, name: str, extent: Extent) -> int:
+def resolve(offsets: Offsets, name: str, extent: QueueExtent) -> int:
     """The sequence that an option means for a queue; queues that JSON does not name begin at the start."""
     if offsets == EARLIEST:
         return extent.first
@@ -34,14 +34,16 @@ def resolve(offsets: Offsets, name: str, extent: Extent) -> int:
     return offsets.get(name, extent.first)
 
 
-def part_of(queue: str, extent: Extent | None, from_: int, to: int) -> Part:
+def part_of(queue: str, extent: QueueExtent | None, from_: int, to: int) -> PartitionPart:
     """The messages [from, to) of a queue, as a part of a batch."""
     if extent is not None:
         # What is gone need not be asked for, and what is not there yet not either.
         from_, to = max(from_, extent.first), min(to, extent.next)
     count = max(0, to - from_)
     size = int(extent.mean_bytes * count) if extent is not None else 0
-    return Part(queue, ((from_, count),) if count else (), size, False, 0 if extent is None else extent.id)
+    return PartitionPart(
+        queue, ((from_, count),) if count else (), size, False, 0 if extent is None else extent.id
+    )
 
 
 class BatchReader(DataSourceReader):
@@ -52,7 +54,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         options = self._options
-        queues = Queues(options)
+        queues = QueueExtents(options)
         try:
             extents = queues.extents()
             for name in self._options.queues:
@@ -66,7 +68,7 @@ class BatchReader(DataSourceReader):
         finally:
             queues.close()
 
-    def _end(self, name: str, extent: Extent) -> int:
+    def _end(self, name: str, extent: QueueExtent) -> int:
         ending = self._options.ending
         return ending.get(name, extent.next) if isinstance(ending, Mapping) else resolve(ending, name, extent)
 
@@ -111,7 +113,7 @@ class BrowseReader(QueueStream):
             found[name] = {"next": begin + min(want, _count(share, extent)), "id": extent.id}
         return dict(sorted(found.items()))
 
-    def _begin(self, name: str, extent: Extent, start: Offset) -> int:
+    def _begin(self, name: str, extent: QueueExtent, start: Offset) -> int:
         at = start.get(name)
         if at is None:
             return extent.first
@@ -137,7 +139,7 @@ class BrowseReader(QueueStream):
         return self.cut(parts)
 
 
-def _count(share: Share, extent: Extent) -> int:
+def _count(share: QueueShare, extent: QueueExtent) -> int:
     """How many messages of usual size a share is; one at least, if any is wanted."""
     if share.bytes is None:
         return share.messages

@@ -49,17 +49,17 @@ from typing import NamedTuple
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from mirrormq.ranges import questions, reasons
-from mirrormq.ranges.limits import LEASE_OWNER_MS, TAKE_MESSAGES_MAX
-from mirrormq.ranges.questions import Extent, LeaseEntry
-from mirrormq.ranges.stretches import digest, pack, unpack
-from mirrormq.spark.client.asking import Answer
-from mirrormq.spark.client.errors import Refused
-from mirrormq.spark.client.nodes import PAUSE_S
-from mirrormq.spark.options import OptionError, SourceOptions
-from mirrormq.spark.source.plan import Part
+from mirrormq.ranges import error_reasons, range_protocol
+from mirrormq.ranges.range_limits import LEASE_OWNER_MS, TAKE_MESSAGES_MAX
+from mirrormq.ranges.range_protocol import LeaseEntry, QueueExtent
+from mirrormq.ranges.spans import digest, pack, unpack
+from mirrormq.spark.client.client_errors import RequestRefused
+from mirrormq.spark.client.node_selection import PAUSE_S
+from mirrormq.spark.client.range_client import RangeAnswer
+from mirrormq.spark.data_source_options import OptionError, SourceOptions
+from mirrormq.spark.source.plan import PartitionPart
+from mirrormq.spark.source.queue_stream import Offset, QueueShare, QueueStream
 from mirrormq.spark.source.renewal import Renewal
-from mirrormq.spark.source.stream import Offset, QueueStream, Share
 from mirrormq.wire.fields import Table
 
 TAKES_PER_BATCH_MAX = 16
@@ -71,7 +71,7 @@ OWNER_PATIENCE_S = 1.5 * LEASE_OWNER_MS / 1000
 """How long a lease that another client uses is asked for again. A client that died is forgotten earlier."""
 
 
-class LeaseOf(NamedTuple):
+class QueueLease(NamedTuple):
     """The lease of a query at one queue."""
 
     name: str
@@ -84,13 +84,13 @@ def suppress_missing_queue() -> Iterator[None]:
     """Go on if the queue was deleted meanwhile."""
     try:
         yield
-    except Refused as error:
-        if error.reason != reasons.NO_QUEUE:
+    except RequestRefused as error:
+        if error.reason != error_reasons.NO_QUEUE:
             raise
 
 
-def _digest(parts: Sequence[Part]) -> int:
-    return digest(pack(part.stretches) for part in parts)
+def _digest(parts: Sequence[PartitionPart]) -> int:
+    return digest(pack(part.spans) for part in parts)
 
 
 class ConsumeReader(QueueStream):
@@ -99,7 +99,7 @@ class ConsumeReader(QueueStream):
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
         self._settled: dict[str, int] = {}
-        self._parts: dict[tuple[str, int], Part] = {}
+        self._parts: dict[tuple[str, int], PartitionPart] = {}
         """Takes of this batch and the one before, so that they need not be asked for again."""
         self._leases: dict[str, LeaseEntry | None] = {}
         self._left: dict[str, int] | None = None
@@ -151,27 +151,29 @@ class ConsumeReader(QueueStream):
             "partitions": self.options.partitions_min,
         }
 
-    def _of(self, offset: Offset, queue_id: int) -> LeaseOf:
-        return LeaseOf(offset["lease"], offset.get("owner", ""), queue_id)
+    def _of(self, offset: Offset, queue_id: int) -> QueueLease:
+        return QueueLease(offset["lease"], offset.get("owner", ""), queue_id)
 
-    def _taken_before(self, lease: LeaseOf, queue: str) -> int:
+    def _taken_before(self, lease: QueueLease, queue: str) -> int:
         """The number after which a query goes on that finds a lease there was before it."""
         entry = self._lease(lease, queue)
         if entry is None:
             return 0
         return min((take.number for take in entry.takes), default=entry.number + 1) - 1
 
-    def _lease(self, lease: LeaseOf, queue: str) -> LeaseEntry | None:
+    def _lease(self, lease: QueueLease, queue: str) -> LeaseEntry | None:
         """The lease as it was when this process first asked."""
         if queue not in self._leases:
             entries: list[LeaseEntry] = []
             with suppress_missing_queue():
-                asked = questions.meant(questions.leases(queue), lease.queue_id)
-                entries = questions.read_leases(bytes(self.queues.asker.ask(asked).body))
+                asked = range_protocol.meant(range_protocol.leases(queue), lease.queue_id)
+                entries = range_protocol.read_leases(bytes(self.queues.range_client.ask(asked).body))
             self._leases[queue] = next((entry for entry in entries if entry.name == lease.name), None)
         return self._leases[queue]
 
-    def _allowed(self, limit: ReadLimit, known: Collection[str] = ()) -> list[tuple[str, Extent, Share]]:
+    def _allowed(
+        self, limit: ReadLimit, known: Collection[str] = ()
+    ) -> list[tuple[str, QueueExtent, QueueShare]]:
         """Queues, and what may be taken from each."""
         extents = self.present(known)
         ready = [extent.ready for extent in extents.values()]
@@ -182,7 +184,7 @@ class ConsumeReader(QueueStream):
 
     # --- takes -----------------------------------------------------------------------------------
 
-    def _take(self, lease: LeaseOf, queue: str, at: Offset, share: Share) -> Offset:
+    def _take(self, lease: QueueLease, queue: str, at: Offset, share: QueueShare) -> Offset:
         """Take up to so much; takes that were made before the driver died are found again, whatever the
         limits are now."""
         at = dict(at)
@@ -198,45 +200,49 @@ class ConsumeReader(QueueStream):
             if part is None:
                 break
             taken.append(part)
-            at.update(take=at["take"] + 1, next=sum(part.stretches[-1]), digest=_digest(taken))
+            at.update(take=at["take"] + 1, next=sum(part.spans[-1]), digest=_digest(taken))
             messages -= part.messages
             size = None if size is None else size - part.bytes
             if self._left is not None and not made:
                 self._left[queue] = self._left.get(queue, 0) - part.messages
         return at
 
-    def _part(self, lease: LeaseOf, queue: str, number: int, messages: int, size: int) -> Part | None:
+    def _part(
+        self, lease: QueueLease, queue: str, number: int, messages: int, size: int
+    ) -> PartitionPart | None:
         """The messages of a take; None if there was nothing to take, or the queue is gone."""
         known = self._parts.get((queue, number))
         if known is not None:
             return known
         messages = max(1, min(messages, TAKE_MESSAGES_MAX))
-        taking = questions.take(queue, lease.name, number, messages, max(0, size), self.options.lease_idle_ms)
+        taking = range_protocol.take(
+            queue, lease.name, number, messages, max(0, size), self.options.lease_idle_ms
+        )
         try:
-            answer = self._ask(questions.meant(taking, lease.queue_id, lease.owner), lease, queue)
-        except Refused as error:
-            if error.reason != reasons.NO_QUEUE:
+            answer = self._ask(range_protocol.meant(taking, lease.queue_id, lease.owner), lease, queue)
+        except RequestRefused as error:
+            if error.reason != error_reasons.NO_QUEUE:
                 raise
             return None
         if not answer.headers["count"]:
             return None
-        stretches = tuple(unpack(bytes(answer.body)))
-        part = Part(queue, stretches, answer.headers["bytes"], True, lease.queue_id)
+        spans = tuple(unpack(bytes(answer.body)))
+        part = PartitionPart(queue, spans, answer.headers["bytes"], True, lease.queue_id)
         self._parts[queue, number] = part
         if self._renewal is None:
             self._renewal = Renewal(self.options)
         self._renewal.add(queue, lease.name, lease.queue_id, lease.owner)
         return part
 
-    def _ask(self, question: Table, lease: LeaseOf, queue: str) -> Answer:
+    def _ask(self, question: Table, lease: QueueLease, queue: str) -> RangeAnswer:
         """Ask as the owner of the lease. A driver that died before its owner's name was written down has left
         another owner behind; that one is silent, and the lease is free a moment later."""
         deadline_s = time.monotonic() + OWNER_PATIENCE_S
         while True:
             try:
-                return self.queues.asker.ask(question)
-            except Refused as error:
-                if error.reason != reasons.LEASE_IN_USE:
+                return self.queues.range_client.ask(question)
+            except RequestRefused as error:
+                if error.reason != error_reasons.LEASE_IN_USE:
                     raise
                 if time.monotonic() >= deadline_s:
                     raise OptionError(
@@ -260,26 +266,28 @@ class ConsumeReader(QueueStream):
         number, lease = at["take"], self._of(done, at["id"])
         first = self._parts.get((queue, number)) if queue in done.get("first", ()) else None
         digest = _digest([first]) if first is not None else at.get("digest")
-        settling = questions.settle(queue, lease.name, number=number, digest=digest)
+        settling = range_protocol.settle(queue, lease.name, number=number, digest=digest)
         try:
-            self._ask(questions.meant(settling, lease.queue_id, lease.owner), lease, queue)
-        except Refused as error:
-            if error.reason == reasons.OTHER_MESSAGES:
+            self._ask(range_protocol.meant(settling, lease.queue_id, lease.owner), lease, queue)
+        except RequestRefused as error:
+            if error.reason == error_reasons.OTHER_MESSAGES:
                 self._give_back(lease, queue)
-            elif error.reason == reasons.LEASE_ENDED:
+            elif error.reason == error_reasons.LEASE_ENDED:
                 self.lost(
                     f"the lease '{lease.name}' of queue '{queue}' was released or has lain idle for too"
                     " long, and what the last batch had may be in the queue again"
                 )
             elif (
-                error.reason != reasons.NO_QUEUE
+                error.reason != error_reasons.NO_QUEUE
             ):  # the batch is processed: nothing of it went with the queue
                 raise
 
-    def _give_back(self, lease: LeaseOf, queue: str) -> None:
+    def _give_back(self, lease: QueueLease, queue: str) -> None:
         """The messages of the lease were given by another side of a partition, and no batch has had them."""
         with suppress_missing_queue():
-            self.queues.asker.ask(questions.meant(questions.release(queue, lease.name), lease.queue_id))
+            self.queues.range_client.ask(
+                range_protocol.meant(range_protocol.release(queue, lease.name), lease.queue_id)
+            )
         self._leases[queue] = None
 
     def _replaced(self, queue: str) -> None:
@@ -325,7 +333,7 @@ class ConsumeReader(QueueStream):
             parts += found
         return self.cut(parts, end.get("partitions"))
 
-    def _take_first(self, end: Offset) -> list[Part]:
+    def _take_first(self, end: Offset) -> list[PartitionPart]:
         """What the first offset promised, as far as it is there."""
         parts = []
         for name, (messages, size) in end["first"].items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
 
-from mirrormq.ranges.stretches import Stretch, count_of
+from mirrormq.ranges.spans import Span, count_of
 
 PARTITION_MESSAGES = 250_000
 """A task has no more, so that a large batch gives every core work and no task's failure costs much. To write
@@ -18,11 +18,11 @@ PARTITION_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Part:
+class PartitionPart:
     """Messages of one queue that a batch reads."""
 
     queue: str
-    stretches: tuple[Stretch, ...]
+    spans: tuple[Span, ...]
     bytes: int
     """As far as known."""
     complete: bool
@@ -32,13 +32,13 @@ class Part:
 
     @property
     def messages(self) -> int:
-        return count_of(self.stretches)
+        return count_of(self.spans)
 
 
 class RangePartition(InputPartition):
     """What one task reads. It has no credentials: it may be printed."""
 
-    def __init__(self, part: Part, index: int, order: tuple[int, ...] = ()) -> None:
+    def __init__(self, part: PartitionPart, index: int, order: tuple[int, ...] = ()) -> None:
         self.part = part
         self.index = index
         """Which of the batch's it is; spreads tasks over the nodes."""
@@ -50,14 +50,14 @@ class RangePartition(InputPartition):
 
 
 def partitions(
-    parts: Sequence[Part], at_least: int, order: Callable[[str], tuple[int, ...]] = lambda queue: ()
+    parts: Sequence[PartitionPart], at_least: int, order: Callable[[str], tuple[int, ...]] = lambda queue: ()
 ) -> list[InputPartition]:
     """Cut so that no task has too much, and that there are at least so many tasks if there are messages.
 
     `order` says which nodes to ask first for a queue.
     """
     total = sum(part.messages for part in parts)
-    found: list[Part] = []
+    found: list[PartitionPart] = []
     for part in parts:
         if part.messages:
             share = -(-at_least * part.messages // total)
@@ -68,22 +68,22 @@ def partitions(
     return [RangePartition(part, index, orders[part.queue]) for index, part in enumerate(found)]
 
 
-def cut(part: Part, pieces: int) -> list[Part]:
+def cut(part: PartitionPart, pieces: int) -> list[PartitionPart]:
     """As many pieces, as equal as can be."""
     total = part.messages
     ends = [total * (number + 1) // pieces for number in range(pieces)]
     sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
     return [
-        replace(part, stretches=stretches, bytes=part.bytes * count_of(stretches) // max(1, total))
-        for stretches in _runs(part.stretches, sizes)
+        replace(part, spans=spans, bytes=part.bytes * count_of(spans) // max(1, total))
+        for spans in _runs(part.spans, sizes)
     ]
 
 
-def _runs(stretches: Iterable[Stretch], sizes: Iterable[int]) -> Iterable[tuple[Stretch, ...]]:
+def _runs(spans: Iterable[Span], sizes: Iterable[int]) -> Iterable[tuple[Span, ...]]:
     """Stretches in runs of these sizes, which together are as many as they."""
-    left = list(reversed(list(stretches)))
+    left = list(reversed(list(spans)))
     for size in sizes:
-        run: list[Stretch] = []
+        run: list[Span] = []
         while size:
             first, count = left.pop()
             taken = min(size, count)

@@ -24,13 +24,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from mirrormq.ranges.batch import Batch, Envelope
-from mirrormq.ranges.building import Builder
-from mirrormq.spark.client.consuming import PREFETCH_MAX, Consumer, Delivered
-from mirrormq.spark.client.nodes import Nodes
-from mirrormq.spark.options import SourceOptions
-from mirrormq.spark.source.arrow import Columns
-from mirrormq.spark.source.schema import columns
+from mirrormq.ranges.batch_builder import BatchBuilder
+from mirrormq.ranges.range_batch import BatchEnvelope, RangeBatch
+from mirrormq.spark.client.node_selection import Nodes
+from mirrormq.spark.client.spark_consumer import PREFETCH_MAX, SparkConsumer, SparkDelivery
+from mirrormq.spark.data_source_options import SourceOptions
+from mirrormq.spark.source.arrow import ArrowColumns
+from mirrormq.spark.source.row_schema import columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,16 +65,16 @@ class RabbitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._messages_max = min(options.messages_max or MESSAGES_MAX, MESSAGES_MAX)
-        self._consumer: Consumer | None = None
-        self._held: list[Delivered] = []
+        self._consumer: SparkConsumer | None = None
+        self._held: list[SparkDelivery] = []
         self._held_from = 0
         """The sequence of the first of them."""
 
     @property
-    def consumer(self) -> Consumer:
+    def consumer(self) -> SparkConsumer:
         if self._consumer is None:
             prefetch = min(self._messages_max, PREFETCH_MAX)
-            self._consumer = Consumer(
+            self._consumer = SparkConsumer(
                 Nodes(self._options.addresses, timeouts=self._options.timeouts),
                 list(self._options.queues),
                 prefetch,
@@ -125,8 +125,8 @@ class RabbitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, HeldPartition)
-        maker = Columns(to_arrow_schema(columns(self._options.include_properties), timezone="UTC"))
-        yield maker.record_batch(partition.queue, Batch(partition.encoded))
+        maker = ArrowColumns(to_arrow_schema(columns(self._options.include_properties), timezone="UTC"))
+        yield maker.record_batch(partition.queue, RangeBatch(partition.encoded))
 
     def commit(self, end: Offset) -> None:
         self._settle(end["taken"])
@@ -136,9 +136,9 @@ class RabbitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._consumer.close()
 
 
-def encode(messages: Sequence[tuple[int, Delivered]]) -> bytes:
+def encode(messages: Sequence[tuple[int, SparkDelivery]]) -> bytes:
     """Deliveries as a batch of columns, as MirrorMQ would have sent it."""
-    builder = Builder()
+    builder = BatchBuilder()
     builder.add(
         [number for number, _ in messages],
         [(_envelope(message), 1) for _, message in messages],
@@ -148,6 +148,6 @@ def encode(messages: Sequence[tuple[int, Delivered]]) -> bytes:
     return builder.finish()
 
 
-def _envelope(message: Delivered) -> Envelope:
+def _envelope(message: SparkDelivery) -> BatchEnvelope:
     exchange = message.exchange.encode("utf-8", "surrogateescape")
-    return Envelope(exchange, message.routing_key.encode("utf-8", "surrogateescape"), message.properties)
+    return BatchEnvelope(exchange, message.routing_key.encode("utf-8", "surrogateescape"), message.properties)

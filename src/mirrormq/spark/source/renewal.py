@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 
-from mirrormq.ranges import questions
-from mirrormq.ranges.limits import IDLE_MS_DEFAULT, LEASE_OWNER_MS
-from mirrormq.ranges.reasons import NO_LEASE, NO_QUEUE
-from mirrormq.spark.client.asking import Asker
-from mirrormq.spark.client.errors import BrokerError, Refused
-from mirrormq.spark.client.nodes import Nodes
-from mirrormq.spark.options import SourceOptions
+from mirrormq.ranges import range_protocol
+from mirrormq.ranges.error_reasons import NO_LEASE, NO_QUEUE
+from mirrormq.ranges.range_limits import IDLE_MS_DEFAULT, LEASE_OWNER_MS
+from mirrormq.spark.client.client_errors import BrokerError, RequestRefused
+from mirrormq.spark.client.node_selection import Nodes
+from mirrormq.spark.client.range_client import RangeClient
+from mirrormq.spark.data_source_options import SourceOptions
 from mirrormq.wire.fields import Table
 
 INTERVAL_MIN_S = 0.2
@@ -45,27 +45,33 @@ class Renewal:
             return
         self._thread.join(self._nodes.timeouts.request_s)
         try:
-            with Asker(self._nodes) as asker:
+            with RangeClient(self._nodes) as range_client:
                 for queue, (lease, queue_id, _) in self._leases.items():
-                    self._ask(asker, questions.meant(questions.release(queue, lease, empty=True), queue_id))
+                    self._ask(
+                        range_client,
+                        range_protocol.meant(range_protocol.release(queue, lease, empty=True), queue_id),
+                    )
         except BrokerError:
             pass  # the idle limit ends it
 
     def _run(self) -> None:
-        with Asker(self._nodes) as asker:
+        with RangeClient(self._nodes) as range_client:
             while not self._over.wait(self._interval_s):
                 with self._lock:
                     leases = dict(self._leases)
                 for queue, (lease, queue_id, owner) in leases.items():
                     try:
-                        self._ask(asker, questions.meant(questions.renew(queue, lease), queue_id, owner))
+                        self._ask(
+                            range_client,
+                            range_protocol.meant(range_protocol.renew(queue, lease), queue_id, owner),
+                        )
                     except BrokerError:
                         break  # no node answers: the query itself will say so
 
-    def _ask(self, asker: Asker, question: Table) -> None:
+    def _ask(self, range_client: RangeClient, question: Table) -> None:
         try:
-            asker.ask(question)
-        except Refused as error:
+            range_client.ask(question)
+        except RequestRefused as error:
             # A lease that has ended is noticed, and told, when its batch is settled.
             if error.reason not in (NO_LEASE, NO_QUEUE):
                 raise

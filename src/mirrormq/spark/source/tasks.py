@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from mirrormq.ranges.reasons import NO_QUEUE
-from mirrormq.spark.client.address import preferring
-from mirrormq.spark.client.asking import Asker
-from mirrormq.spark.client.errors import Refused
-from mirrormq.spark.client.nodes import Nodes
-from mirrormq.spark.client.reading import read
-from mirrormq.spark.options import SourceOptions
-from mirrormq.spark.source.arrow import Columns
+from mirrormq.ranges.error_reasons import NO_QUEUE
+from mirrormq.spark.client.client_errors import RequestRefused
+from mirrormq.spark.client.node_address import preferring
+from mirrormq.spark.client.node_selection import Nodes
+from mirrormq.spark.client.range_client import RangeClient
+from mirrormq.spark.client.range_reader import read
+from mirrormq.spark.data_source_options import SourceOptions
+from mirrormq.spark.source.arrow import ArrowColumns
 from mirrormq.spark.source.plan import RangePartition
-from mirrormq.spark.source.schema import columns
+from mirrormq.spark.source.row_schema import columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,20 +29,20 @@ class DataLoss(Exception):
 def read_partition(options: SourceOptions, partition: RangePartition) -> Iterator[pa.RecordBatch]:
     """The messages of a partition, as far as they are there; DataLoss if one is missing that must not."""
     part = partition.part
-    maker = Columns(to_arrow_schema(columns(options.include_properties), timezone="UTC"))
+    maker = ArrowColumns(to_arrow_schema(columns(options.include_properties), timezone="UTC"))
     addresses = preferring(options.addresses, partition.index)
     if partition.order:
         addresses = tuple(options.addresses[place] for place in partition.order)
     nodes = Nodes(addresses, timeouts=options.timeouts)
     count = 0
-    with Asker(nodes) as asker:
+    with RangeClient(nodes) as range_client:
         size = part.bytes / max(1, part.messages)
         try:
-            for batch in read(asker, part.queue, part.stretches, size, part.queue_id):
+            for batch in read(range_client, part.queue, part.spans, size, part.queue_id):
                 count += batch.rows
                 if batch.rows:
                     yield maker.record_batch(part.queue, batch)
-        except Refused as error:
+        except RequestRefused as error:
             if error.reason != NO_QUEUE:
                 raise
     if part.complete and count != part.messages and options.fail_on_data_loss:

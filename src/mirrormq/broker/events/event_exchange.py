@@ -1,0 +1,161 @@
+"""The event exchange: what happens in the broker, as messages anybody may bind to.
+
+Events go to the topic exchange `amq.rabbitmq.event` of the default vhost, with the event's name as
+routing key, its facts as headers and no body. Nothing is built while nobody is bound.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from mirrormq.broker.events import connection_events, metadata_log_entries
+from mirrormq.broker.events.event_values import Facts, headers
+from mirrormq.broker.events.event_watch import EventWatch
+from mirrormq.broker.events.metadata_events import events_of
+from mirrormq.broker.traffic_counters import Churn
+from mirrormq.metadata import records
+from mirrormq.metadata.changes import Deleted
+from mirrormq.metadata.store import INTERNAL_USER, WriteResult
+from mirrormq.wire.properties import BasicProperties
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+    from mirrormq.channels.channel import Channel
+    from mirrormq.channels.consumer import Consumer
+    from mirrormq.connections.connection import Connection
+
+EXCHANGE = "amq.rabbitmq.event"
+AMQP, HTTP = "amqp091", "http"
+
+PERSISTENT = 2
+
+
+class EventExchange:
+    """Publishes what it is told of."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.churn = Churn()
+        """The same, counted; also while nobody is bound."""
+        self.logins: Counter[tuple[str, bool]] = Counter()
+        """How often somebody tried to log in, by protocol and by whether it was a success."""
+        self.promotions_incomplete = 0
+        """Promotions of this node that did without copies of the in-sync set, or without a trusted one."""
+        self.dead_lettered: Counter[str] = Counter()
+        """Messages that went to a dead-letter exchange, by reason."""
+        self.watch = EventWatch()
+        """Those who want to see them without being bound."""
+        self._alarms: set[str] = set()
+        self._lost: list[Consumer] = []
+        """Consumers whose queue is going; their channels speak of it when it has gone."""
+
+    @property
+    def heard(self) -> bool:
+        """Is anybody bound, or watching?"""
+        return self._is_bound or self.watch.is_watched(self._broker.clock.now_ms)
+
+    @property
+    def _is_bound(self) -> bool:
+        vhost = self._broker.vhosts.get(self._broker.settings.default_vhost)
+        exchange = vhost.router.exchanges.get(EXCHANGE) if vhost is not None else None
+        return exchange is not None and not exchange.is_unused
+
+    def _emit(self, name: str, facts: Facts) -> None:
+        now_ms = self._broker.clock.now_ms
+        table = headers({**facts, "timestamp_in_ms": now_ms})
+        if self.watch.is_watched(now_ms):
+            self.watch.add(name, table)
+            if not self._is_bound:
+                return
+        properties = BasicProperties(headers=table, delivery_mode=PERSISTENT, timestamp=now_ms // 1000)
+        self._broker.vhosts[self._broker.settings.default_vhost].publish(EXCHANGE, name, properties, b"")
+
+    # -- clients --------------------------------------------------------------------------------
+
+    def connection_created(self, connection: Connection) -> None:
+        """A client is in."""
+        self.churn.connection_created += 1
+        if self.heard:
+            self._emit("connection.created", connection_events.connection_created(connection))
+
+    def connection_closed(self, connection: Connection) -> None:
+        """A client is gone, whether it had logged in or not."""
+        self.churn.connection_closed += 1
+        if self.heard:
+            self._emit("connection.closed", connection_events.connection_closed(connection))
+
+    def authenticated(self, connection: Connection) -> None:
+        """A password was right."""
+        self.logins[AMQP, True] += 1
+        if self.heard:
+            facts = connection_events.authentication(connection, connection.user.name)
+            self._emit("user.authentication.success", facts)
+
+    def authentication_failed(self, connection: Connection, user: str | None, reason: str) -> None:
+        """A password was wrong, or could not be read."""
+        self.logins[AMQP, False] += 1
+        if self.heard:
+            facts = connection_events.authentication(connection, user, reason)
+            self._emit("user.authentication.failure", facts)
+
+    def channel_created(self, channel: Channel) -> None:
+        """A channel was opened."""
+        self.churn.channel_created += 1
+        if self.heard:
+            self._emit("channel.created", connection_events.channel_created(channel))
+
+    def channel_closed(self, channel: Channel) -> None:
+        """A channel is gone."""
+        self.churn.channel_closed += 1
+        if self.heard:
+            self._emit("channel.closed", connection_events.channel_closed(channel))
+
+    def consumer_created(self, consumer: Consumer) -> None:
+        """Somebody consumes."""
+        if self.heard:
+            self._emit("consumer.created", connection_events.consumer_created(consumer))
+
+    def consumer_deleted(self, consumer: Consumer, actor: str) -> None:
+        """Somebody no longer consumes."""
+        if self.heard:
+            self._emit("consumer.deleted", connection_events.consumer_deleted(consumer, actor))
+
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        """A consumer's queue is going: said twice, by the queue now and by the channel afterwards."""
+        if self.heard:
+            told = self._broker.metadata.current_write
+            self.consumer_deleted(consumer, told.actor if told is not None else INTERNAL_USER)
+            self._lost.append(consumer)
+
+    # -- metadata and alarms --------------------------------------------------------------------
+
+    def observe(self, written: WriteResult) -> None:
+        """A metadata command was carried out; the node that it was written on tells of it."""
+        metadata_log_entries.observe(self._broker, written)
+        if written.here:
+            self._count_queues(written)
+        if written.here and self.heard:
+            for name, facts in events_of(self._broker, written):
+                self._emit(name, facts)
+        lost, self._lost = self._lost, []
+        for consumer in lost:
+            if self.heard:
+                self._emit("consumer.deleted", connection_events.consumer_deleted(consumer, None))
+
+    def _count_queues(self, written: WriteResult) -> None:
+        for change in written.changes:
+            if not isinstance(change.record, records.Queue):
+                continue
+            if isinstance(change, Deleted):
+                self.churn.queue_deleted += 1
+            elif change.before is None:
+                self.churn.queue_created += 1
+
+    def alarms_changed(self) -> None:
+        """Alarms were raised or cleared."""
+        before, self._alarms = self._alarms, set(self._broker.alarms.raised)
+        if self.heard:
+            for source in sorted(before ^ self._alarms):
+                name = "alarm.set" if source in self._alarms else "alarm.cleared"
+                self._emit(name, {"node": self._broker.settings.name, "source": source})

@@ -1,0 +1,90 @@
+"""An event's facts as headers, in the types RabbitMQ's event exchange gives them.
+
+There, facts are Erlang terms: every integer becomes a `long`, every float a `float`, an atom a string, a
+list an array, a list of pairs a table (so an empty object is an empty array). What fits none of these is
+printed: an address is `{127,0,0,1}`, an argument of a declaration `{<<"x-max-length">>,signedint,5}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv4Address, ip_address
+
+from mirrormq.metadata.erlang_proplists import term
+from mirrormq.wire.fields import SHORT_STRING_BYTES_MAX, TYPE_NAMES, Field, ScaledDecimal, Table
+
+Facts = dict[str, object]
+
+PROTOCOL = "{0,9,1}"
+
+_FLOAT_MAX = 3.4028234663852886e38
+"""The largest number that a field of type `float` holds."""
+_LONG_SPAN = 1 << 64
+
+
+def headers(facts: Mapping[str, object]) -> Table:
+    """Facts as a table."""
+    return {_key(name): header(value) for name, value in facts.items()}
+
+
+def header(value: object) -> Field:
+    """One fact as a field; integers that do not fit lose their upper bits, as in Erlang."""
+    match value:
+        case bool():
+            return Field("t", value)
+        case int():
+            return Field("l", (value + _LONG_SPAN // 2) % _LONG_SPAN - _LONG_SPAN // 2)
+        case float():
+            return Field("f" if abs(value) <= _FLOAT_MAX else "d", value)
+        case None:
+            return Field("S", b"null")
+        case dict() if value:
+            return Field("F", headers({key: value[key] for key in sorted(value, reverse=True)}))
+        case dict() | list() | tuple():
+            return Field("A", [header(item) for item in value])
+    return Field("S", str(value).encode("utf-8", "surrogateescape"))
+
+
+def _key(name: str) -> str:
+    """Keys of operators' JSON may be longer than a header's name can be."""
+    encoded = name.encode("utf-8", "surrogateescape")
+    return encoded[:SHORT_STRING_BYTES_MAX].decode("utf-8", "surrogateescape")
+
+
+def printed(table: Table) -> list[str]:
+    """The entries of an AMQP table, each as Erlang prints it."""
+    return [_entry(name, field) for name, field in table.items()]
+
+
+def _entry(name: str, field: Field) -> str:
+    return f"{{{term(name)},{TYPE_NAMES[field.kind]},{_value(field)}}}"
+
+
+def _value(field: Field) -> str:
+    match field.value:
+        case dict() as table:
+            return "[" + ",".join(printed(table)) + "]"
+        case list() as items:
+            return "[" + ",".join(f"{{{TYPE_NAMES[item.kind]},{_value(item)}}}" for item in items) + "]"
+        case ScaledDecimal(scale, number):
+            return f"{{{scale},{number}}}"
+        case None:
+            return "undefined"
+    return term(field.value)
+
+
+def printed_address(host: str) -> str:
+    """An IP address as the tuple of its parts; anything else as it is."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    size = 1 if isinstance(address, IPv4Address) else 2
+    packed = address.packed
+    parts = [int.from_bytes(packed[at : at + size], "big") for at in range(0, len(packed), size)]
+    return "{" + ",".join(map(str, parts)) + "}"
+
+
+def characters(text: str) -> list[int]:
+    """A text that RabbitMQ keeps as a list of characters, and therefore sends as an array of them."""
+    return [ord(character) for character in text]

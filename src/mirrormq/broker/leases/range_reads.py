@@ -1,0 +1,148 @@
+"""Range reads under way: a slice of one of them in each turn of the loop.
+
+A read at full speed would like the whole processor, and publishers and consumers of the same node would
+notice. So a read is done in slices, one in a turn of the loop, and each reader has its turn. On an idle node
+turn follows turn, and a read is as fast as the disk and the columns are. While queues have something to do,
+all reads together have a small share of the time and the rest of it they rest.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from mirrormq.broker.leases.range_sources import ColumnBuilder, RangeSource, read_slice, within
+from mirrormq.errors import NotFound, PreconditionFailed
+from mirrormq.ranges import range_limits, range_protocol
+from mirrormq.ranges.error_reasons import TRY_AGAIN
+from mirrormq.ranges.range_protocol import RangePart
+from mirrormq.ranges.range_request import Answered, Refused, RequestValues, reply
+from mirrormq.ranges.spans import Span
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+
+
+class RangeRead:
+    """One answer in the making."""
+
+    def __init__(
+        self, source: RangeSource, part: RangePart, wanted: list[Span], limit_bytes: int, answered: Answered,
+        refused: Refused,
+    ) -> None:  # fmt: skip
+        self.answered = answered
+        self.refused = refused
+        self._source = source
+        self._part = part
+        self._wanted = wanted
+        self._limit_bytes = limit_bytes
+        self._columns = ColumnBuilder()
+
+    def go_on(self, rows: int, size_bytes: int) -> bool:
+        """Read a slice; True if that was all, and it is answered."""
+        if not self._source.alive():
+            self.refused(NotFound("the queue has another master now; ask again", reason=TRY_AGAIN))
+            return True
+        columns = self._columns
+        rows = min(rows, range_limits.READ_ROWS_MAX - columns.rows)
+        room_bytes = self._limit_bytes - columns.size_bytes
+        if self._wanted:
+            found = read_slice(self._source, self._wanted, rows, min(room_bytes, size_bytes))
+            if columns.rows and found.size_bytes > room_bytes:
+                return self._answer(self._wanted[0][0])
+            columns.add(found)
+            self._wanted = within(self._wanted, found.next, self._part.to)
+        if not self._wanted:
+            return self._answer(self._part.to)
+        if columns.size_bytes >= self._limit_bytes or columns.rows >= range_limits.READ_ROWS_MAX:
+            return self._answer(self._wanted[0][0])
+        return False
+
+    def _answer(self, next_: int) -> bool:
+        part = self._part._replace(next=next_)
+        self.answered(reply(range_protocol.part_answer(part), self._columns.encode()))
+        return True
+
+
+class RangeReads:
+    """All of a node's reads, in turn."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._reads: dict[Hashable, deque[RangeRead]] = {}
+        """By reader, whose turn it is first."""
+        self.awake = False
+        self.deleted = False
+        self._resting = False
+        self._pumped = 0
+        self._busy_until_ms = 0
+        self._last_ms = 0
+
+    def begin(
+        self,
+        reader: Hashable,
+        source: RangeSource,
+        values: RequestValues,
+        answered: Answered,
+        refused: Refused,
+        limit_bytes: int,
+    ) -> None:
+        """A reader wants a part of a range."""
+        first, to = values.number("from"), values.number("to")
+        if to < first:
+            raise PreconditionFailed(f"a range from {first} to {to} has no beginning")
+        wanted = within(values.spans(), first, to)
+        asked = values.number("limit_bytes", limit_bytes) or limit_bytes
+        part = RangePart(first, first, to)
+        read = RangeRead(source, part, wanted, min(asked, limit_bytes), answered, refused)
+        self._reads.setdefault(reader, deque()).append(read)
+        if not self._resting:
+            self._broker.wake(self)
+
+    def forget(self, reader: Hashable) -> None:
+        """A reader that is gone wants no answers."""
+        self._reads.pop(reader, None)
+
+    def pump(self) -> bool:
+        """A slice for the reader whose turn it is."""
+        if not self._reads:
+            return False
+        rows, size_bytes = range_limits.SLICE_ROWS, range_limits.SLICE_BYTES
+        busy = self._is_busy()
+        now_ms = self._broker.clock.now_ms
+        if busy:
+            since_ms = min(max(now_ms - self._last_ms, 0), range_limits.REST_MS * 2)
+            rows = min(rows, since_ms * range_limits.BUSY_ROWS_PER_MS)
+            size_bytes = min(size_bytes, since_ms * range_limits.BUSY_BYTES_PER_MS)
+        if rows:
+            self._last_ms = now_ms
+            self._read(rows, size_bytes)
+        if busy and self._reads:
+            self._rest(now_ms)
+            return False
+        return bool(self._reads)
+
+    def _is_busy(self) -> bool:
+        """Has anybody else had something to do since the last time, or a moment ago?"""
+        broker = self._broker
+        others, self._pumped = broker.pumped - self._pumped - 1, broker.pumped
+        if others > 0:
+            self._busy_until_ms = broker.clock.now_ms + range_limits.BUSY_MS
+        return broker.clock.now_ms < self._busy_until_ms
+
+    def _read(self, rows: int, size_bytes: int) -> None:
+        reader = next(iter(self._reads))
+        reads = self._reads.pop(reader)
+        if reads[0].go_on(rows, size_bytes):
+            reads.popleft()
+        if reads:
+            self._reads.setdefault(reader, deque()).extendleft(reversed(reads))
+
+    def _rest(self, now_ms: int) -> None:
+        def go_on() -> None:
+            self._resting = False
+            self._broker.wake(self)
+
+        self._resting = True
+        self._broker.clock.at(now_ms + range_limits.REST_MS, go_on)

@@ -1,0 +1,72 @@
+"""Batches that producers announce before they publish them: which name recognises a repetition.
+
+The record is metadata (`metadata.producer_commands`), so every node answers alike, and after any failover.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrormq.errors import AccessRefused, PreconditionFailed
+from mirrormq.metadata import commands, records
+from mirrormq.ranges import error_reasons, range_limits, range_protocol
+from mirrormq.ranges.range_request import Answered, Refused, RequestValues, reply
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+    from mirrormq.channels.channel import Channel
+
+
+class SinkBatches:
+    """Announced batches, on one node."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def begin(self, channel: Channel, values: RequestValues, answered: Answered, refused: Refused) -> None:
+        """Record the batch in the metadata, then answer with the producer's name for its messages."""
+        begun = records.Producer(
+            channel.vhost.name,
+            _sized(values, "producer", range_limits.BATCH_NAME_BYTES_MAX),
+            channel.user.name,
+            _sized(values, "generation", range_limits.GENERATION_BYTES_MAX),
+            values.number("batch"),
+            (_sized(values, "digest", range_limits.DIGEST_BYTES_MAX),),
+            self._broker.clock.now_ms,
+        )
+        before = self._broker.metadata.state.producers.get(begun.key)
+        if before is not None:
+            _check(before, begun)
+
+        def recorded() -> None:
+            found = self._broker.metadata.state.producers.get(begun.key)
+            if found is None or begun.digests[0] not in found.digests or found.batch != begun.batch:
+                # Another task was quicker: it began a later batch, or the vhost is gone.
+                text = f"batch {begun.batch} of producer '{begun.name}' was overtaken; ask again"
+                refused(PreconditionFailed(text, reason=error_reasons.OLDER_BATCH))
+                return
+            epoch = found.digests.index(begun.digests[0])
+            name = f"{found.name}/{found.generation}" + (f".{epoch}" if epoch else "")
+            answered(reply(range_protocol.batch_answer(name, epoch)))
+
+        self._broker.write(commands.BeginBatch(begun), begun.user, recorded)
+
+
+def _check(before: records.Producer, begun: records.Producer) -> None:
+    if before.user != begun.user:
+        raise AccessRefused(
+            f"producer '{begun.name}' in vhost '{begun.vhost}' belongs to another user",
+            reason=error_reasons.OTHER_USER,
+        )
+    if begun.batch < before.batch:
+        raise PreconditionFailed(
+            f"producer '{begun.name}' has published batch {before.batch}, batch {begun.batch} is older",
+            reason=error_reasons.OLDER_BATCH,
+        )
+
+
+def _sized(values: RequestValues, header: str, bytes_max: int) -> str:
+    text = values.text(header)
+    if not 1 <= len(text.encode("utf-8", "surrogateescape")) <= bytes_max:
+        raise PreconditionFailed(f"the header '{header}' has 1 to {bytes_max} bytes")
+    return text

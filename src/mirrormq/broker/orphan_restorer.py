@@ -1,0 +1,107 @@
+"""Orphans come home: batches that this node has set aside go back to their queues, as the policy says.
+
+    ha-orphans: restore    (default) put back as soon as the healed queue takes messages
+    ha-orphans: keep       left in the store until somebody asks for it
+
+A queue that the other side does not know, because it was declared while the two were apart, is declared again
+first. One that was deleted there is not: its orphans stay, for somebody to decide.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mirrormq.broker.queue_placement import placed
+from mirrormq.cluster.orphan_republisher import OrphanRepublisher
+from mirrormq.cluster.orphan_store import OrphanStore, OrphanTitle
+from mirrormq.metadata import commands
+from mirrormq.metadata.store import INTERNAL_USER
+from mirrormq.queues.message import Message
+from mirrormq.queues.queue_interface import Publisher
+from mirrormq.wire.fields import decode_entries
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+
+LOOK_MS = 5_000
+"""How often batches that could not be put back, or not wholly, are tried again."""
+
+RESTORE = "restore"
+"""What `ha-orphans` is unless a policy says `keep`."""
+
+
+class OrphanRestorer:
+    """One node's orphans and its live queues."""
+
+    def __init__(self, broker: Broker, orphans: OrphanStore) -> None:
+        self._broker = broker
+        self.kept = orphans
+        self._under_way: dict[int, OrphanRepublisher] = {}
+        self._asked_for: set[int] = set()
+        self.look()
+
+    def look(self) -> None:
+        """See which batches can go home."""
+        for title in list(self.kept.titles.values()):
+            if title.number not in self._under_way:
+                self._consider(title)
+        if self.kept.titles:
+            self._broker.clock.at(self._broker.clock.now_ms + LOOK_MS, self.look)
+
+    def restore(self, number: int) -> bool:
+        """Put a batch back whatever the policy says; False if there is none of this number."""
+        if number not in self.kept.titles:
+            return False
+        self._asked_for.add(number)
+        if number not in self._under_way:
+            self._consider(self.kept.titles[number])
+        return True
+
+    def _consider(self, title: OrphanTitle) -> None:
+        broker, record = self._broker, title.queue
+        vhost = broker.vhosts.get(record.vhost)
+        if vhost is None or not self._wanted(title):
+            return
+        if record.name not in vhost.queues:
+            if title.created_in_partition or title.number in self._asked_for:
+                self._declare_again(title)
+            return
+        publish = partial(self._publish, record.vhost, record.name)
+        finished = partial(self._finished, title.number)
+        batch = self._under_way[title.number] = OrphanRepublisher(self.kept, title.number, publish, finished)
+        batch.go_on()
+
+    def _finished(self, number: int) -> None:
+        self._under_way.pop(number, None)
+
+    def _wanted(self, title: OrphanTitle) -> bool:
+        if title.number in self._asked_for:
+            return True
+        definition = self._broker.policies.effective(title.queue.vhost, title.queue.name, "queues").definition
+        return bool(definition.get("ha-orphans", RESTORE) == RESTORE)
+
+    def _declare_again(self, title: OrphanTitle) -> None:
+        fresh = msgspec.structs.replace(title.queue, queue_id=0, view=None, waits_for=())
+        arguments = decode_entries(fresh.arguments)
+        command = commands.PutQueue(placed(self._broker, fresh, arguments))
+        self._broker.write(command, INTERNAL_USER, lambda: self._consider_again(title.number))
+
+    def _consider_again(self, number: int) -> None:
+        title = self.kept.titles.get(number)
+        vhost = self._broker.vhosts.get(title.queue.vhost) if title is not None else None
+        if title is not None and vhost is not None and title.queue.name in vhost.queues:
+            self._consider(title)
+
+    def _publish(
+        self, vhost: str, name: str, messages: list[Message], publisher: Publisher, first: int
+    ) -> None:
+        found = self._broker.vhosts.get(vhost)
+        queue = found.queues.get(name) if found is not None else None
+        if queue is None:
+            for at in range(len(messages)):
+                publisher.refused(first + at)
+        else:
+            queue.publish(messages, publisher, first)

@@ -1,0 +1,27 @@
+"""Where a queue that a client declares here will live: chosen when it is declared, with its whole ring."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from mirrormq.metadata import records
+from mirrormq.replication import initial_placement
+from mirrormq.replication.placement import MIN_MASTERS
+from mirrormq.wire.fields import Table
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+
+
+def placed(broker: Broker, queue: records.Queue, arguments: Table) -> records.Queue:
+    """The record of a new queue with its master and its mirrors."""
+    state, settings = broker.metadata.state, broker.settings
+    definition = broker.policies.effective(queue.vhost, queue.name, "queues").definition
+    locator = initial_placement.locator(arguments, definition, settings.queue_master_locator)
+    masters: Counter[str] = Counter()
+    if locator == MIN_MASTERS:
+        masters.update(other.node for other in state.queues.values())
+    return initial_placement.place(
+        queue, locator, definition, settings.name, state.nodes, masters, broker.choose
+    )

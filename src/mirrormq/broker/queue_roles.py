@@ -1,0 +1,292 @@
+"""What stands behind a queue's name on this node, as long as one master holds the queue.
+
+    a Queue          this node is the master
+    a RemoteQueue    another node is, or will be: what clients say waits for it
+    a DownQueue      nobody is, and nobody can be until a certain node comes back
+
+The metadata says who. When another master takes over, a new object takes the name: consumers of this node's
+channels go over to it, and so do publishes that nobody has answered for (`remote.handover`). A queue that
+stays where it is keeps its object, whatever becomes of its mirrors.
+
+A node that has restarted finds itself in views that were made for an earlier life. Of a mirrored queue it
+must not be the master then, nor a mirror, until a view names its present life: what it had in memory
+is gone, and others count on it. A queue that only this node holds has nobody else to wait for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from mirrormq.broker.queue_factory import make_queue, make_queue_of, queue_settings
+from mirrormq.metadata import records
+from mirrormq.metadata.ring_view import View
+from mirrormq.queues.confirm_tracker import WaitingConfirms
+from mirrormq.queues.consumer_turns import QueueConsumer
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.message import Message
+from mirrormq.queues.publish_ids import publish_ids_in
+from mirrormq.queues.queue import Queue
+from mirrormq.queues.queue_interface import Publisher, QueueInterface, Subscriber
+from mirrormq.remote.down_queue import DownQueue
+from mirrormq.remote.handover import Handover, hand_over
+from mirrormq.remote.pending_publishes import PendingBatch
+from mirrormq.remote.queue_ref import QueueRef
+from mirrormq.remote.remote_queue import RemoteQueue
+from mirrormq.replication.replica import UnconfirmedOperations
+from mirrormq.replication.ring_operations import AppendOperation
+from mirrormq.replication.synchronisation import first_sequence
+from mirrormq.wire.content import properties_of
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+    from mirrormq.broker.vhost import Vhost
+
+LEFTOVER_MS = 60_000
+"""How long a node keeps its copy of a queue of whose ring it is no member: one that was lost for a moment is
+made a member again within seconds, and then needs only the difference."""
+
+CONSUMERS_RETURN_MS = 10_000
+"""How long a promoted master waits for consumers before it takes those of an auto-delete queue for lost. If
+their nodes live they come over within moments; one that cannot be reached is given up within half of this."""
+
+
+class QueueRoles:
+    """The queues of one vhost."""
+
+    def __init__(self, vhost: Vhost) -> None:
+        self._vhost = vhost
+        self._broker: Broker = vhost.broker
+        self._me = vhost.broker.settings.name
+        self._ids: dict[str, int] = {}
+        """Which queue has a name now."""
+
+    # -- following the metadata -----------------------------------------------------------------
+
+    def follow(self, record: records.Queue) -> None:
+        """A queue is declared, or its ring has changed."""
+        if self._ids.get(record.name, record.queue_id) != record.queue_id:
+            self.remove(record.name)
+        self._ids[record.name] = record.queue_id
+        before = self._vhost.queues.get(record.name)
+        if self._is_master(record):
+            if isinstance(before, Queue):
+                self._stay(record, before)
+            else:
+                self._take_over(record, before)
+        else:
+            self._leave_to_others(record, before)
+
+    def remove(self, name: str) -> None:
+        """A queue is deleted."""
+        queue_id = self._ids.pop(name, 0)
+        queue = self._vhost.queues.pop(name, None)
+        if queue is not None:
+            left: list[QueueConsumer] = []
+            queue.erase(left.append)
+            for consumer in sorted(left, key=lambda one: one.describe().tag):
+                consumer.cancelled()
+        self._broker.remote.stop_serving(queue_id)
+        self._broker.replica_manager.erased(queue_id)
+
+    # -- who is master --------------------------------------------------------------------------
+
+    def _is_master(self, record: records.Queue) -> bool:
+        view = record.ring
+        if not record.node:  # declared before queues had places
+            return True
+        if record.waits_for or view.master != self._me:
+            return False
+        return len(view.members) == 1 or self._takes_part(view)
+
+    def _takes_part(self, view: View) -> bool:
+        """Is this life of the node a member of the ring?"""
+        return self._me in view.members and view.incarnation_of(self._me) in (0, self._broker.incarnation)
+
+    # -- master ---------------------------------------------------------------------------------
+
+    def _stay(self, record: records.Queue, queue: Queue) -> None:
+        served = self._broker.remote.served_epoch(record.queue_id)
+        if served != record.ring.epoch:
+            self._serve(record, queue)
+        self._broker.replica_manager.lead(record, queue)
+        if record.auto_delete and queue.consumers.all:
+            self._vhost.consumed(queue)
+
+    def _take_over(self, record: records.Queue, before: QueueInterface | None) -> None:
+        broker, vhost = self._broker, self._vhost
+        queue = broker.replica_manager.promote(record, lambda backing: make_queue_of(vhost, record, backing))
+        if queue is None:
+            queue = make_queue(vhost, record)
+            broker.replica_manager.lead(record, queue)
+        queue.owner = vhost.owner_of(record.name)
+        broker.range_requests.leases.begin(record, queue)
+        self._name(record, queue)
+        self._serve(record, queue)
+        if before is not None:
+            with vhost.dead_letters_later():  # what dies of it must not overtake the rest
+                hand_over(cast(RemoteQueue | DownQueue, before).detach(), queue)
+        if record.consumed and isinstance(before, RemoteQueue):
+            self._expect_consumers(queue)
+
+    def _expect_consumers(self, queue: Queue) -> None:
+        """An auto-delete queue had consumers: if none comes over, they were lost with the old master."""
+
+        def look() -> None:
+            if not queue.deleted and not queue.consumers.all:
+                self._vhost.unused(queue)
+
+        self._broker.clock.at(self._broker.clock.now_ms + CONSUMERS_RETURN_MS, look)
+
+    def _serve(self, record: records.Queue, queue: Queue) -> None:
+        """A node that comes back in another life, alone in its ring, serves before its next epoch is granted.
+        It uses that epoch's numbers at once: those of the last one may be others' on a copy that was parted
+        from it, and it may have set its own aside."""
+        backing, ring = queue.backing, record.ring
+        epoch = ring.epoch if self._takes_part(ring) else ring.epoch + 1
+        backing.next_sequence = max(backing.next_sequence, first_sequence(epoch))
+        self._broker.remote.serve(record.queue_id, record.ring.epoch, queue)
+
+    # -- others ---------------------------------------------------------------------------------
+
+    def _leave_to_others(self, record: records.Queue, before: QueueInterface | None) -> None:
+        if not self._is_same(record, before):
+            self._replace(record, before)
+        rings = self._broker.replica_manager
+        if self._takes_part(record.ring):
+            rings.mirror(record)
+        else:
+            rings.leave(record.queue_id)
+            if record.waits_for:
+                self._broker.copy_reports.add(record)
+            if record.queue_id in self._broker.journal.queues:
+                self._forget_later(record)
+
+    def _is_same(self, record: records.Queue, before: QueueInterface | None) -> bool:
+        """Is it the tenure that the present object stands for?"""
+        view = record.ring
+        if record.waits_for:
+            return isinstance(before, DownQueue) and before.home == _home(record)
+        if not isinstance(before, RemoteQueue):
+            return False
+        stood_for = (before.place.epoch, before.stream.peer, before.stream.incarnation)
+        return stood_for == (view.epoch, view.master, self._incarnation_of_master(view))
+
+    def _incarnation_of_master(self, view: View) -> int:
+        node = self._broker.metadata.state.nodes.get(view.master)
+        return view.incarnation_of(view.master) or (node.incarnation if node is not None else 0)
+
+    def _replace(self, record: records.Queue, before: QueueInterface | None) -> None:
+        handover = None
+        if isinstance(before, Queue):
+            handover = self._depose(record, before)
+        elif before is not None:
+            handover = cast(RemoteQueue | DownQueue, before).detach()
+        successor = self._face(record)
+        if isinstance(before, Queue):
+            before.successor = successor
+        self._name(record, successor)
+        if handover is not None:
+            hand_over(handover, successor)
+
+    def _face(self, record: records.Queue) -> RemoteQueue | DownQueue:
+        settings, view = queue_settings(self._broker.policies, record), record.ring
+        if record.waits_for:
+            mirrored = len(record.ring.members) > 1
+            return DownQueue(record.vhost, record.name, settings, _home(record), mirrored=mirrored)
+        place = QueueRef(record.queue_id, view.epoch, record.vhost, record.name)
+        return self._broker.remote.remote_queue(
+            place, view.master, self._incarnation_of_master(view), settings
+        )
+
+    def _name(self, record: records.Queue, queue: QueueInterface) -> None:
+        self._vhost.queues[record.name] = queue
+        self._vhost.router.invalidate()
+
+    # -- a master that is one no longer ---------------------------------------------------------
+
+    def _depose(self, record: records.Queue, queue: Queue) -> Handover:
+        """This node lives and another one is master: what its clients have published and nobody has
+        answered for is published again, under the numbers that it had."""
+        broker = self._broker
+        replica = broker.replica_manager.replicas.get(record.queue_id)
+        producer = broker.remote.producer
+        unsettled = replica.unsettled(producer) if replica is not None else []
+        consumers, waiting = queue.detach()
+        if replica is None:
+            queue.backing.forget_all()
+        broker.remote.stop_serving(record.queue_id)
+        batches = unsettled_batches(unsettled, waiting, producer)
+        return Handover(producer, _local(consumers), batches, delivered_up_to=queue.delivered_up_to)
+
+    def _forget_later(self, record: records.Queue) -> None:
+        """A copy that nobody counts on any more is kept for a while, for the case that it is wanted again."""
+        clock, queue_id = self._broker.clock, record.queue_id
+
+        def forget() -> None:
+            present = self._broker.metadata.state.queues.get(record.key)
+            store = self._broker.journal.queues.get(queue_id)
+            if present is None or present.queue_id != queue_id or store is None:
+                return
+            if self._me not in present.ring.members and self._me not in present.waits_for:
+                store.erase()
+
+        clock.at(clock.now_ms + LEFTOVER_MS, forget)
+
+
+def _home(record: records.Queue) -> str:
+    """The node that clients are told to wait for."""
+    return record.ring.master if record.ring.master in record.waits_for else record.waits_for[0]
+
+
+def _local(consumers: list[QueueConsumer]) -> list[Subscriber]:
+    """Those of this node's channels; consumers of other nodes are moved by their own nodes."""
+    return [cast(Subscriber, consumer) for consumer in consumers if hasattr(consumer, "cancel_on_failover")]
+
+
+def unsettled_batches(
+    unsettled: list[UnconfirmedOperations], waiting: list[WaitingConfirms], producer: str
+) -> list[PendingBatch]:
+    """What must be published again: under its numbers, for the publishers that wait for it, if any do. Who
+    waits for something that is not among it need not wait any more: every disk has it."""
+    mine = [one for one in waiting if one.origin.producer == producer]
+    waits = {
+        number: (one.publisher, one.first + number - one.origin.first_number)
+        for one in mine
+        if not one.messages
+        for number in range(one.origin.first_number, one.origin.first_number + one.last - one.first + 1)
+    }
+    batches = [
+        PendingBatch(one.origin.first_number, list(one.messages), one.publisher, one.first)
+        for one in mine
+        if one.messages
+    ]
+    for one in unsettled:
+        run: list[Message] = []
+        last: tuple[Publisher | None, int] = (None, 0)
+        for number, message in enumerate(_messages(one.append), one.append.first_number):
+            who = waits.pop(number, (None, 0))
+            follows = bool(run) and who[0] is last[0] and (who[0] is None or who[1] == last[1] + len(run))
+            if run and not follows:
+                batches.append(PendingBatch(number - len(run), run, *last))
+                run = []
+            if who[0] is not None or one.incomplete:
+                last = last if follows else who
+                run.append(message)
+        if run:
+            batches.append(
+                PendingBatch(one.append.first_number + len(one.append.contents) - len(run), run, *last)
+            )
+    for publisher, at_publisher in waits.values():
+        publisher.confirmed(at_publisher, at_publisher)
+    return sorted(batches, key=lambda batch: batch.first)
+
+
+def _messages(append: AppendOperation) -> list[Message]:
+    messages = [
+        Message(make_envelope(append.publish, properties_of(frames)), frames, append.expires_at)
+        for frames in append.contents
+    ]
+    if append.producer_ids:
+        for message in messages:
+            message.envelope.producer_ids = publish_ids_in(message.envelope.properties)
+    return messages

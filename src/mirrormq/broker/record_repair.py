@@ -1,0 +1,178 @@
+"""Repair of damaged messages: a node fetches good copies from the other in-sync members of a queue's ring.
+
+Reading and scrubbing note damaged messages in `Journal.damage`. At the end of such a turn the node asks one
+in-sync member after another. It rewrites what it gets, and the queue serves those messages again, in their
+places. A message of which no member has a good copy stays where it is: it is logged, counted
+(`mirrormq_scrub_damaged_messages`) and not served. The node asks again after RETRY_MS.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrormq.errors import DamageError
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.message import Message
+from mirrormq.queues.queue import Queue
+from mirrormq.remote.remote_messages import AboutRepairs, FetchedMessages, FetchMessages, StoredMessage
+from mirrormq.remote.stream import Stream
+from mirrormq.wire.content import properties_of
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+
+FETCH_MESSAGES_MAX = 100
+"""Messages that one request asks for."""
+FETCH_BYTES_MAX = 1 << 20
+"""Bytes of contents in one answer; a single larger message is sent all the same."""
+RETRY_MS = 60_000
+"""When members are asked again that had no good copy, or did not answer."""
+
+
+class RecordRepair:
+    """Repairs of one node, and its answers to the repairs of other nodes."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._asked: dict[int, set[str]] = {}
+        """Members that were asked since the last success or retry, by queue."""
+        self._waiting: dict[int, str] = {}
+        """Members whose answers are awaited, by queue."""
+        self._retry_planned = False
+        self._reported: set[tuple[int, int]] = set()
+        """Messages that the log has named; as many as `Journal.damage` remembers at most."""
+
+    def end_turn(self) -> None:
+        """Ask for messages that were found damaged in this turn."""
+        if self._broker.journal.damage.unseen:
+            self.look()
+
+    def look(self) -> None:
+        """Ask for every damaged message that nobody is asked for yet."""
+        damage = self._broker.journal.damage
+        damage.unseen = False
+        pending = damage.pending()
+        self._reported &= {(queue_id, number) for queue_id, numbers in pending.items() for number in numbers}
+        for queue_id, sequences in pending.items():
+            if queue_id not in self._waiting:
+                self._ask(queue_id, sequences)
+        if pending and not self._retry_planned:
+            self._retry_planned = True
+            self._broker.clock.at(self._broker.clock.now_ms + RETRY_MS, self._retry)
+
+    def _retry(self) -> None:
+        self._retry_planned = False
+        self._asked.clear()
+        self._waiting.clear()
+        self.look()
+
+    def _ask(self, queue_id: int, sequences: list[int]) -> None:
+        asked = self._asked.setdefault(queue_id, set())
+        linked = self._broker.remote.linked
+        for member in self._members(queue_id):
+            stream = linked.get(member)
+            if member not in asked and stream is not None and stream.writable:
+                asked.add(member)
+                self._waiting[queue_id] = member
+                stream.put(FetchMessages(queue_id, sequences[:FETCH_MESSAGES_MAX]))
+                return
+        fresh = [number for number in sequences if (queue_id, number) not in self._reported]
+        if fresh:
+            self._reported.update((queue_id, number) for number in fresh)
+            some = ", ".join(map(str, fresh[:8]))
+            self._broker.log_entries.warn(
+                f"{self._title(queue_id)}: {len(fresh)} damaged message(s) have no good copy on another "
+                f"in-sync node and are not served: {some}"
+            )
+
+    def _title(self, queue_id: int) -> str:
+        key = self._broker.metadata.state.queue_keys.get(queue_id)
+        return f"journal queue {queue_id}" if key is None else f"queue '{key[1]}' in vhost '{key[0]}'"
+
+    def _members(self, queue_id: int) -> list[str]:
+        """Other nodes that have the whole queue, the master first."""
+        state, me = self._broker.metadata.state, self._broker.settings.name
+        key = state.queue_keys.get(queue_id)
+        if key is None:
+            return []
+        view = state.queues[key].ring
+        return [name for name in view.members if name in view.in_sync and name != me]
+
+    # -- what other nodes say -------------------------------------------------------------------
+
+    def receive(self, stream: Stream, item: AboutRepairs) -> None:
+        """Answer a request, or use an answer."""
+        if isinstance(item, FetchMessages):
+            stream.put(*self._answer(item))
+            return
+        if self._waiting.get(item.queue_id) != stream.peer:
+            return
+        del self._waiting[item.queue_id]
+        repaired = self._rewrite(item)
+        if repaired:
+            self._asked.pop(item.queue_id, None)
+            self._broker.log_entries.warn(
+                f"{self._title(item.queue_id)}: {len(repaired)} damaged message(s) were replaced by good "
+                f"copies from {stream.peer}"
+            )
+            self._readmit(item.queue_id, repaired)
+        self.look()
+
+    def _answer(self, request: FetchMessages) -> tuple[FetchedMessages, int]:
+        found: list[StoredMessage] = []
+        size = 0
+        for message in self._load(request.queue_id, request.sequences[:FETCH_MESSAGES_MAX]):
+            if found and size + len(message.frames) > FETCH_BYTES_MAX:
+                break
+            size += len(message.frames)
+            found.append(
+                StoredMessage(
+                    message.sequence, message.envelope.publish, message.frames, message.expires_at,
+                    message.ingested_ms,
+                )
+            )  # fmt: skip
+        return FetchedMessages(request.queue_id, found), size
+
+    def _load(self, queue_id: int, sequences: list[int]) -> list[Message]:
+        """Messages of which this node has good copies."""
+        replica = self._broker.replica_manager.replicas.get(queue_id)
+        if replica is None:
+            return []
+        if replica.backing is not None:
+            held = replica.backing.held()
+            return replica.backing.load([number for number in sequences if number in held])
+        store = self._broker.journal.queue(queue_id)
+        stored = [number for number in sequences if store.has(number)]
+        try:
+            found = store.load(stored)
+        except DamageError as damage:
+            lost = set(damage.sequences)
+            found = store.load([number for number in stored if number not in lost])
+        copy = replica.copy
+        for number in sequences if copy is not None else ():
+            if number not in stored:
+                assert copy is not None
+                found += copy.peek_unstored(number, number + 1, 1)
+        return found
+
+    def _rewrite(self, answer: FetchedMessages) -> list[int]:
+        store = self._broker.journal.queues.get(answer.queue_id)
+        pending = set(self._broker.journal.damage.pending().get(answer.queue_id, ()))
+        repaired = []
+        for copy in answer.messages:
+            if store is None or copy.sequence not in pending:
+                continue
+            envelope = make_envelope(copy.publish, properties_of(copy.content))
+            message = Message(envelope, copy.content, copy.expires_at)
+            message.sequence, message.ingested_ms = copy.sequence, copy.ingested_ms
+            if store.rewrite(message):
+                repaired.append(copy.sequence)
+        return repaired
+
+    def _readmit(self, queue_id: int, sequences: list[int]) -> None:
+        """Let the queue serve repaired messages, if this node is its master."""
+        key = self._broker.metadata.state.queue_keys.get(queue_id)
+        vhost = self._broker.vhosts.get(key[0]) if key is not None else None
+        queue = vhost.queues.get(key[1]) if vhost is not None and key is not None else None
+        if isinstance(queue, Queue) and queue.backing.readmit(sequences):
+            self._broker.wake(queue)

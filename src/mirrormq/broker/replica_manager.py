@@ -1,0 +1,375 @@
+"""All rings that this node is in: one replica per mirrored queue, visited when there is something to do.
+
+The tenures (`broker.queue_roles`) say what this node is to each queue as the metadata says so:
+
+    lead(record, queue)      it is the master, and the ring has other members
+    mirror(record)           it is a mirror
+    leave(queue_id)          it is neither
+
+A turn passes here twice. `flush_operations` comes before the disk: operations leave for the next member
+while this node has not even written them. `commit` comes after it: members say what they have, masters see
+what is complete and confirm it. Replicas that nothing has happened to are not visited; a slow tick looks
+after what nobody asks for (late mirrors, logs to be cut, proposals that went astray).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING
+
+from mirrormq.broker.queue_factory import make_backing_queue, queue_settings
+from mirrormq.metadata import commands, records
+from mirrormq.metadata.ring_view import View
+from mirrormq.queues.backing import BackingQueue
+from mirrormq.queues.publish_ids import SeenPublishIds
+from mirrormq.queues.queue import Queue
+from mirrormq.replication.replica import Replica, ReplicaOptions, ReplicaWork
+from mirrormq.replication.ring_messages import ReplicaMessage, RingBatch
+from mirrormq.replication.synchronisation import SyncPace
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+
+TICK_MS = 500
+"""How often what nobody asks for is looked after: a tenth of what a mirror may be late."""
+
+ATTEMPTS_PER_INCARNATION = 1 << 32
+"""Attempts to be synchronised are numbered from here on in each life of the node."""
+
+REMOVALS_WAIT_MS = 5
+"""How long mirrors may not hear that messages have gone. What a consumer acknowledges then goes round with
+the next publishes: a lap that carries nothing else costs every member as much as one that does."""
+
+PROPOSE_AGAIN_MS = 2_000
+"""A proposal that has changed nothing for so long is made once more: the leader may have changed, and the
+way through a slow cluster takes less."""
+
+
+class ReplicaManager:
+    """One node's replicas."""
+
+    def __init__(
+        self, broker: Broker, incarnation: int, send: Callable[[str, RingBatch], None],
+        congested: Callable[[str], bool],
+    ) -> None:  # fmt: skip
+        self._broker = broker
+        self._me = broker.settings.name
+        self._attempts = count(incarnation * ATTEMPTS_PER_INCARNATION + 1)
+        """Numbers of attempts to be synchronised, over all queues: none comes twice."""
+        self._send = send
+        self._congested = congested
+        self.replicas: dict[int, Replica] = {}
+        """By queue id."""
+        self._queues: dict[int, Queue] = {}
+        """The queues of which this node is master, by id."""
+        self._dirty: dict[int, Replica] = {}
+        """Something has happened to them in this turn."""
+        self._uncommitted: dict[int, Replica] = {}
+        """They have spoken, and wait for the disk."""
+        self._restless: dict[int, Replica] = {}
+        """Something may be left to do for them when time has passed."""
+        self._last_operations: dict[int, int] = {}
+        """Where the numbers of a queue's operations go on, if it is mirrored again."""
+        self._mail: dict[str, list[ReplicaMessage]] = {}
+        self._proposals: dict[int, View] = {}
+        self._proposed: dict[int, tuple[int, int]] = {}
+        """Version and time of what was proposed last, by queue."""
+        self._paused = False
+        self._paced: set[int] = set()
+        """Queues whose synchronisation waits for its time."""
+        self._ticking = False
+
+    # -- what this node is to a queue -----------------------------------------------------------
+
+    def lead(self, record: records.Queue, queue: Queue) -> None:
+        """This node is master of a queue that has mirrors, or has them no longer."""
+        view, replica = record.ring, self.replicas.get(record.queue_id)
+        if replica is None and len(view.members) == 1:
+            return
+        if replica is None:
+            received = self._last_operations.pop(record.queue_id, 0)
+            replica = self._make(record, received)
+            backing = replica.wrap(queue.backing, self._broker.unacked_of(queue, record.queue_id))
+            stored = self._broker.journal.queue(record.queue_id).delivered_up_to
+            backing.delivered_up_to = max(stored, queue.delivered_up_to)
+            self._mirror(replica, queue)
+        else:
+            replica.change(view)
+        if len(view.members) == 1:
+            self._unmirror(replica, queue)
+        else:
+            self.touch(record.queue_id)
+
+    def promote(self, record: records.Queue, make: Callable[[BackingQueue], Queue]) -> Queue | None:
+        """A mirror on this node becomes master; `make` gives the queue around its keeper. None if there is
+        no mirror here."""
+        replica = self.replicas.get(record.queue_id)
+        if replica is None:
+            return None
+        replica.change(record.ring)
+        assert replica.backing is not None and replica.service is not None
+        queue = make(replica.backing)
+        queue.delivered_up_to = replica.backing.delivered_up_to
+        queue.producers = SeenPublishIds(replica.service.producers)
+        self._mirror(replica, queue)
+        self.lead(record, queue)
+        return queue
+
+    def _mirror(self, replica: Replica, queue: Queue) -> None:
+        assert replica.backing is not None and replica.service is not None
+        queue_id = replica.queue_id
+        replica.service.producers = queue.producers
+        replica.backing.on_dirty = lambda urgent: self._heard(replica, urgent)
+        remote = self._broker.remote
+        queue.mirror(replica.backing, remote.producer, lambda count: remote.number_publishes(queue_id, count))
+        self._queues[queue_id] = queue
+
+    def _unmirror(self, replica: Replica, queue: Queue) -> None:
+        assert replica.backing is not None
+        replica.backing.flush_operations()
+        self._last_operations[replica.queue_id] = replica.ring.received
+        queue.unmirror(replica.backing.inner)
+        self._forget(replica.queue_id)
+
+    def mirror(self, record: records.Queue) -> None:
+        """This node is a mirror; if it was master, the queue in front has been told that it is over. One that
+        stops, and was alone with the queue, is what it waits for: there is nobody to be a mirror of."""
+        replica = self.replicas.get(record.queue_id)
+        self._queues.pop(record.queue_id, None)
+        if replica is None:
+            if record.ring.master != self._me:
+                self._make(record)
+        elif replica.view.joined_with(self._me) != record.ring.joined_with(self._me):
+            self.leave(record.queue_id)
+            self._make(record)
+        else:
+            replica.change(record.ring)
+        self.touch(record.queue_id)
+
+    def leave(self, queue_id: int) -> None:
+        """This node has no part in the queue any more. What it has of it stays in the journal."""
+        replica = self.replicas.get(queue_id)
+        if replica is None:
+            return
+        if replica.copy is not None:
+            replica.copy.forget_memory()
+        elif replica.backing is not None:
+            replica.backing.forget_all()
+        self._forget(queue_id)
+
+    def _forget(self, queue_id: int) -> None:
+        for table in (self.replicas, self._queues, self._dirty, self._uncommitted, self._restless):
+            table.pop(queue_id, None)
+        self._proposed.pop(queue_id, None)
+
+    def erased(self, queue_id: int) -> None:
+        """The queue is deleted: its copy goes too."""
+        self.leave(queue_id)
+        self._last_operations.pop(queue_id, None)
+        store = self._broker.journal.queues.get(queue_id)
+        if store is not None:
+            store.erase()
+
+    def _make(self, record: records.Queue, received: int = 0) -> Replica:
+        broker = self._broker
+        store = broker.journal.queue(record.queue_id)
+
+        def make_backing(delivered_up_to: int) -> BackingQueue:
+            present = broker.metadata.state.queues[record.key]
+            settings = queue_settings(broker.policies, present)
+            return make_backing_queue(
+                store, settings, broker.hot_budget, broker.log_entries.warn, delivered_up_to=delivered_up_to
+            )
+
+        replica = Replica(
+            record.queue_id, self._me, record.ring, store, broker.hot_budget, self._options(record),
+            make_backing, received,
+        )  # fmt: skip
+        if replica.copy is not None:
+            replica.copy.lazy = queue_settings(broker.policies, record).lazy
+            replica.copy.producers = store.producer_ids()
+        self.replicas[record.queue_id] = replica
+        self._keep_ticking()
+        return replica
+
+    # -- policies -------------------------------------------------------------------------------
+
+    def _options(self, record: records.Queue) -> ReplicaOptions:
+        options = ReplicaOptions(durable=record.durable)
+        options.attempts = self._attempts
+        options.paused = self._paused
+        options.congested = self._congested
+        self._set(options, record)
+        return options
+
+    def apply(self, record: records.Queue) -> None:
+        """Policies have changed."""
+        replica = self.replicas.get(record.queue_id)
+        if replica is None:
+            return
+        was_automatic = replica.options.automatic
+        self._set(replica.options, record)
+        if replica.copy is not None:
+            replica.copy.lazy = queue_settings(self._broker.policies, record).lazy
+        if replica.service is not None and replica.options.automatic != was_automatic:
+            replica.service.synchronise(replica.options.automatic)
+        self.touch(record.queue_id)
+
+    def _set(self, options: ReplicaOptions, record: records.Queue) -> None:
+        settings = self._broker.settings
+        definition = self._broker.policies.effective(record.vhost, record.name, "queues").definition
+        options.automatic = definition.get("ha-sync-mode") == "automatic"
+        batch = definition.get("ha-sync-batch-size")
+        if not isinstance(batch, int) or batch <= 1:
+            batch = settings.mirroring_sync_batch_size
+        options.pace = SyncPace(batch, bytes_per_s=settings.mirroring_sync_max_throughput_bytes)
+
+    def synchronise(self, queue_id: int, wanted: bool) -> bool:
+        """`sync_queue` and `cancel_sync_queue`; False if this node is not the master of a mirrored queue."""
+        replica = self.replicas.get(queue_id)
+        if replica is None or replica.service is None:
+            return False
+        replica.service.synchronise(wanted)
+        self.touch(queue_id)
+        return True
+
+    def pause_synchronisation(self, paused: bool) -> None:
+        """Memory is short, or is so no longer."""
+        self._paused = paused
+        for queue_id, replica in self.replicas.items():
+            replica.options.paused = paused
+            if not paused:
+                self.touch(queue_id)
+
+    # -- other nodes ----------------------------------------------------------------------------
+
+    def receive(self, peer: str, mail: RingBatch) -> None:
+        """Messages from another node. Rings that this node does not know (yet, or any more) are passed
+        over: whoever joins one asks for what it missed."""
+        for message in mail.messages:
+            replica = self.replicas.get(message.queue_id)
+            if replica is not None:
+                replica.receive(peer, message)
+                self._dirty[message.queue_id] = replica
+
+    def reconnected(self, peer: str) -> None:
+        """There is a new link."""
+        for queue_id, replica in self.replicas.items():
+            if peer in replica.view.members:
+                replica.reconnected(peer)
+                self._dirty[queue_id] = replica
+
+    def relieved(self, peer: str) -> None:
+        """A link that was congested is so no more."""
+        for queue_id, replica in self.replicas.items():
+            if peer in replica.view.members:
+                self._dirty[queue_id] = replica
+
+    # -- turns ----------------------------------------------------------------------------------
+
+    def touch(self, queue_id: int) -> None:
+        """Something has happened to a queue."""
+        replica = self.replicas.get(queue_id)
+        if replica is not None:
+            self._dirty[queue_id] = replica
+
+    def _heard(self, replica: Replica, urgent: bool) -> None:
+        """A master has something to tell its mirrors."""
+        backing = replica.backing
+        if urgent:
+            self.touch(replica.queue_id)
+        elif backing is not None:
+            clock = self._broker.clock
+            clock.at(clock.now_ms + REMOVALS_WAIT_MS, backing.flush_now)
+
+    @property
+    def pending(self) -> bool:
+        """Is there something to do at once?"""
+        return bool(self._dirty)
+
+    def flush_operations(self) -> bool:
+        """Before the disk: pass on what has happened; True if somebody was told something."""
+        if not self._dirty:
+            return False
+        dirty, self._dirty = self._dirty, {}
+        for queue_id, replica in dirty.items():
+            self._take(replica, replica.take(self._broker.clock.now_ms, reporting=False, idle=False))
+            self._uncommitted[queue_id] = replica
+        return self._post()
+
+    def commit(self) -> None:
+        """After the disk: say what this node has, and see what is complete."""
+        if not self._uncommitted:
+            return
+        uncommitted, self._uncommitted = self._uncommitted, {}
+        for queue_id, replica in uncommitted.items():
+            if self.replicas.get(queue_id) is replica:
+                replica.flushed()
+                self._take(replica, replica.take(self._broker.clock.now_ms, idle=False))
+                self._restless[queue_id] = replica
+        self._post()
+
+    def _take(self, replica: Replica, work: ReplicaWork) -> None:
+        for peer, message in work.sends:
+            self._mail.setdefault(peer, []).append(message)
+        if work.proposal is not None:
+            self._proposals[replica.queue_id] = work.proposal
+        if work.completed is not None:
+            queue = self._queues.get(replica.queue_id)
+            if queue is not None:
+                queue.completed(*work.completed)
+            self._pace(replica)
+
+    def _pace(self, replica: Replica) -> None:
+        """Synchronisation that may not go on yet does so in time."""
+        due = replica.service.next_ms() if replica.service is not None else None
+        clock, queue_id = self._broker.clock, replica.queue_id
+        if due is not None and due > clock.now_ms and queue_id not in self._paced:
+            self._paced.add(queue_id)
+
+            def go_on() -> None:
+                self._paced.discard(queue_id)
+                self.touch(queue_id)
+
+            clock.at(due, go_on)
+
+    def _post(self) -> bool:
+        mail, self._mail = self._mail, {}
+        for peer, messages in mail.items():
+            self._send(peer, RingBatch(messages))
+        if self._proposals:
+            self._propose()
+        return bool(mail)
+
+    def _propose(self) -> None:
+        proposals, self._proposals = self._proposals, {}
+        now, changes = self._broker.clock.now_ms, []
+        for queue_id, view in proposals.items():
+            version, at = self._proposed.get(queue_id, (0, 0))
+            if version != view.version or now - at >= PROPOSE_AGAIN_MS:
+                self._proposed[queue_id] = view.version, now
+                changes.append(commands.ViewChange(queue_id, view))
+        if changes:
+            self._broker.metadata.write(commands.ChangeViews(changes))
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def _keep_ticking(self) -> None:
+        if not self._ticking:
+            self._ticking = True
+            self._broker.clock.at(self._broker.clock.now_ms + TICK_MS, self._tick)
+
+    def _tick(self) -> None:
+        self._ticking = False
+        if not self.replicas:
+            return
+        self._keep_ticking()
+        restless, self._restless = self._restless, {}
+        now = self._broker.clock.now_ms
+        for queue_id, replica in restless.items():
+            if self.replicas.get(queue_id) is replica:
+                self._take(replica, replica.take(now, reporting=False))
+                if not replica.at_rest:
+                    self._restless[queue_id] = replica
+        self._post()

@@ -1,0 +1,171 @@
+"""Acknowledging, rejecting and recovering deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from mirrormq.channels.unacked import Delivery
+from mirrormq.errors import NotImplementedByBroker, PreconditionFailed
+from mirrormq.queues.message import Message
+from mirrormq.queues.queue_interface import QueueInterface
+from mirrormq.wire import methods
+
+if TYPE_CHECKING:
+    from mirrormq.channels.channel import Channel
+    from mirrormq.channels.consumer import Consumer
+
+
+def acknowledge(channel: Channel, tag: int, multiple: bool) -> None:
+    """basic.ack: the client is done with them."""
+    settle(channel, "ack", _take(channel, tag, multiple))
+
+
+def acknowledge_each(channel: Channel, tags: list[int]) -> None:
+    """Several basic.ack in a row, each of one delivery."""
+    pop = channel.unacked.by_tag.pop
+    deliveries: list[Delivery] = []
+    for tag in tags:
+        delivery = pop(tag, None)
+        if delivery is None:
+            settle(channel, "ack", deliveries)
+            acknowledge(channel, tag, False)
+            deliveries = []
+        else:
+            deliveries.append(delivery)
+    settle(channel, "ack", deliveries)
+
+
+def nack(channel: Channel, method: methods.BasicNack) -> None:
+    """basic.nack: the client will not have them; back into the queue, or away."""
+    action = "requeue" if method.requeue else "reject"
+    settle(channel, action, _take(channel, method.delivery_tag, method.multiple))
+
+
+def reject(channel: Channel, method: methods.BasicReject) -> None:
+    """basic.reject: the same for one message."""
+    settle(channel, "requeue" if method.requeue else "reject", _take(channel, method.delivery_tag, False))
+
+
+def recover(channel: Channel, method: methods.BasicRecover) -> None:
+    """basic.recover: everything unacknowledged goes back to its queue."""
+    _recover(channel, method.requeue)
+    channel.send(methods.encode_basic_recover_ok())
+
+
+def recover_async(channel: Channel, method: methods.BasicRecoverAsync) -> None:
+    """The same without an answer."""
+    _recover(channel, method.requeue)
+
+
+def _recover(channel: Channel, requeue: bool) -> None:
+    if not requeue:
+        raise NotImplementedByBroker("requeue=false")
+    channel.give_back(channel.unacked.take_all())
+
+
+def _take(channel: Channel, tag: int, multiple: bool) -> list[Delivery]:
+    deliveries = channel.unacked.take(tag, multiple)
+    if deliveries is None:
+        raise PreconditionFailed(f"unknown delivery tag {tag}")
+    return deliveries
+
+
+def settle(channel: Channel, action: str, deliveries: list[Delivery]) -> None:
+    """Carry out what the client decided, now or when its transaction commits."""
+    if channel.publishing.transaction is not None:
+        channel.publishing.settlements.append((action, deliveries))
+        return
+    if action == "ack":
+        channel.counters.acknowledged += len(deliveries)
+    groups, settled = _sorted(deliveries)
+    for queue, messages in groups.items():
+        if action == "ack":
+            channel.divided.queue(queue.name).acknowledged += len(messages)
+            queue.acknowledge(messages)
+        elif action == "requeue":
+            queue.requeue(messages)
+        else:
+            queue.reject(messages)
+    _free(channel, settled)
+
+
+def give_back(channel: Channel, deliveries: list[Delivery]) -> None:
+    """Requeue deliveries, queue by queue."""
+    groups, settled = _sorted(deliveries)
+    for queue, messages in groups.items():
+        queue.requeue(messages)
+    _free(channel, settled)
+
+
+def _sorted(deliveries: list[Delivery]) -> tuple[dict[QueueInterface, list[Message]], dict[Consumer, int]]:
+    """The messages of each queue, and how many each consumer had of them."""
+    groups: dict[QueueInterface, list[Message]] = {}
+    settled: dict[Consumer, int] = {}
+    for message, queue, consumer, _, _ in deliveries:
+        group = groups.get(queue)
+        if group is None:
+            groups[queue] = [message]
+        else:
+            group.append(message)
+        if consumer is not None:
+            settled[consumer] = settled.get(consumer, 0) + 1
+    return groups, settled
+
+
+def _free(channel: Channel, settled: dict[Consumer, int]) -> None:
+    """Give consumers the credit of what was settled. Their queues must have it back already: a message that
+    is requeued is delivered before those behind it."""
+    for consumer, count in settled.items():
+        consumer.unacked -= count
+        channel.limited_unacked -= count
+    if channel.prefetch:
+        make_room(channel)
+    else:
+        _make_room_for(consumer for consumer in settled if channel.consumers.get(consumer.tag) is consumer)
+
+
+def make_room(channel: Channel) -> None:
+    """Put consumers that have room again back into their queues' turns."""
+    if channel.prefetch:
+        _share_out(channel)
+    else:
+        _make_room_for(channel.consumers.values())
+
+
+def _share_out(channel: Channel) -> None:
+    """Share the room of a channel with a global limit between its consumers, beginning behind the one that
+    was served last. Each queue is pumped here: the first at the end of the turn would take all of it."""
+    consumers = list(channel.consumers.values())
+    if channel.last_served in consumers:
+        first = consumers.index(channel.last_served) + 1
+        consumers = consumers[first:] + consumers[:first]
+    progress = True
+    while progress:
+        progress = False
+        left = channel.prefetch - channel.limited_unacked
+        for consumer in consumers:
+            if channel.limited_unacked >= channel.prefetch:
+                break
+            if consumer.waiting:
+                channel.share, before = max(1, left // len(consumers)), channel.last_tag
+                consumer.queue.ready_again(consumer)
+                if consumer.queue.pump():
+                    channel.broker.wake(consumer.queue)
+                progress = progress or channel.last_tag > before
+    channel.share = None
+
+
+def _make_room_for(consumers: Iterable[Consumer]) -> None:
+    for consumer in consumers:
+        if consumer.waiting and consumer.room() > 0:
+            consumer.queue.ready_again(consumer)
+
+
+METHODS: dict[int, Callable[[Channel, Any], None]] = {
+    methods.BASIC_ACK: lambda channel, method: acknowledge(channel, method.delivery_tag, method.multiple),
+    methods.BASIC_NACK: nack,
+    methods.BASIC_REJECT: reject,
+    methods.BASIC_RECOVER: recover,
+    methods.BASIC_RECOVER_ASYNC: recover_async,
+}

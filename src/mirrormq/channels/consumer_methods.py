@@ -1,0 +1,176 @@
+"""basic.consume, cancel, get and qos; channel.flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mirrormq.broker import arguments as queue_arguments
+from mirrormq.broker import direct_reply_to
+from mirrormq.channels import acknowledgements
+from mirrormq.channels.consumer import Consumer
+from mirrormq.errors import AmqpError, NotAllowed, NotImplementedByBroker, PreconditionFailed
+from mirrormq.queues.message import Message
+from mirrormq.queues.queue_interface import QueueInterface, Refused
+from mirrormq.wire import methods
+from mirrormq.wire.fields import TYPE_NAMES, Table
+
+if TYPE_CHECKING:
+    from mirrormq.channels.channel import Channel
+
+
+def qos(channel: Channel, method: methods.BasicQos) -> None:
+    """basic.qos: per consumer for those to come, or for the whole channel."""
+    if method.prefetch_size:
+        raise NotImplementedByBroker(f"prefetch_size!=0 ({method.prefetch_size})")
+    channel.send(methods.encode_basic_qos_ok())
+    if method.global_:
+        channel.prefetch = method.prefetch_count
+        acknowledgements.make_room(channel)
+    else:
+        channel.consumer_prefetch = method.prefetch_count
+
+
+def consume(channel: Channel, method: methods.BasicConsume) -> None:
+    """basic.consume."""
+    if method.queue == direct_reply_to.QUEUE_NAME:
+        direct_reply_to.consume(channel, method, claim_tag(channel, method.consumer_tag))
+        return
+    name = channel.queue_name(method.queue)
+    channel.check_permission("queue", name, "read")
+    tag = claim_tag(channel, method.consumer_tag)
+    queue = channel.vhost.accessible_queue(name, channel.connection)
+    priority = _checked_priority(channel, name, method.arguments)
+    consumer = Consumer(
+        channel, queue, tag, no_ack=method.no_ack, exclusive=method.exclusive, priority=priority,
+        prefetch=channel.consumer_prefetch, arguments=method.arguments,
+    )  # fmt: skip
+
+    def put(answered: Callable[[], bool], refused: Refused) -> None:
+        def join_or_leave() -> None:
+            if not answered():
+                consumer.queue.unsubscribe(consumer)
+
+        queue.subscribe(consumer, join_or_leave, refused)
+
+    def joined() -> None:
+        channel.consumers[tag] = consumer
+        if not method.nowait:
+            channel.send(methods.encode_basic_consume_ok(tag))
+        channel.broker.events.consumer_created(consumer)
+
+    channel.ask(methods.BASIC_CONSUME, put, joined)
+
+
+def claim_tag(channel: Channel, tag: str) -> str:
+    """The consumer tag asked for, or a new one."""
+    if not tag:
+        return "amq.ctag-" + channel.broker.unique_name()
+    if tag in channel.consumers:
+        raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+    return tag
+
+
+def _checked_priority(channel: Channel, queue: str, arguments: Table) -> int:
+    """The consumer's priority, if all its arguments are in order."""
+    vhost = channel.vhost.name
+    priority, cancel = arguments.get("x-priority"), arguments.get("x-cancel-on-ha-failover")
+    if priority is not None and priority.kind not in queue_arguments.INTEGER_KINDS:
+        raise PreconditionFailed(
+            f"invalid arg 'x-priority' for queue '{queue}' in vhost '{vhost}': "
+            f'"expected integer, got {TYPE_NAMES[priority.kind]}"'
+        )
+    if cancel is not None and not isinstance(cancel.value, bool):
+        raise PreconditionFailed(
+            f"invalid arg 'x-cancel-on-ha-failover' for queue '{queue}' in vhost '{vhost}': "
+            f"{{unacceptable_type,{TYPE_NAMES[cancel.kind]}}}"
+        )
+    queue_arguments.refuse_of_other_types(vhost, queue, arguments, frozenset(["x-stream-offset"]))
+    return priority.value if priority is not None and isinstance(priority.value, int) else 0
+
+
+def cancel(channel: Channel, method: methods.BasicCancel) -> None:
+    """basic.cancel; cancelling what is not there is answered all the same. The queue is asked first, so that
+    what was published before is delivered before cancel-ok, also where the queue is on another node."""
+    consumer = channel.consumers.get(method.consumer_tag)
+
+    def cancelled() -> None:
+        if consumer is not None and channel.consumers.get(consumer.tag) is consumer:
+            remove(channel, consumer, channel.user.name)
+        if not method.nowait:
+            channel.send(methods.encode_basic_cancel_ok(method.consumer_tag))
+
+    if channel.reply_consumer is not None and channel.reply_consumer.tag == method.consumer_tag:
+        direct_reply_to.stop(channel)
+    if consumer is None:
+        cancelled()
+        return
+    queue = consumer.queue
+
+    def put(answered: Callable[[], bool], refused: Refused) -> None:
+        def gone(error: AmqpError) -> None:
+            answered()
+
+        queue.count(lambda ready, consumers: answered(), gone)
+
+    channel.ask(methods.BASIC_CANCEL, put, cancelled)
+
+
+def remove(channel: Channel, consumer: Consumer, actor: str) -> None:
+    """A consumer ends, by the will of `actor`; what it holds stays with the channel."""
+    del channel.consumers[consumer.tag]
+    channel.broker.events.consumer_deleted(consumer, actor)
+    consumer.queue.unsubscribe(consumer)
+
+
+def get(channel: Channel, method: methods.BasicGet) -> None:
+    """basic.get: one message now, or word that there is none."""
+    name = channel.queue_name(method.queue)
+    channel.check_permission("queue", name, "read")
+    queue = channel.vhost.accessible_queue(name, channel.connection)
+
+    def put(answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
+        queue.get(method.no_ack, answered, refused)
+
+    def got(message: Message | None, left: int) -> None:
+        channel.counters.count_get(message, method.no_ack)
+        channel.divided.count_get(name, message, method.no_ack)
+        if message is None:
+            channel.send(methods.encode_basic_get_empty())
+        else:
+            _hand_over(channel, channel.vhost.queues[name], message, left, method.no_ack)
+
+    channel.ask(methods.BASIC_GET, put, got)
+
+
+def _hand_over(channel: Channel, queue: QueueInterface, message: Message, left: int, no_ack: bool) -> None:
+    channel.last_tag += 1
+    if not no_ack:
+        channel.unacked.by_tag[channel.last_tag] = (
+            message, queue, None, channel.broker.clock.now_ms, channel.last_tag,
+        )  # fmt: skip
+    envelope = message.envelope
+    channel.send_content(
+        methods.encode_basic_get_ok(
+            channel.last_tag, message.redelivered, envelope.exchange, envelope.routing_key, left
+        ),
+        message.frames,
+    )
+    if channel.traced:
+        channel.trace_deliveries(queue, [message])
+
+
+def flow(channel: Channel, method: methods.ChannelFlow) -> None:
+    """channel.flow: RabbitMQ does not let clients stop deliveries this way."""
+    if not method.active:
+        raise NotImplementedByBroker("active=false")
+    channel.send(methods.encode_channel_flow_ok(True))
+
+
+METHODS: dict[int, Callable[[Channel, Any], None]] = {
+    methods.BASIC_QOS: qos,
+    methods.BASIC_CONSUME: consume,
+    methods.BASIC_CANCEL: cancel,
+    methods.BASIC_GET: get,
+    methods.CHANNEL_FLOW: flow,
+}

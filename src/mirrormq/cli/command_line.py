@@ -1,0 +1,117 @@
+"""A command line of `mirrormqctl`, taken apart: words, flags, and flags nobody knows."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mirrormq.cli.ctl_commands import FLAGS_WITH_VALUE, FLAGS_WITHOUT_VALUE
+from mirrormq.cli.node_discovery import node_meant, runtime_directory
+from mirrormq.control.control_protocol import EXIT_USAGE
+
+DEFAULT_TIMEOUT_S = 60.0
+"""rabbitmqctl's."""
+
+VALUE_FLAGS = {
+    "-n": "node", "--node": "node", "-t": "timeout", "--timeout": "timeout", "-p": "vhost",
+    "--vhost": "vhost", "--formatter": "formatter", "-f": "formatter", "--uri": "uri", **FLAGS_WITH_VALUE,
+}  # fmt: skip
+SWITCHES = {
+    "-q": "quiet", "--quiet": "quiet", "-s": "silent", "--silent": "silent", "-l": "longnames",
+    "--longnames": "longnames", "--no-table-headers": "no-table-headers", "-?": "help", "--help": "help",
+    "-h": "help", "--dry-run": "dry-run", **FLAGS_WITHOUT_VALUE,
+}  # fmt: skip
+WHOLE_NUMBERS = ("timeout", "priority")
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+GENERAL = frozenset(
+    {
+        "node", "timeout", "vhost", "formatter", "uri", "quiet", "silent", "longnames",
+        "no-table-headers", "help", "dry-run",
+    }
+)  # fmt: skip
+"""Options that every verb takes."""
+
+
+class UsageError(Exception):
+    """Words that do not make a command here and now: the text, the exit code, and what is wrong at all."""
+
+    def __init__(
+        self, text: str, exit_code: int = EXIT_USAGE, heading: str = "Error (argument validation)"
+    ) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+        self.heading = heading
+
+
+@dataclass
+class CommandLine:
+    """A command line, taken apart."""
+
+    words: list[str] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+    """Flags that nobody knows or that lack a value that fits, as they are told of."""
+    answering: str = ""
+    """Who answers at the address of --uri, once it has said so."""
+    _meant: str = ""
+
+    @property
+    def uri(self) -> str:
+        """Where a node that is not on this machine is asked over HTTP; empty: at a control socket."""
+        return str(self.options.get("uri") or os.environ.get("MIRRORMQ_URI", ""))
+
+    @property
+    def is_quiet(self) -> bool:
+        machine_readable = self.options.get("formatter", "table") in ("json", "csv", "json_stream")
+        return bool(self.options.get("quiet") or self.options.get("silent") or machine_readable)
+
+    @property
+    def timeout_s(self) -> float | None:
+        return float(self.options.get("timeout", DEFAULT_TIMEOUT_S)) or None
+
+    @property
+    def node(self) -> str:
+        if self.answering:
+            return self.answering
+        if not self._meant:
+            named = str(self.options.get("node", ""))
+            self._meant = full_name(named or node_meant(os.environ, self.runtime_directory))
+        return self._meant
+
+    @property
+    def runtime_directory(self) -> Path:
+        """Where the control sockets are."""
+        return runtime_directory(os.environ)
+
+
+def full_name(node: str) -> str:
+    """A node's name with its host, which may be left off where it is this one."""
+    return node if "@" in node else f"{node}@localhost"
+
+
+def parse(arguments: list[str]) -> CommandLine:
+    """Words, flags, and flags nobody knows."""
+    line = CommandLine()
+    rest = iter(arguments)
+    for word in rest:
+        flag, _, attached = word.partition("=")
+        if word == "--":
+            line.words.extend(rest)
+        elif word in SWITCHES:
+            line.options[SWITCHES[word]] = True
+        elif flag in VALUE_FLAGS:
+            value = attached if "=" in word else next(rest, None)
+            if value is None:
+                line.unknown.append(f"{word} : ")
+            elif VALUE_FLAGS[flag] in WHOLE_NUMBERS and not WHOLE_NUMBER.fullmatch(value):
+                line.unknown.append(f"{flag} : {value}")
+            else:
+                line.options[VALUE_FLAGS[flag]] = value
+        elif word.startswith("--") and len(word) > 2:
+            line.unknown.append(f"{word} : ")
+        else:
+            line.words.append(word)
+    return line

@@ -1,0 +1,229 @@
+"""The parts of the diagnostic verbs that happen in `mirrormqctl`: sentences, units, streams that go on."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mirrormq.cli import invoke
+from mirrormq.cli.command_line import CommandLine, UsageError
+from mirrormq.cli.ctl_command import CtlCommand
+from mirrormq.control.control_protocol import EXIT_DATA
+
+LOG_LINES_DEFAULT = 50
+"""rabbitmq-diagnostics' own."""
+POLL_S = 0.2
+UNITS = {"bytes": 1, "mb": 1_000_000, "gb": 1_000_000_000}
+ADDRESS_FAMILIES = ("ipv4", "ipv6")
+
+Program = Callable[[CtlCommand, CommandLine], int]
+
+
+def _is_json(line: CommandLine) -> bool:
+    return bool(line.options.get("formatter") == "json")
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+
+
+def check_values(verb: CtlCommand, line: CommandLine) -> None:
+    """Refuse values that RabbitMQ's tools refuse before they ask a node."""
+    options = line.options
+    if verb.name == "log_tail" and not str(options.get("number", 1)).isdecimal():
+        raise UsageError(f"Invalid options for this command:\n-N : {options['number']}")
+    if "duration" in verb.options and not str(options.get("duration", 1)).isdecimal():
+        raise UsageError(f"Invalid options for this command:\n-d : {options['duration']}")
+    if verb.name == "memory_breakdown" and options.get("unit", "gb") not in UNITS:
+        raise UsageError(
+            f"\"unit '{options['unit']}' is not supported. Please use one of: {', '.join(UNITS)}\""
+        )
+    if verb.name == "resolve_hostname" and options.get("address-family", "ipv4") not in ADDRESS_FAMILIES:
+        valid = f"Valid values are: {', '.join(ADDRESS_FAMILIES)}"
+        family = options["address-family"]
+        raise UsageError(f"Bad argument: unsupported IP address family {family}. {valid}", EXIT_DATA)
+    if verb.name == "cipher_suites" and options.get("format", "openssl") != "openssl":
+        raise UsageError("Bad argument: Format should be openssl: the others are Erlang's", EXIT_DATA)
+    if verb.name == "change_cluster_node_type" and line.words[0] not in ("disc", "ram"):
+        raise UsageError("Bad argument: The node type must be either disc or ram.", EXIT_DATA)
+    if verb.name == "consume_event_stream":
+        _pattern(line)
+
+
+def _pattern(line: CommandLine) -> re.Pattern[str]:
+    try:
+        return re.compile(str(line.options.get("pattern", "")))
+    except re.error as error:
+        raise UsageError(f"Bad argument: the pattern cannot be used: {error}", EXIT_DATA) from None
+
+
+def done(verb: CtlCommand, line: CommandLine) -> int:
+    """A verb that says nothing but that it was done."""
+    invoke.show_banner(verb, line)
+    invoke.ask(line, verb.name, line.words)
+    if _is_json(line):
+        print(_shown({"node": line.node, "result": "ok"}))
+    return 0
+
+
+def _listing(about: Callable[[CommandLine, list[str]], dict[str, Any]], nothing: str = "") -> Program:
+    """A verb whose answer is a list of words: a line for each, or an object with some facts about it."""
+
+    def program(verb: CtlCommand, line: CommandLine) -> int:
+        invoke.show_banner(verb, line)
+        found: list[str] = invoke.ask(line, verb.name, line.words)
+        if _is_json(line):
+            print(_shown(about(line, found)))
+        else:
+            invoke.say(line, "\n".join(found) or nothing)
+        return 0
+
+    return program
+
+
+def _located(line: CommandLine, found: list[str]) -> dict[str, Any]:
+    return {"node_name": line.node, "paths": found, "result": "ok"}
+
+
+def _versions(line: CommandLine, found: list[str]) -> dict[str, Any]:
+    return {"versions": found}
+
+
+def _suites(line: CommandLine, found: list[str]) -> dict[str, Any]:
+    return {"suites": found}
+
+
+def _arguments(line: CommandLine, found: list[str]) -> dict[str, Any]:
+    return {"node": line.node, "result": "ok", "arguments": found}
+
+
+NO_PEERS = "No peers discovered"
+
+
+def _peers(line: CommandLine, found: list[str]) -> dict[str, Any]:
+    return {"peers": found} if found else {"message": NO_PEERS}
+
+
+def _addresses(line: CommandLine, found: list[str]) -> dict[str, Any]:
+    family = line.options.get("address-family", "IPv4")
+    return {
+        "address_family": family, "addresses": found, "hostname": line.words[0], "node": line.node,
+        "result": "ok",
+    }  # fmt: skip
+
+
+def log_tail(verb: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(verb, line)
+    number = {"number": line.options.get("number", LOG_LINES_DEFAULT)}
+    lines: list[str] = invoke.ask(line, "log_tail", [], number)
+    if not _is_json(line):
+        print("\n".join(lines))
+        return 0
+    print("[\n" + "\n,".join(_shown({"message": text}) for text in lines) + "\n]")
+    return 0
+
+
+def _looks(line: CommandLine, verb: str) -> Iterator[dict[str, Any]]:
+    """What a node says again and again, until time is up or somebody interrupts."""
+    duration = line.options.get("duration")
+    deadline = float("inf") if duration is None else time.monotonic() + float(duration)
+    told = invoke.ask(line, verb, [], {"number": None})
+    try:
+        while time.monotonic() < deadline:
+            time.sleep(max(0.0, min(POLL_S, deadline - time.monotonic())))
+            told = invoke.ask(line, verb, [], {"number": told["number"]})
+            yield told
+    except KeyboardInterrupt:
+        return
+
+
+def log_tail_stream(verb: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(verb, line)
+    for told in _looks(line, "log_lines"):
+        for text in told["lines"]:
+            print(text, flush=True)
+    return 0
+
+
+def consume_event_stream(verb: CtlCommand, line: CommandLine) -> int:
+    """A line of JSON for each event, so that other programs can read them."""
+    pattern = _pattern(line)
+    for told in _looks(line, "events"):
+        for event in told["events"]:
+            if pattern.search(event["event"]):
+                print(json.dumps(event, separators=(",", ":"), ensure_ascii=False), flush=True)
+    return 0
+
+
+def memory_breakdown(verb: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(verb, line)
+    found: dict[str, int] = invoke.ask(line, "memory_breakdown", [])
+    unit = str(line.options.get("unit", "gb"))
+    shares = {name: round(100 * size / max(sum(found.values()), 1), 2) for name, size in found.items()}
+    if _is_json(line):
+        rows = {name: {"bytes": size, "percentage": shares[name]} for name, size in found.items()}
+        print(json.dumps(rows, separators=(",", ":")))
+        return 0
+    for name, size in found.items():
+        shown = size if unit == "bytes" else round(size / UNITS[unit], 4)
+        print(f"{name}: {shown} {unit} ({shares[name]}%)")
+    return 0
+
+
+def os_env(verb: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(verb, line)
+    found: dict[str, str] = invoke.ask(line, "os_env", [])
+    if _is_json(line):
+        print(_shown({"node": line.node, "result": "ok", "variables": found}))
+    else:
+        print("\n".join(f"{name}={value}" for name, value in found.items()))
+    return 0
+
+
+def certificates(verb: CtlCommand, line: CommandLine) -> int:
+    """Of each listener where it is, and the texts of its files."""
+    invoke.show_banner(verb, line)
+    found: list[dict[str, Any]] = invoke.ask(line, "certificates", [])
+    if _is_json(line):
+        print(_shown(found))
+        return 0
+    for row in found:
+        print(f"Interface: {row['interface']}, port: {row['port']}, protocol: {row['protocol']}\n")
+        print("\n".join(row[name] for name in ("certfile", "cacertfile") if name in row))
+    return 0
+
+
+def list_node_auth_attempt_stats(verb: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(verb, line)
+    rows: list[dict[str, Any]] = invoke.ask(line, verb.name, [])
+    if _is_json(line):
+        print(_shown({"attempts": rows, "node": line.node, "result": "ok"}))
+    elif rows:
+        invoke.show_rows(verb, line, rows)
+    else:
+        print(f"Node {line.node} reported no authentication attempt stats")
+    return 0
+
+
+PROGRAMS: dict[str, Program] = {
+    "suspend_listeners": done,
+    "resume_listeners": done,
+    "change_cluster_node_type": done,
+    "reset_node_auth_attempt_metrics": done,
+    "log_location": _listing(_located),
+    "tls_versions": _listing(_versions),
+    "cipher_suites": _listing(_suites),
+    "command_line_arguments": _listing(_arguments),
+    "discover_peers": _listing(_peers, NO_PEERS),
+    "resolve_hostname": _listing(_addresses),
+    "log_tail": log_tail,
+    "log_tail_stream": log_tail_stream,
+    "consume_event_stream": consume_event_stream,
+    "memory_breakdown": memory_breakdown,
+    "os_env": os_env,
+    "certificates": certificates,
+    "list_node_auth_attempt_stats": list_node_auth_attempt_stats,
+}

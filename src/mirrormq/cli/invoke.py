@@ -1,0 +1,171 @@
+"""Asking a node and printing its answer: what every verb of `mirrormqctl` does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from mirrormq.cli import erlang_format, erlang_rows, formatting
+from mirrormq.cli.command_line import GENERAL, CommandLine, UsageError, full_name
+from mirrormq.cli.ctl_command import CtlCommand
+from mirrormq.control import control_client, http_client
+from mirrormq.control.control_protocol import EXIT_DATA, ControlError, Request
+from mirrormq.control.preconditions import IN_ANY_STATE, objection
+
+AT_ONCE = ("list_policies", "list_operator_policies", "list_topic_permissions", "list_parameters")
+"""Lists that rabbitmqctl has whole before it writes them: it shows an empty one on one line."""
+PASSWORD_VERBS = ("add_user", "change_password", "authenticate_user")
+
+
+def perform(verb: CtlCommand, line: CommandLine) -> int:
+    """Ask the node and print its answer."""
+    fill_in_password(verb, line.words)
+    show_banner(verb, line)
+    words, more = line.words, {}
+    if verb.all_columns:
+        words, more = [], {"columns": columns_of(line) or list(verb.columns)}
+    result = ask(line, verb.name, words, more)
+    if verb.columns:
+        show_rows(verb, line, result)
+    elif isinstance(result, str) and not line.options.get("silent"):
+        say(line, result)
+    elif isinstance(result, dict) and "warning" in result:
+        print(f"Warning: {result['warning']}", file=sys.stderr)
+    return 0
+
+
+def check_app(verb: CtlCommand, line: CommandLine) -> None:
+    """Refuse what rabbitmqctl refuses when the application runs, or does not."""
+    if verb.name in IN_ANY_STATE and not line.uri:
+        return
+    told = _first_answer(verb, line)
+    if line.uri:
+        line.answering = told["name"]
+    refusal = objection(verb.name, told["app"])
+    if refusal is not None:
+        raise UsageError(refusal, heading="Error")
+
+
+def _first_answer(verb: CtlCommand, line: CommandLine) -> dict[str, str]:
+    """Who answers, and in which state. Who waits for a node asks on until there is one; what is to be forced
+    to start need not run."""
+    try:
+        told: dict[str, str] = ask(line, "ping", [])
+        return told
+    except control_client.NodeUnreachable:
+        if verb.name not in ("await_startup", "force_boot"):
+            raise
+        return {"name": http_client.place(line.uri) if line.uri else line.node, "app": ""}
+
+
+def ask(line: CommandLine, verb: str, words: list[str], more: dict[str, Any] | None = None) -> Any:
+    """One request to the node the line names."""
+    options = {name: value for name, value in line.options.items() if name not in GENERAL or name == "vhost"}
+    options |= more or {}
+    request = Request(verb, words, options)
+    if line.uri:
+        named = full_name(str(line.options["node"])) if "node" in line.options else ""
+        return http_client.call(line.uri, named, request, line.timeout_s)
+    return control_client.call(line.runtime_directory, line.node, request, line.timeout_s)
+
+
+def show_banner(verb: CtlCommand, line: CommandLine) -> None:
+    """The line that says what is about to happen."""
+    if verb.banner and not line.is_quiet:
+        print(verb.banner.format(*line.words, **banner_words(verb, line)), flush=True)
+
+
+def is_erlang(line: CommandLine) -> bool:
+    """Whether values are to be written as Erlang terms."""
+    return bool(line.options.get("formatter") == "erlang")
+
+
+def say(line: CommandLine, sentence: str) -> None:
+    """An answer in words, which is a value as well where Erlang is to read it."""
+    if not is_erlang(line):
+        print(sentence)
+    elif sentence:
+        print(erlang_format.written(sentence))
+
+
+def show_facts(line: CommandLine, found: Any) -> None:
+    """What a node tells of itself, where Erlang is to read it."""
+    print(erlang_format.written(erlang_rows.facts(found)))
+
+
+def show_rows(verb: CtlCommand, line: CommandLine, rows: list[dict[str, Any]]) -> None:
+    """A table in the format asked for."""
+    columns: Iterable[str] = (columns_of(line) if verb.all_columns else []) or verb.columns
+    wanted = line.options.get("formatter", "table")
+    has_headers = verb.headers or wanted == "csv"
+    headers = has_headers and not line.options.get("no-table-headers") and not line.options.get("silent")
+    if is_erlang(line):
+        print(erlang_rows.listing(verb.name, shaped(verb, line, rows), list(columns)))
+        return
+    if wanted == "json" and not rows and verb.name in AT_ONCE:
+        print("[]")
+        return
+    renderer = formatting.RENDERERS[wanted]
+    for text in renderer(shaped(verb, line, rows), list(columns), headers):
+        print(text)
+
+
+def columns_of(line: CommandLine) -> list[str]:
+    """`name,messages` and `name, messages` mean the same as `name messages`."""
+    return [column for word in line.words for column in word.split(",") if column]
+
+
+def fill_in_password(verb: CtlCommand, words: list[str]) -> None:
+    """A password that is not among the words is read from stdin, so that `ps` never shows it."""
+    if verb.name in PASSWORD_VERBS and len(words) == 1:
+        password = "" if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+        if not password:
+            raise ControlError("Password is not provided via argument or stdin", EXIT_DATA)
+        words.append(password)
+
+
+def banner_words(verb: CtlCommand, line: CommandLine) -> dict[str, str]:
+    """What the names in a banner stand for."""
+    words, options = line.words, line.options
+    conditions = [text for text in ("empty", "unused") if options.get(f"if-{text}")]
+    seconds = line.timeout_s or 0.0
+    return {
+        **verb.banner_options,
+        **{name: str(value) for name, value in options.items()},
+        "vhost": str(options.get("vhost", "/")),
+        "node": line.node,
+        "timeout": str(seconds),
+        "timeout_ms": str(int(seconds * 1000)),
+        "rest": ", ".join(words[1:]),
+        "on": f'on "{words[1]}" ' if len(words) > 1 else "",
+        "which": "all limits" if words[1:] == ["all"] else f'"{"".join(words[1:])}" limit',
+        "whom": "all users" if options.get("global") else f'user "{options.get("user", "guest")}"',
+        "where": "all vhosts" if options.get("global") else f'vhost "{options.get("vhost", "/")}"',
+        "conditions": f"if queue is {' and if queue is '.join(conditions)} " if conditions else "",
+        "flag": "all feature flags" if words == ["all"] else f'feature flag "{"".join(words)}"',
+        "for_how_long": f"for {options['duration']} seconds " if "duration" in options else "",
+        "address_family": str(options.get("address-family", "IPv4")),
+        "threshold": _threshold(verb, words),
+        "levelled": _levelled(words),
+    }
+
+
+def _levelled(words: list[str]) -> str:
+    """What becomes of a log's level, in rabbitmqctl's words."""
+    category = f'for category "{words[0]}" ' if len(words) == 2 else ""
+    return f'{category}to "{words[-1]}"' if words else ""
+
+
+def _threshold(verb: CtlCommand, words: list[str]) -> str:
+    if words[:1] == ["mem_relative"]:
+        return f"{words[-1]} times the total RAM"
+    is_size = words[:1] == ["absolute"] or verb.name == "set_disk_free_limit"
+    return f"{words[-1]} bytes" if is_size else "".join(words[:1])
+
+
+def shaped(verb: CtlCommand, line: CommandLine, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Parameters' values are shown as JSON in every format."""
+    if verb.name not in ("list_parameters", "list_global_parameters"):
+        return rows
+    return [{**row, "value": formatting.compact_json(row["value"])} for row in rows]

@@ -1,0 +1,109 @@
+"""Where masters are, as operators want it: move one, spread them, empty a node, force a queue that is down.
+
+Each is a function from the metadata to commands that any node may write; if something else changes
+meanwhile the command changes nothing, and the operator sees that and asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from mirrormq.cluster.coordinator import Present, fates, in_commands, present
+from mirrormq.metadata import commands as c
+from mirrormq.metadata.records import Node, Queue
+from mirrormq.metadata.ring_view import View
+from mirrormq.metadata.state import MetadataState
+from mirrormq.replication.placement import next_view
+from mirrormq.replication.placement import rebalance as spread
+from mirrormq.replication.promotion import MemberFate, promote
+from mirrormq.replication.replica_index import ReplicaIndex
+
+
+class CannotMove(Exception):
+    """Why a master cannot be where it is wanted, as a sentence for whoever asked."""
+
+
+def successors(queue: Queue, now: Present) -> list[str]:
+    """The nodes that could be its master at once, without loss; oldest mirror first."""
+    if queue.waits_for:
+        return []
+    view = queue.ring
+    found = fates(view, now)
+    if found[view.master] is not MemberFate.ALIVE:
+        return []
+    return [name for name in view.members[1:] if name in view.in_sync and found[name] is MemberFate.ALIVE]
+
+
+def move(state: MetadataState, queue: Queue, node: str) -> c.ChangeViews:
+    """Make the synchronised mirror on `node` the master."""
+    view = queue.ring
+    if node not in state.nodes:
+        raise CannotMove(f"node '{node}' is not a member of the cluster")
+    if node == view.master and not queue.waits_for:
+        return c.ChangeViews([])
+    if node not in successors(queue, present(state.nodes)):
+        raise CannotMove(f"node '{node}' has no synchronised mirror of {_named(queue)}")
+    return c.ChangeViews([_handed(queue, node)])
+
+
+def rebalance(state: MetadataState, concerns: Callable[[Queue], bool]) -> list[c.Command]:
+    """Spread the masters of mirrored queues evenly over the nodes that have a synchronised mirror."""
+    now = present(state.nodes)
+    masters: dict[int, str] = {}
+    movable: dict[int, list[str]] = {}
+    for queue in state.queues.values():
+        if concerns(queue) and not queue.waits_for and len(queue.ring.members) > 1:
+            masters[queue.queue_id] = queue.ring.master
+            movable[queue.queue_id] = [name for name in successors(queue, now) if name not in now.resting]
+    moves = spread(masters, movable)
+    changes = [
+        _handed(state.queues[state.queue_keys[queue_id]], node) for queue_id, node in sorted(moves.items())
+    ]
+    return [c.ChangeViews(some) for some in in_commands(changes)]
+
+
+def recover(state: MetadataState, queue: Queue, node: str) -> c.ChangeViews:
+    """Give a queue that is down to a node, with whatever that node has of it."""
+    if not queue.waits_for:
+        raise CannotMove(f"{_named(queue)} is not down")
+    now = present(state.nodes)
+    if node not in now.incarnations:
+        raise CannotMove(f"node '{node}' does not run")
+    view = queue.ring
+    if node in view.members:
+        after = promote(view, node, fates(view, now))
+    else:
+        after = view.with_members((), epoch=view.epoch)._replace(version=view.version)
+        after = after.with_members((node,), epoch=view.epoch + 1)._replace(in_sync=frozenset({node}))
+    return c.ChangeViews([c.ViewChange(queue.queue_id, after.with_incarnations(now.incarnations))])
+
+
+def drain(node: Node) -> c.PutNode:
+    """Let a node give its masters away and take nothing new; the coordinator sees to it."""
+    return c.PutNode(msgspec.structs.replace(node, maintenance=True))
+
+
+def revive(node: Node) -> c.PutNode:
+    """The opposite. Masters do not come back by themselves."""
+    return c.PutNode(msgspec.structs.replace(node, maintenance=False))
+
+
+def still_to_leave(state: MetadataState, replica_index: ReplicaIndex, node: str) -> Iterator[Queue]:
+    """The queues whose masters a draining node will still get rid of: none left, and it may stop."""
+    now = present(state.nodes)
+    for queue_id in replica_index.held.get(node, {}):
+        queue = state.queues[state.queue_keys[queue_id]]
+        if queue.ring.master == node and any(name not in now.resting for name in successors(queue, now)):
+            yield queue
+
+
+def _handed(queue: Queue, node: str) -> c.ViewChange:
+    view: View = queue.ring
+    mirrors = tuple(name for name in view.members if name != node)
+    return c.ViewChange(queue.queue_id, next_view(view, node, mirrors))
+
+
+def _named(queue: Queue) -> str:
+    return f"queue '{queue.name}' in vhost '{queue.vhost}'"

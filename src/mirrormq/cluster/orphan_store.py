@@ -1,0 +1,183 @@
+"""Orphans: messages that only the losing side of a healed partition has.
+
+They were published there while it was apart, and nobody acknowledged them there. The winner's metadata
+replaces the loser's, and its queues the loser's queues, so before that happens these messages are *set
+aside*: written to the journal under an id of their own, synced, and only then dropped from their queue. From
+then on they are in nobody's way, and survive whatever happens to this node.
+
+    ha-orphans: restore     (default) they are published to the healed queue, marked x-orphaned-from: <node>
+    ha-orphans: keep        they stay, to be listed, exported, restored or deleted
+
+A message leaves the store when the healed queue has confirmed it. If this node dies in between, it comes
+twice: a message that may be double is marked, one that is lost is not found again. A queue that was
+declared on the losing side is declared again for its orphans; one that the winners have deleted is not, and
+its orphans are kept.
+
+Each set of orphans is a *batch*: of one queue, from one heal. Its title is in a small log; its messages are
+an ordinary queue of the journal, which gives them back after a crash.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import msgspec
+
+from mirrormq.metadata.records import Queue
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.message import Message
+from mirrormq.storage.entry_log import EntryLog
+from mirrormq.storage.journal import Journal
+from mirrormq.storage.journal_limits import RESERVED_IDS_FROM
+from mirrormq.storage.queue_store import JournalQueue
+from mirrormq.wire.content import with_properties
+from mirrormq.wire.fields import Field
+from mirrormq.wire.properties import decode_properties, encode_properties
+
+ORPHANED_FROM = "x-orphaned-from"
+
+BATCH_MESSAGES = 256
+"""Messages read at once when orphans are put back, listed or exported."""
+
+BATCH_BYTES = 1 << 20
+"""Body bytes, about, that are handled at once: a few milliseconds of the loop."""
+
+
+class OrphanTitle(msgspec.Struct, frozen=True, array_like=True, tag="title"):
+    """What a batch is."""
+
+    number: int
+    node: str
+    """Where it was set aside."""
+    at_ms: int
+    queue: Queue
+    """As it was declared there."""
+    created_in_partition: bool
+    """The queue was declared on the losing side: the winners do not know it."""
+
+
+class OrphansGone(msgspec.Struct, frozen=True, array_like=True, tag="gone"):
+    """A batch has nothing left."""
+
+    number: int
+
+
+_entries: msgspec.msgpack.Decoder[OrphanTitle | OrphansGone] = msgspec.msgpack.Decoder(
+    OrphanTitle | OrphansGone
+)
+
+
+class OrphanStore:
+    """One node's orphans."""
+
+    def __init__(self, journal: Journal, log: EntryLog) -> None:
+        self._journal = journal
+        self._log = log
+        self.titles: dict[int, OrphanTitle] = {}
+        """By number, oldest first."""
+        self._known: dict[int, deque[int]] = {}
+        """The sequences of batches that are being read; some may have gone meanwhile."""
+
+    def open(self) -> None:
+        """Read what there is. A batch's title is written before its messages, and forgotten after them or
+        before: one without the other is the rest of something that was cut short."""
+        for data in self._log.open():
+            entry = _entries.decode(data)
+            if isinstance(entry, OrphanTitle):
+                self.titles[entry.number] = entry
+            else:
+                self.titles.pop(entry.number, None)
+        for queue_id in [found for found in self._journal.queues if found >= RESERVED_IDS_FROM]:
+            if queue_id - RESERVED_IDS_FROM not in self.titles:
+                self._journal.queue(queue_id).erase()
+        for number in list(self.titles):
+            if not self.count(number):
+                self.delete(number)
+
+    def count(self, number: int) -> int:
+        """Messages in a batch."""
+        return self._store(number).live_count
+
+    def size_bytes(self, number: int) -> int:
+        """Their body bytes."""
+        return self._store(number).live_bytes
+
+    # -- in -------------------------------------------------------------------------------------
+
+    def set_aside(
+        self, queue: Queue, node: str, at_ms: int, created_in_partition: bool, messages: Iterable[Message]
+    ) -> int:
+        """Keep messages of a queue; says how many. They are on disk when this returns."""
+        number = max(self.titles, default=0) + 1
+        store = self._store(number)
+        kept = 0
+        for some in _in_pieces(messages):
+            if not kept:
+                title = self.titles[number] = OrphanTitle(number, node, at_ms, queue, created_in_partition)
+                self._log.append(msgspec.msgpack.encode(title), sync=True)
+            store.append([_copy(message) for message in some], durable=True)
+            self._journal.flush(sync=True)
+            kept += len(some)
+        return kept
+
+    # -- out ------------------------------------------------------------------------------------
+
+    def read(self, number: int, after: int = 0, limit: int = BATCH_MESSAGES) -> list[Message]:
+        """The next messages of a batch behind a sequence, oldest first."""
+        store = self._store(number)
+        known = self._known.get(number)
+        if known is None:
+            known = self._known[number] = deque(store.recovered())
+        while known and not store.has(known[0]):
+            known.popleft()
+        behind = (sequence for sequence in known if sequence > after and store.has(sequence))
+        return store.load(list(islice(behind, limit)))
+
+    def settled(self, number: int, sequences: Sequence[int]) -> None:
+        """Messages are where they belong, or not wanted: with the last one the batch is gone."""
+        self._store(number).forget(sequences)
+        if not self.count(number):
+            self.delete(number)
+
+    def delete(self, number: int) -> None:
+        """Forget a batch."""
+        self._journal.queue(RESERVED_IDS_FROM + number).erase()
+        self._known.pop(number, None)
+        if self.titles.pop(number, None) is not None:
+            self._log.append(msgspec.msgpack.encode(OrphansGone(number)), sync=False)
+            if not self.titles:
+                self._log.replace([])
+
+    def _store(self, number: int) -> JournalQueue:
+        return self._journal.queue(RESERVED_IDS_FROM + number)
+
+
+def marked(message: Message, node: str) -> Message:
+    """An orphan as it is put back: the same message, which says where it was."""
+    properties = decode_properties(message.envelope.properties, 0)
+    headers = {**(properties.headers or {}), ORPHANED_FROM: Field("S", node.encode())}
+    payload = encode_properties(properties._replace(headers=headers))
+    envelope = make_envelope(message.envelope.publish, payload)
+    return Message(envelope, with_properties(message.frames, payload))
+
+
+def _copy(message: Message) -> Message:
+    """For another store: a message knows its place in one."""
+    copy = Message(message.envelope, message.frames, message.expires_at, message.body_size)
+    copy.sequence = message.sequence
+    return copy
+
+
+def _in_pieces(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    piece: list[Message] = []
+    size = 0
+    for message in messages:
+        piece.append(message)
+        size += message.body_size
+        if len(piece) >= BATCH_MESSAGES or size >= BATCH_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece

@@ -1,0 +1,126 @@
+"""The story of a log in a few numbers: enough to say whether two logs are one story or two.
+
+Each leader writes its entries under a pair (term, branch) that no other leader ever has. So a log is
+described by its *runs*: which pair begins at which index. Where the pairs of two logs agree at an
+index, the logs agree up to that index; the last such index is what two nodes have in **common**, and
+it is found from the runs alone, without asking back and forth.
+
+Branches. An election by a strict majority of all voters is *whole*; at most one leader of a term is.
+An election by fewer is not, and two sides may hold one each, in the same term. Such a leader draws a
+new branch number. The next whole leader after it draws one as well, because a branch that was not
+whole may have another end somewhere else. Hence, and this is what `compare` rests on:
+
+*  In a branch that is not whole there is exactly one leader. Nothing in it ever conflicts with itself.
+*  In a whole branch all leaders were elected by majorities of all voters. Raft's argument holds in it:
+   when two logs part inside it, the one with the lower term was never committed from there on,
+   unless its holder later opened another branch on top and committed it there.
+
+**Substance.** Entries that open a term or a branch say nothing to the state machine. `worth` is the index
+of the last entry that does. A side whose worth is not beyond the common index did nothing on its own:
+it may drop the rest and follow. If both sides have substance of their own, nobody may choose here:
+that is a fork. Whether that substance was committed is deliberately not asked. A node forgets in a
+crash how far it had committed, and the only other one that knew may never come back.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from enum import Enum
+
+import msgspec
+
+NOTHING = -1
+"""The index before the first: what two strangers have in common, and where a joining node is."""
+
+
+class TermRun(msgspec.Struct, frozen=True, array_like=True):
+    """Entries from `first` on were written by the one leader of this term and branch."""
+
+    term: int
+    branch: int
+    first: int
+    whole: bool
+
+    @property
+    def writer(self) -> tuple[int, int]:
+        return self.term, self.branch
+
+
+class LogHistory(msgspec.Struct, frozen=True, array_like=True):
+    """The runs of a log, its last index, and the index of its last entry with substance."""
+
+    runs: tuple[TermRun, ...]
+    last: int
+    worth: int
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """Raft's order of logs, last term before last index; the branch only breaks a tie."""
+        return (self.runs[-1].term, self.last, self.runs[-1].branch) if self.runs else (-1, self.last, -1)
+
+    def since(self, index: int) -> tuple[TermRun, ...]:
+        """The runs that have entries after an index."""
+        return tuple(run for number, run in enumerate(self.runs) if self._end(number) > index)
+
+    def _end(self, number: int) -> int:
+        return self.runs[number + 1].first - 1 if number + 1 < len(self.runs) else self.last
+
+
+class LogRelation(Enum):
+    """What a node does about another one's history."""
+
+    FOLLOW = "they may lead us: we lose nothing by it"
+    LEAD = "they lack something of ours"
+    FORK = "each has something that the other lacks, and nobody may drop it silently"
+
+
+class LogComparison(msgspec.Struct, frozen=True):
+    """The verdict on a pair of histories, and the last index that they share."""
+
+    verdict: LogRelation
+    common: int
+
+
+def run_at(runs: Sequence[TermRun], index: int) -> TermRun | None:
+    """The run that an index belongs to; None before the first that is remembered."""
+    number = bisect_right(runs, index, key=lambda run: run.first)
+    return runs[number - 1] if number else None
+
+
+def common_index(one: LogHistory, other: LogHistory) -> int:
+    """The last index up to which two logs are the same."""
+    index = min(one.last, other.last)
+    while index > NOTHING:
+        here, there = run_at(one.runs, index), run_at(other.runs, index)
+        if here is None or there is None:
+            return NOTHING
+        if here.writer == there.writer:
+            return index
+        index = max(here.first, there.first) - 1
+    return NOTHING
+
+
+def owns(one: LogHistory, other: LogHistory, common: int) -> bool:
+    """Whether `one` has substance beyond the common index that following `other` would really lose."""
+    if one.worth <= common:
+        return False
+    own, others = one.since(common), other.since(common)
+    if not others or {run.branch for run in own} != {others[0].branch}:
+        return True
+    if all(run.branch == others[0].branch for run in others):
+        return False  # both tails lie in one whole branch: Raft's order of logs decides
+    return own[-1].term > others[0].term
+
+
+def compare(mine: LogHistory, theirs: LogHistory) -> LogComparison:
+    """Judge another node's history. Both sides, judging by the same two histories, agree."""
+    common = common_index(mine, theirs)
+    mine_counts, theirs_counts = owns(mine, theirs, common), owns(theirs, mine, common)
+    if mine_counts and theirs_counts:
+        verdict = LogRelation.FORK
+    elif mine_counts or theirs_counts:
+        verdict = LogRelation.LEAD if mine_counts else LogRelation.FOLLOW
+    else:
+        verdict = LogRelation.FOLLOW if theirs.rank >= mine.rank else LogRelation.LEAD
+    return LogComparison(verdict, common)

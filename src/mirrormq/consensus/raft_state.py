@@ -1,0 +1,142 @@
+"""What the parts of one node share: its term, vote, role, log, and what it wants to say.
+
+The parts (elections, replication, …) hold this object and reach each other through it. Everything that
+changes a term or a role is a method here, so there is one place to look for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from mirrormq.consensus.durable_states import DurableStates
+from mirrormq.consensus.log_history import TermRun
+from mirrormq.consensus.quorum import PAIR, QuorumRule
+from mirrormq.consensus.raft_log import RaftLog
+from mirrormq.consensus.raft_messages import HardState, Message, Snapshot
+from mirrormq.consensus.raft_settings import RaftSettings
+from mirrormq.consensus.raft_storage import RaftStorage
+
+if TYPE_CHECKING:
+    from mirrormq.consensus.elections import Elections
+    from mirrormq.consensus.forks import Forks
+    from mirrormq.consensus.leader_replication import LeaderReplication
+    from mirrormq.consensus.membership import Membership
+    from mirrormq.consensus.proposals import Proposals
+    from mirrormq.consensus.snapshot_transfer import SnapshotTransfer
+
+Choose = Callable[[int], int]
+"""`choose(n)` gives a number from 0 to n - 1. All randomness of a node comes from here."""
+
+
+class RaftRole(Enum):
+    """What a node is doing in its term."""
+
+    FOLLOWER = "follower"
+    PRECANDIDATE = "asking whether it is worth standing"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+
+
+class RaftState:
+    """One node's shared state."""
+
+    elections: Elections
+    forks: Forks
+    membership: Membership
+    proposals: Proposals
+    replication: LeaderReplication
+    transfer: SnapshotTransfer
+
+    def __init__(
+        self, name: str, storage: RaftStorage, rule: QuorumRule, choose: Choose, settings: RaftSettings
+    ) -> None:
+        stored = storage.load()
+        self.name = name
+        self.storage = storage
+        self.rule = rule
+        self.choose = choose
+        self.settings = settings
+        self.term = stored.hard_state.term
+        self.vote = stored.hard_state.vote
+        self.boots = stored.hard_state.boots + 1
+        self.log = RaftLog(stored.snapshot, stored.entries, stored.hard_state.commit)
+        self.role = RaftRole.FOLLOWER
+        self.leader: str | None = None
+        self.reachable: frozenset[str] | None = None
+        """None until the failure detector has spoken: everybody is given the benefit of the doubt."""
+        self.outbox: list[tuple[str, Message]] = []
+        self.saved = stored.hard_state
+        """The hard state that was last handed out to be persisted."""
+        self.snapshot: Snapshot | None = None
+        """A snapshot that is still to be handed out to be persisted."""
+        self.restoring = False
+        self.durable_states = DurableStates(self)
+
+    @property
+    def leading(self) -> bool:
+        return self.role is RaftRole.LEADER
+
+    @property
+    def voters(self) -> frozenset[str]:
+        return frozenset(self.log.members.voters)
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        return tuple(name for name in self.log.members.everyone if name != self.name)
+
+    @property
+    def present(self) -> frozenset[str]:
+        """Voters that can be reached, share our history, and have not forgotten what they promised."""
+        return self._linked - self.durable_states.behind
+
+    @property
+    def _linked(self) -> frozenset[str]:
+        reachable = self.voters if self.reachable is None else self.voters & self.reachable
+        return (reachable - self.forks.known.keys()) | ({self.name} & self.voters)
+
+    @property
+    def electorate(self) -> frozenset[str]:
+        """Voters of which a majority elects, as the rule says. One of two is enough if the disk of the other
+        went back: both had to agree on every committed entry, so this node has them all."""
+        if len(self.voters) == PAIR and self.voters - {self.name} <= self.durable_states.behind:
+            return frozenset({self.name})
+        return self.rule.electorate(self.voters, self.present, self.name)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Does the rule let this node be one of those who decide?"""
+        return self.rule.may_go_on(self.voters, self._linked, self.name)
+
+    @property
+    def run(self) -> TermRun:
+        return self.log.last_run
+
+    def hard_state(self) -> HardState:
+        peers = tuple(sorted(self.durable_states.known.values(), key=lambda peer: peer.name))
+        return HardState(self.term, self.vote, self.boots, self.log.commit, peers)
+
+    def send(self, to: str, message: Message) -> None:
+        """Send after what is to be persisted now has been persisted."""
+        self.outbox.append((to, message))
+
+    def enter(self, term: int) -> None:
+        """A higher term begins, with a vote to give."""
+        if term > self.term:
+            self.term, self.vote = term, None
+
+    def follow(self, term: int, leader: str | None) -> None:
+        """Become a follower (of nobody, if no leader is known)."""
+        deposed = self.leading and leader is None and term > self.term
+        self.enter(term)
+        if self.leading:
+            self.replication.stop()
+        self.role = RaftRole.FOLLOWER
+        if leader is not None and leader != self.leader:
+            self.leader = leader
+            self.proposals.resend()
+        self.leader = leader
+        self.elections.rest()
+        if deposed:
+            self.elections.stand_again()

@@ -1,0 +1,140 @@
+"""The cluster: who belongs to it, how it is, coming and going."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirrormq.broker.ring_status import untrusted_copies
+from mirrormq.config.settings_display import shown_settings
+from mirrormq.control.control_protocol import EXIT_SOFTWARE, ControlError, Request
+from mirrormq.control.feature_flag_list import feature_flags
+from mirrormq.control.node_fanout import on_all_nodes
+from mirrormq.control.node_interface import NodeShell
+from mirrormq.metadata.commands import PutGlobalParameter
+from mirrormq.metadata.records import GlobalParameter
+
+CLUSTER_NAME = "cluster_name"
+
+
+def cluster_name(node: NodeShell) -> str:
+    """What the operator called it, else what the file says, else the name of the node."""
+    kept = node.metadata.state.global_parameters.get(CLUSTER_NAME)
+    return str(kept.value) if kept is not None else node.settings.cluster_name or node.settings.name
+
+
+def set_cluster_name(node: NodeShell, request: Request) -> None:
+    node.metadata.write(PutGlobalParameter(GlobalParameter(CLUSTER_NAME, request.arguments[0])))
+
+
+async def cluster_status(node: NodeShell, request: Request) -> dict[str, Any]:
+    """The values of `mirrormqctl cluster_status` under RabbitMQ's names. All nodes are disk nodes."""
+    cluster = node.cluster
+    facts = await on_all_nodes(node, Request("node_facts", options=request.options), lambda: _facts(node))
+    by_name = {found["name"]: found for found in sorted(facts, key=lambda found: str(found["name"]))}
+    faults = _journal_faults(node)
+    return {
+        "alarms": [alarm for found in by_name.values() for alarm in found["alarms"]],
+        "cluster_name": cluster_name(node),
+        "disk_nodes": cluster.members,
+        "feature_flags": feature_flags(),
+        # RabbitMQ has no such key: it is there only if there is a fault.
+        **({"journal_faults": faults} if faults else {}),
+        "listeners": {name: found["listeners"] for name, found in by_name.items()},
+        "maintenance_status": {name: found["maintenance"] for name, found in by_name.items()},
+        "partitions": cluster.partitions,
+        "ram_nodes": [],
+        "running_nodes": list(by_name),
+        "versions": {name: found["versions"] for name, found in by_name.items()},
+    }
+
+
+def _journal_faults(node: NodeShell) -> list[dict[str, Any]]:
+    """Faults that the running nodes found in their journals when they started."""
+    state = node.metadata.state
+    copies = untrusted_copies(state)
+    return [
+        {"node": name, "fault": record.journal_fault, "untrusted_copies": copies.get(name, 0)}
+        for name, record in sorted(state.nodes.items())
+        if record.running and record.journal_fault
+    ]
+
+
+def node_facts(node: NodeShell, request: Request) -> dict[str, Any]:
+    """What one node contributes to the status of the cluster."""
+    return _facts(node)
+
+
+def _facts(node: NodeShell) -> dict[str, Any]:
+    status = node.status()
+    settings = node.settings
+    record = node.metadata.state.nodes.get(settings.name)
+    resting = record is not None and record.maintenance
+    return {
+        "name": settings.name,
+        "alarms": [
+            {"node": settings.name, "resource": alarm, "type": "resource_limit"} for alarm in status["alarms"]
+        ],
+        "listeners": status["listeners"],
+        "maintenance": "marked for maintenance" if resting else "not under maintenance",
+        "versions": {
+            "mirrormq_version": status["mirrormq_version"],
+            "rabbitmq_name": settings.product,
+            "rabbitmq_version": settings.product_version,
+        },
+    }
+
+
+def running_nodes(node: NodeShell, request: Request) -> list[str]:
+    """The control program polls this when it waits for nodes."""
+    return node.cluster.running
+
+
+async def join_cluster(node: NodeShell, request: Request) -> str | None:
+    """Returns what is to be said besides the banner."""
+    name = request.arguments[0]
+    if name == node.settings.name:
+        raise ControlError(f"Error: cannot cluster node with itself: {name}", EXIT_SOFTWARE)
+    if await node.cluster.join(name, str(request.options.get("address", ""))):
+        return None
+    return "The node is already a member of this cluster"
+
+
+async def reset(node: NodeShell, request: Request) -> None:
+    await node.cluster.reset(force=False)
+
+
+async def force_reset(node: NodeShell, request: Request) -> None:
+    await node.cluster.reset(force=True)
+
+
+def force_boot(node: NodeShell, request: Request) -> None:
+    node.cluster.force_boot()
+
+
+async def forget_cluster_node(node: NodeShell, request: Request) -> None:
+    await node.cluster.forget(request.arguments[0])
+
+
+def membership(node: NodeShell, request: Request) -> dict[str, Any]:
+    """Asked by a node that may want to join."""
+    return node.cluster.membership(request.arguments[0])
+
+
+def environment(node: NodeShell, request: Request) -> dict[str, Any]:
+    """The settings, without secrets, under the name that RabbitMQ gives its own application."""
+    return {"rabbit": shown_settings(node.settings)}
+
+
+COMMANDS = {
+    "set_cluster_name": set_cluster_name,
+    "cluster_status": cluster_status,
+    "node_facts": node_facts,
+    "running_nodes": running_nodes,
+    "join_cluster": join_cluster,
+    "reset": reset,
+    "force_reset": force_reset,
+    "force_boot": force_boot,
+    "forget_cluster_node": forget_cluster_node,
+    "membership": membership,
+    "environment": environment,
+}

@@ -1,0 +1,19 @@
+"""Jobs outside the broker, as they have told of themselves (`docs/ranges.md`). Every node knows all."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from mirrormq.broker.leases.job_reports import job_row, jobs_of
+from mirrormq.control.control_protocol import Request
+from mirrormq.control.node_interface import NodeShell
+
+
+def list_jobs(node: NodeShell, request: Request) -> list[dict[str, Any]]:
+    """One row per job of a vhost, the one that spoke last first."""
+    now_ms = int(time.time() * 1000)
+    return [job_row(job, now_ms) for job in jobs_of(node.metadata.state, [request.vhost])]
+
+
+COMMANDS = {"list_jobs": list_jobs}

@@ -1,0 +1,40 @@
+"""Leases: who has taken messages of which queue under a name (`docs/ranges.md`).
+
+Every node knows every lease; when it was last used is known to its queue's master.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirrormq.control.control_protocol import EXIT_USAGE, ControlError, Request
+from mirrormq.control.node_fanout import HERE, at, rows_of_all_nodes
+from mirrormq.control.node_interface import NodeShell
+
+
+async def list_leases(node: NodeShell, request: Request) -> list[dict[str, Any]]:
+    """One row per lease of a vhost, each told by its queue's master."""
+    live, vhost = node.live, request.vhost
+    rows = await rows_of_all_nodes(node, request, lambda: live.leases(vhost))
+    if not request.flag(HERE):
+        rows += live.leases(vhost, masterless=True)
+    return sorted(rows, key=lambda row: (row["queue"], row["name"]))
+
+
+async def release_lease(node: NodeShell, request: Request) -> str:
+    """Give a lease up: its messages return to the queue."""
+    vhost, (queue, name) = request.vhost, request.arguments
+    live, record = node.live, node.metadata.state.queues.get((vhost, queue))
+    here = record is None or record.waits_for
+    master = node.settings.name if record is None or here else record.ring.master
+
+    def own() -> int | None:
+        return live.release_lease(vhost, queue, name)
+
+    count = await at(node, master, request, own)
+    if count is None:
+        raise ControlError(f"Queue '{queue}' in vhost '{vhost}' has no lease '{name}'", EXIT_USAGE)
+    return f"{count} messages return to queue '{queue}'"
+
+
+COMMANDS = {"list_leases": list_leases, "release_lease": release_lease}

@@ -1,0 +1,174 @@
+"""Mirrored queues: bring mirrors up to date, spread masters, move one, empty a node, force a queue."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mirrormq.cluster import master_moves
+from mirrormq.control.control_protocol import EXIT_USAGE, ControlError, Request
+from mirrormq.control.node_fanout import at
+from mirrormq.control.node_interface import NodeShell
+from mirrormq.metadata.policy_matching import PolicyMatcher
+from mirrormq.metadata.records import Node, Queue
+
+KINDS = ("all", "classic", "quorum", "stream")
+SYNCING = "{syncing"
+"""How the state of a queue begins whose mirrors are being synchronised."""
+
+
+def _queue(node: NodeShell, request: Request) -> Queue:
+    found = node.metadata.state.queues.get((request.vhost, request.arguments[0]))
+    if found is None:
+        raise ControlError("not_found")
+    return found
+
+
+def _served(node: NodeShell, request: Request) -> Queue:
+    queue = _queue(node, request)
+    if queue.waits_for:
+        waits_for = ", ".join(queue.waits_for)
+        raise ControlError(
+            f"Queue is down: it waits for {waits_for}. Start that node, or go on with what another one has "
+            f"of it: 'mirrormqctl recover_queue {queue.name} NODE'."
+        )
+    return queue
+
+
+async def sync_queue(node: NodeShell, request: Request) -> None:
+    """Bring the mirrors of a queue up to date, whatever its policy says."""
+    queue, live = _served(node, request), node.live
+
+    def here() -> None:
+        if not live.synchronise(queue.vhost, queue.name, True):
+            _check_mirrored(node, queue)
+
+    await at(node, queue.ring.master, request, here)
+
+
+async def cancel_sync_queue(node: NodeShell, request: Request) -> str | None:
+    """Stop doing so; says if there was nothing to stop."""
+    queue, live = _served(node, request), node.live
+
+    def here() -> str | None:
+        row = live.queue(queue.vhost, queue.name)
+        syncing = row is not None and row["state"].startswith(SYNCING)
+        live.synchronise(queue.vhost, queue.name, False)
+        return None if syncing else "not_syncing"
+
+    found: str | None = await at(node, queue.ring.master, request, here)
+    return found
+
+
+def _check_mirrored(node: NodeShell, queue: Queue) -> None:
+    """A queue that a policy mirrors may be without mirrors; of any other this is rabbitmqctl's refusal."""
+    row = node.live.queue(queue.vhost, queue.name)
+    if row is None or row["slave_pids"] == "":
+        raise ControlError("not_mirrored")
+
+
+def rebalance(node: NodeShell, request: Request) -> Awaitable[list[dict[str, Any]]]:
+    """Spread the masters of mirrored queues evenly; says how many each node has then."""
+    kind = request.arguments[0]
+    if kind not in KINDS:
+        raise ControlError(f"type {kind} is not supported. Try one of all, classic, quorum.")
+    wanted = _chosen(request)
+    if kind in ("all", "classic"):
+        for command in master_moves.rebalance(node.metadata.state, wanted):
+            node.metadata.write(command)
+    return _masters_afterwards(node, wanted)
+
+
+async def _masters_afterwards(node: NodeShell, wanted: Callable[[Queue], bool]) -> list[dict[str, Any]]:
+    await node.settled()
+    state = node.metadata.state
+    policies = PolicyMatcher(state)
+    masters = Counter(
+        queue.ring.master
+        for queue in state.queues.values()
+        if wanted(queue) and (len(queue.ring.members) > 1 or _is_to_be_mirrored(policies, queue))
+    )
+    return [
+        {
+            "Node name": name,
+            "Number of quorum queues": 0,
+            "Number of replicated classic queues": masters[name],
+        }
+        for name in sorted(state.nodes)
+    ]
+
+
+def _is_to_be_mirrored(policies: PolicyMatcher, queue: Queue) -> bool:
+    return (
+        "ha-mode" in policies.effective(queue.vhost, queue.name, "queues").definition and not queue.exclusive
+    )
+
+
+def _chosen(request: Request) -> Callable[[Queue], bool]:
+    try:
+        vhosts = re.compile(str(request.options.get("vhost-pattern") or ".*"))
+        names = re.compile(str(request.options.get("queue-pattern") or ".*"))
+    except re.error as error:
+        raise ControlError(f"the pattern cannot be used: {error}", EXIT_USAGE) from None
+    return lambda queue: bool(vhosts.search(queue.vhost) and names.search(queue.name))
+
+
+def move_master(node: NodeShell, request: Request) -> None:
+    """Make the synchronised mirror on a node the master of a queue."""
+    queue = _queue(node, request)
+    try:
+        node.metadata.write(master_moves.move(node.metadata.state, queue, request.arguments[1]))
+    except master_moves.CannotMove as why:
+        raise ControlError(str(why)) from None
+
+
+def recover_queue(node: NodeShell, request: Request) -> None:
+    """Give a queue that is down to a node, with whatever that node has of it."""
+    queue = _queue(node, request)
+    try:
+        node.metadata.write(master_moves.recover(node.metadata.state, queue, request.arguments[1]))
+    except master_moves.CannotMove as why:
+        raise ControlError(str(why)) from None
+
+
+def _own(node: NodeShell) -> Node:
+    record = node.metadata.state.nodes.get(node.settings.name)
+    if record is None:
+        raise ControlError(f"node {node.settings.name} is not a member of a cluster")
+    return record
+
+
+def drain(node: NodeShell, request: Request) -> Awaitable[None]:
+    """Maintenance mode: give masters away and take no new ones, send clients away and let none in."""
+    node.metadata.write(master_moves.drain(_own(node)))
+    return _without_clients(node)
+
+
+async def _without_clients(node: NodeShell) -> None:
+    await node.suspend_listeners()
+    node.live.close_connections("Node was put into maintenance mode")
+
+
+def revive(node: NodeShell, request: Request) -> Awaitable[None]:
+    """Out of maintenance mode."""
+    node.metadata.write(master_moves.revive(_own(node)))
+    return node.resume_listeners()
+
+
+def critical_queues(node: NodeShell, request: Request) -> list[dict[str, Any]]:
+    """Which queues would be left without a synchronised mirror if this node stopped?"""
+    return node.live.critical_queues()
+
+
+COMMANDS = {
+    "sync_queue": sync_queue,
+    "cancel_sync_queue": cancel_sync_queue,
+    "rebalance": rebalance,
+    "move_master": move_master,
+    "recover_queue": recover_queue,
+    "drain": drain,
+    "revive": revive,
+    "critical_queues": critical_queues,
+}

@@ -1,0 +1,165 @@
+"""Runtime parameters, of a vhost and of the whole cluster.
+
+RabbitMQ keeps operator policies and vhost limits among its parameters; here they are records of
+their own, shown and set here all the same under the components `operator_policy`, `vhost-limits`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mirrormq.auth.limit_checks import VHOST_LIMITS
+from mirrormq.control import hints
+from mirrormq.control.commands.command_checks import json_value, validation_failed, vhost_of
+from mirrormq.control.commands.policies import checked_operator_policy, checked_policy
+from mirrormq.control.control_protocol import ControlError, Request
+from mirrormq.control.node_interface import ControlledNode
+from mirrormq.metadata.commands import (
+    Command,
+    DeleteGlobalParameter,
+    DeleteOperatorPolicy,
+    DeleteParameter,
+    PutGlobalParameter,
+    PutOperatorPolicy,
+    PutParameter,
+    PutPolicy,
+    PutVhost,
+)
+from mirrormq.metadata.erlang_proplists import properties, term
+from mirrormq.metadata.records import GlobalParameter, Parameter
+from mirrormq.metadata.state import MetadataState
+
+VHOST_LIMITS_COMPONENT = "vhost-limits"
+OPERATOR_POLICY_COMPONENT = "operator_policy"
+POLICY_COMPONENT = "policy"
+POLICY_KEYS = ("apply-to", "definition", "pattern", "priority")
+NOT_SO = "policies may not be set using this method"
+COMPONENTS = ("shovel", "federation-upstream", "federation-upstream-set")
+"""Components whose values are kept as they are; any other is refused as RabbitMQ refuses it."""
+
+
+def parameter_command(state: MetadataState, vhost: str, component: str, name: str, value: Any) -> Command:
+    """The command that sets a parameter, or a refusal with RabbitMQ's words."""
+    if component == VHOST_LIMITS_COMPONENT:
+        limits = _checked_limits(name, value)
+        return PutVhost(msgspec.structs.replace(state.vhosts[vhost], limits=limits))
+    if component in (OPERATOR_POLICY_COMPONENT, POLICY_COMPONENT):
+        _check_keys(name, value, POLICY_KEYS, ("definition", "pattern", "priority"))
+        given = value.get("definition")
+        definition = dict(given) if isinstance(given, list) else given
+        fields = (value.get("pattern"), value.get("apply-to", "all"), definition, value.get("priority", 0))
+        if component == POLICY_COMPONENT:
+            return PutPolicy(checked_policy(vhost, name, *fields))
+        return PutOperatorPolicy(checked_operator_policy(vhost, name, *fields))
+    if component not in COMPONENTS:
+        raise validation_failed(f"component {component} not found")
+    return PutParameter(Parameter(vhost, component, name, value))
+
+
+def _check_keys(name: str, value: Any, known: tuple[str, ...], needed: tuple[str, ...]) -> None:
+    """Is it an object with everything that it needs and nothing else?"""
+    if not isinstance(value, dict):
+        raise validation_failed(f"{name} not a list {term(value)}")
+    unknown = {key: inner for key, inner in value.items() if key not in known}
+    complaints = [f"Unrecognised terms {properties(unknown)} in {name}"] if unknown else []
+    complaints += [f'Key "{key}" not found in {name}' for key in needed if key not in value]
+    if complaints:
+        hint = hints.no_such("key", next(iter(unknown)), known) if unknown else ""
+        raise validation_failed("\n".join(complaints), hint)
+
+
+def _checked_limits(name: str, value: Any) -> dict[str, int]:
+    """RabbitMQ shows no limits as an empty list."""
+    if value == []:
+        return {}
+    _check_keys(name, value, VHOST_LIMITS, ())
+    for limit, number in value.items():
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise validation_failed(f"{limit} should be a number, actually was {term(number)}")
+    return dict(value)
+
+
+def set_parameter(node: ControlledNode, request: Request) -> None:
+    component, name, value = request.arguments
+    vhost_of(node, request.vhost)
+    if component == POLICY_COMPONENT:
+        raise ControlError(NOT_SO)
+    node.metadata.write(
+        parameter_command(node.metadata.state, request.vhost, component, name, json_value(value))
+    )
+
+
+def clear_parameter(node: ControlledNode, request: Request) -> None:
+    component, name = request.arguments
+    state, vhost = node.metadata.state, request.vhost
+    command: Command
+    if component == VHOST_LIMITS_COMPONENT and vhost in state.vhosts and state.vhosts[vhost].limits:
+        command = PutVhost(msgspec.structs.replace(state.vhosts[vhost], limits={}))
+    elif component == OPERATOR_POLICY_COMPONENT and (vhost, name) in state.operator_policies:
+        command = DeleteOperatorPolicy(vhost, name)
+    elif (vhost, component, name) in state.parameters:
+        command = DeleteParameter(vhost, component, name)
+    else:
+        raise ControlError("Parameter does not exist")
+    node.metadata.write(command)
+
+
+def parameter_rows(state: MetadataState) -> list[dict[str, Any]]:
+    """Every parameter of every vhost, limits and operator policies among them."""
+    rows = [
+        {"vhost": vhost.name, "component": VHOST_LIMITS_COMPONENT, "name": "limits", "value": vhost.limits}
+        for vhost in state.vhosts.values()
+        if vhost.limits
+    ]
+    rows += [
+        {
+            "vhost": policy.vhost,
+            "component": OPERATOR_POLICY_COMPONENT,
+            "name": policy.name,
+            "value": {
+                "pattern": policy.pattern,
+                "definition": policy.definition,
+                "priority": policy.priority,
+                "apply-to": policy.apply_to,
+            },
+        }
+        for policy in state.operator_policies.values()
+    ]
+    rows += [
+        {"vhost": found.vhost, "component": found.component, "name": found.name, "value": found.value}
+        for found in state.parameters.values()
+    ]
+    return rows
+
+
+def list_parameters(node: ControlledNode, request: Request) -> list[dict[str, Any]]:
+    vhost_of(node, request.vhost)
+    return [row for row in parameter_rows(node.metadata.state) if row["vhost"] == request.vhost]
+
+
+def set_global_parameter(node: ControlledNode, request: Request) -> None:
+    name, value = request.arguments
+    node.metadata.write(PutGlobalParameter(GlobalParameter(name, json_value(value))))
+
+
+def clear_global_parameter(node: ControlledNode, request: Request) -> None:
+    if request.arguments[0] not in node.metadata.state.global_parameters:
+        raise ControlError("Parameter does not exist")
+    node.metadata.write(DeleteGlobalParameter(request.arguments[0]))
+
+
+def list_global_parameters(node: ControlledNode, request: Request) -> list[dict[str, Any]]:
+    found = node.metadata.state.global_parameters.values()
+    return [{"name": parameter.name, "value": parameter.value} for parameter in found]
+
+
+COMMANDS = {
+    "set_parameter": set_parameter,
+    "clear_parameter": clear_parameter,
+    "list_parameters": list_parameters,
+    "set_global_parameter": set_global_parameter,
+    "clear_global_parameter": clear_global_parameter,
+    "list_global_parameters": list_global_parameters,
+}

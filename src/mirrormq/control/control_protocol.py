@@ -1,0 +1,116 @@
+"""What goes over the control socket: one request, one reply, each a length and a JSON document.
+
+    request   {"verb": "add_user", "arguments": ["anna", "secret"], "options": {"vhost": "/"}}
+    reply     {"ok": true, "result": …}   or   {"ok": false, "error": "…", "exit_code": 67}
+
+The length is four bytes, big-endian. The socket is a file only its owner can reach (its directory
+has mode 0700), so whoever can connect may do everything: there is no password here, as there is
+none between RabbitMQ's tools and a node that share a cookie file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mirrormq import limits
+from mirrormq.errors import ConfigurationError
+
+LENGTH_BYTES = 4
+
+# sysexits.h, in the places where rabbitmqctl uses them.
+EXIT_USAGE = 64
+EXIT_DATA = 65
+EXIT_NO_USER = 67
+EXIT_UNAVAILABLE = 69
+EXIT_SOFTWARE = 70
+EXIT_TIMEOUT = 75
+
+
+class ControlError(Exception):
+    """A verb that could not be done: the words for stderr and the program's exit code."""
+
+    def __init__(
+        self, text: str, exit_code: int = EXIT_UNAVAILABLE, *, released: bool = False, hint: str = ""
+    ) -> None:
+        super().__init__(text)
+        self.text = text
+        self.exit_code = exit_code
+        self.released = released
+        """Shown without the line `Error:` above it, as rabbitmqctl does for missing vhosts."""
+        self.hint = hint
+        """A sentence in words where the text is an Erlang term; see `control.hints`."""
+
+    def reply(self) -> dict[str, Any]:
+        """The reply that tells of it."""
+        told = {"ok": False, "error": self.text, "exit_code": self.exit_code, "bare": self.released}
+        return {**told, "hint": self.hint} if self.hint else told
+
+    @classmethod
+    def of_reply(cls, reply: dict[str, Any]) -> ControlError:
+        """The error that a reply tells of. Nodes of earlier versions leave out what they do not know."""
+        released, hint = reply.get("bare", False), reply.get("hint", "")
+        return cls(reply["error"], reply["exit_code"], released=released, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One verb with its words and flags."""
+
+    verb: str
+    arguments: list[str] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def vhost(self) -> str:
+        return str(self.options.get("vhost", "/"))
+
+    def flag(self, name: str) -> bool:
+        return bool(self.options.get(name))
+
+
+def read_request(document: bytes) -> Request:
+    """A request from its JSON; raises ControlError if it is none."""
+    try:
+        request = msgspec.json.decode(document, type=Request)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ControlError(f"The control request cannot be read: {error}.", EXIT_USAGE) from None
+    return request
+
+
+def frame(document: dict[str, Any]) -> bytes:
+    """A document as it goes over the socket."""
+    encoded = encode_document(document)
+    return len(encoded).to_bytes(LENGTH_BYTES, "big") + encoded
+
+
+def encode_document(document: Any) -> bytes:
+    """A request or a reply as JSON. Names that are not UTF-8 show a replacement."""
+    return msgspec.json.encode(_printable(document))
+
+
+def _printable(value: Any) -> Any:
+    """The value without lone surrogates, which JSON has no way to write."""
+    if isinstance(value, str):
+        return (
+            value if value.isascii() else value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        )
+    if isinstance(value, dict):
+        return {_printable(key): _printable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_printable(inner) for inner in value]
+    return value
+
+
+def socket_path(runtime_directory: Path, node_name: str) -> Path:
+    """Where a node's control socket is."""
+    path = runtime_directory / f"{node_name}.sock"
+    if len(str(path).encode()) > limits.SOCKET_PATH_BYTES_MAX:
+        raise ConfigurationError(
+            f"The path of the control socket {path} is longer than {limits.SOCKET_PATH_BYTES_MAX} bytes: "
+            "set MIRRORMQ_RUNTIME_DIR to a shorter directory."
+        )
+    return path

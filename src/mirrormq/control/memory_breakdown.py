@@ -1,0 +1,49 @@
+"""What a node's memory is used for, under RabbitMQ's names.
+
+Python tells how much the process has, and not for what. What messages take up is counted; what connections,
+channels and queues take up is reckoned from their number and what one of them was measured to cost. The rest
+is `other_system`: the interpreter, its modules, metadata, buffers. Kinds that are not here are nought.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrormq.control.queue_info import QUEUE_BYTES
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+
+CONNECTION_BYTES = 10_300
+"""A connection without channels: measured over 400."""
+CHANNEL_BYTES = 5_700
+"""A channel without consumers: measured over 2,000."""
+MIRROR_BYTES = 10_500
+"""A mirror of a queue without messages: measured over 2,000 on two nodes, 8,500 and 12,500."""
+
+_KINDS = """
+connection_readers connection_writers connection_channels connection_other queue_procs queue_slave_procs
+quorum_queue_procs quorum_queue_dlx_procs stream_queue_procs stream_queue_replica_reader_procs
+stream_queue_coordinator_procs plugins other_proc metrics mgmt_db mnesia quorum_ets other_ets binary msg_index
+code atom other_system allocated_unused reserved_unallocated
+"""
+KINDS = tuple(_KINDS.split())
+
+
+def memory_parts(broker: Broker, total_bytes: int) -> dict[str, int]:
+    """Bytes by kind; together they are the total."""
+    connections = broker.connections
+    me, queues = broker.settings.name, broker.metadata.state.queues.values()
+    reckoned = {
+        "binary": broker.hot_budget.used_bytes,
+        "queue_procs": QUEUE_BYTES * sum([record.ring.master == me for record in queues]),
+        "queue_slave_procs": MIRROR_BYTES * sum([me in record.ring.members[1:] for record in queues]),
+        "connection_other": CONNECTION_BYTES * len(connections),
+        "connection_channels": CHANNEL_BYTES * sum([len(each.channels) for each in connections]),
+    }
+    parts, left = dict.fromkeys(KINDS, 0), total_bytes
+    for kind, size in reckoned.items():
+        parts[kind] = min(size, left)
+        left -= parts[kind]
+    parts["other_system"] = left
+    return parts

@@ -1,0 +1,71 @@
+"""The exchange types by name, and what each of them refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mirrormq.errors import CommandInvalid
+from mirrormq.exchanges import consistent_hash, headers, recent_history
+from mirrormq.exchanges.consistent_hash import ConsistentHashExchange
+from mirrormq.exchanges.direct import DirectExchange
+from mirrormq.exchanges.exchange import Exchange
+from mirrormq.exchanges.fanout import FanoutExchange
+from mirrormq.exchanges.headers import HeadersExchange
+from mirrormq.exchanges.modulus_hash import ModulusHashExchange
+from mirrormq.exchanges.random_exchange import Choose, RandomExchange
+from mirrormq.exchanges.recent_history import RecentHistoryExchange
+from mirrormq.exchanges.topic import TopicExchange
+from mirrormq.wire.fields import Table
+
+Maker = Callable[[str, Table, Choose], Exchange]
+
+_MAKERS: dict[str, Maker] = {
+    DirectExchange.kind: lambda name, arguments, choose: DirectExchange(name),
+    FanoutExchange.kind: lambda name, arguments, choose: FanoutExchange(name),
+    TopicExchange.kind: lambda name, arguments, choose: TopicExchange(name),
+    HeadersExchange.kind: lambda name, arguments, choose: HeadersExchange(name),
+    ConsistentHashExchange.kind: lambda name, arguments, choose: ConsistentHashExchange(name, arguments),
+    ModulusHashExchange.kind: lambda name, arguments, choose: ModulusHashExchange(name),
+    RandomExchange.kind: lambda name, arguments, choose: RandomExchange(name, choose),
+    RecentHistoryExchange.kind: lambda name, arguments, choose: RecentHistoryExchange(name, arguments),
+}
+
+KINDS: tuple[str, ...] = tuple(_MAKERS)
+"""Every exchange type there is."""
+
+INVALID_RATHER_THAN_UNKNOWN = frozenset(
+    "/a/bad/classic/default/exchange/foo/header/invalid/message/no/none/normal/other/queue/quorum"  # noqa: SIM905
+    "/random/stream/system/test/true/type/undefined/unknown/x".split("/")
+)
+"""RabbitMQ calls a wrong type "invalid" if its runtime happens to know the word as an atom, and
+"unknown" if not. These are the likely words that we found it to know."""
+
+
+def validate_kind(kind: str) -> None:
+    """Refuse an exchange type that does not exist; RabbitMQ checks this before anything else."""
+    if kind not in _MAKERS:
+        wrong = "invalid" if kind in INVALID_RATHER_THAN_UNKNOWN else "unknown"
+        raise CommandInvalid(f"{wrong} exchange type '{kind}'")
+
+
+def validate_arguments(kind: str, arguments: Table) -> None:
+    """Refuse arguments that the type cannot work with."""
+    if kind == ConsistentHashExchange.kind:
+        consistent_hash.validate_arguments(arguments)
+    elif kind == RecentHistoryExchange.kind:
+        recent_history.validate_arguments(arguments)
+
+
+def validate_binding(kind: str, routing_key: str, arguments: Table) -> None:
+    """Refuse a binding that an exchange of this type cannot hold."""
+    if kind == ConsistentHashExchange.kind:
+        consistent_hash.validate_weight(routing_key)
+    elif kind == HeadersExchange.kind:
+        headers.validate_match(arguments)
+
+
+def create(kind: str, name: str, arguments: Table, choose: Choose) -> Exchange:
+    """A new exchange without bindings; raises what RabbitMQ answers to a wrong type or argument."""
+    validate_kind(kind)
+    validate_arguments(kind, arguments)
+    return _MAKERS[kind](name, arguments, choose)

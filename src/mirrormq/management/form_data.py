@@ -1,0 +1,29 @@
+"""A form that was sent with files in it, as web pages send one: `multipart/form-data`."""
+
+from __future__ import annotations
+
+from email.parser import BytesParser
+from email.policy import HTTP
+
+from mirrormq.management.http_errors import BAD_REQUEST, SilentRefusal
+
+MULTIPART = "multipart/form-data"
+
+
+def is_form(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() == MULTIPART
+
+
+def fields(content_type: str, content: bytes) -> dict[str, bytes]:
+    """The parts of a form by their names."""
+    head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1", "replace")
+    message = BytesParser(policy=HTTP).parsebytes(head + content)
+    found: dict[str, bytes] = {}
+    for part in message.get_payload() if message.is_multipart() else ():
+        name = part.get_param("name", header="content-disposition")  # type: ignore[union-attr]
+        body = part.get_payload(decode=True)  # type: ignore[union-attr]
+        if isinstance(name, str) and isinstance(body, bytes):
+            found[name] = body
+    if not found or message.defects:
+        raise SilentRefusal(BAD_REQUEST)
+    return found

@@ -1,0 +1,143 @@
+"""Live objects as the API shows them, where more than one resource shows them."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus, unquote
+
+from mirrormq.control.definitions_json import binding_row
+from mirrormq.metadata import records
+from mirrormq.wire.fields import decode_table, plain
+
+if TYPE_CHECKING:
+    from mirrormq.channels.channel import Channel
+    from mirrormq.connections.connection import Connection
+    from mirrormq.management.api_request import ApiRequest
+    from mirrormq.queues.consumer_turns import QueueConsumer
+    from mirrormq.queues.queue import Queue
+    from mirrormq.queues.queue_interface import QueueInterface
+
+
+def binding(record: records.Binding) -> dict[str, Any]:
+    return {**binding_row(record), "properties_key": properties_key(record)}
+
+
+def properties_key(record: records.Binding) -> str:
+    """What a binding is called in paths: its routing key, and a hash of its arguments if it has any."""
+    key = quote_plus(record.routing_key, errors="surrogateescape").replace("~", "%7E")
+    if not record.arguments:
+        return key or "~"
+    digest = zlib.crc32(record.arguments).to_bytes(4, "big")
+    return f"{key}~{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
+
+
+def decoded_key(key: str) -> str:
+    """A properties key whose encoding the client has taken for the path's own."""
+    return unquote(key, errors="surrogateescape")
+
+
+def default_binding(vhost: str, queue: str) -> records.Binding:
+    """Every queue is bound to the default exchange by its own name; nobody stores that."""
+    return records.Binding(vhost, "", "queue", queue, queue)
+
+
+def connection_details(connection: Connection) -> dict[str, Any]:
+    peer = connection.peer
+    return {"name": connection.name, "peer_host": peer.host, "peer_port": peer.port}
+
+
+def consumer(queue: QueueInterface, found: QueueConsumer) -> dict[str, Any]:
+    described, active = found.describe(), queue.is_active(found)
+    single = queue.settings.single_active_consumer
+    return {
+        "arguments": plain(decode_table(described.arguments, 0)[0]),
+        "ack_required": described.ack_required,
+        "active": active,
+        "activity_status": "up" if not single else "single_active" if active else "waiting",
+        "channel_details": {
+            "connection_name": described.connection_name,
+            "name": described.channel_name,
+            "node": described.node,
+            "number": described.channel_number,
+            "peer_host": described.peer_host,
+            "peer_port": described.peer_port,
+            "user": described.user,
+        },
+        "consumer_tag": described.tag,
+        "exclusive": described.exclusive,
+        "prefetch_count": described.prefetch,
+        "queue": {"name": queue.name, "vhost": queue.vhost},
+    }
+
+
+def consumers_of(queue: Queue) -> list[dict[str, Any]]:
+    return [consumer(queue, found) for found in queue.consumers.all]
+
+
+def channel_name(channel: Channel) -> str:
+    return f"{channel.connection.name} ({channel.number})"
+
+
+def channel_details(call: ApiRequest, found: Channel) -> dict[str, Any]:
+    """A channel as it is named beside something else."""
+    connection = found.connection
+    return {
+        "connection_name": connection.name,
+        "name": channel_name(found),
+        "node": call.me,
+        "number": found.number,
+        "peer_host": connection.peer.host,
+        "peer_port": connection.peer.port,
+        "user": found.user.name,
+    }
+
+
+def channel(call: ApiRequest, found: Channel) -> dict[str, Any]:
+    publishing = found.publishing
+    ledger = publishing.confirms
+    return {
+        "acks_uncommitted": sum(len(deliveries) for _, deliveries in publishing.settlements),
+        "confirm": ledger is not None,
+        "connection_details": connection_details(found.connection),
+        "consumer_count": len(found.consumers),
+        "global_prefetch_count": found.prefetch,
+        "messages_unacknowledged": len(found.unacked.by_tag),
+        "messages_uncommitted": sum(len(batch) for _, _, batch in publishing.transaction or ()),
+        "messages_unconfirmed": 0 if ledger is None else ledger.open_count,
+        "name": channel_name(found),
+        "node": call.node.settings.name,
+        "number": found.number,
+        "pending_raft_commands": 0,
+        "prefetch_count": found.consumer_prefetch,
+        "state": "running",
+        "transactional": publishing.transaction is not None,
+        "user": found.user.name,
+        "user_who_performed_action": found.user.name,
+        "vhost": found.connection.vhost_name,
+        **call.statistics.channel(found, call.ranges),
+    }
+
+
+def channels(connections: list[Connection]) -> list[Channel]:
+    return [found for connection in connections for found in connection.channels.values()]
+
+
+def visible(call: ApiRequest, row: dict[str, Any]) -> bool:
+    """May the user see a connection or channel of another node? The same rule as for this one's."""
+    own = call.is_monitor or bool(row["user"] == call.user.name)
+    return own and bool(call.parts.get("vhost", row["vhost"]) == row["vhost"])
+
+
+def connections(call: ApiRequest) -> list[Connection]:
+    """This node's that the user may see: all for who monitors, else their own; of the path's vhost, if
+    any."""
+    vhost = call.parts.get("vhost")
+    found = [
+        connection
+        for connection in call.node.broker.connections
+        if (call.is_monitor or connection.user.name == call.user.name)
+        and (vhost is None or connection.vhost_name == vhost)
+    ]
+    return sorted(found, key=lambda connection: connection.name)

@@ -1,0 +1,197 @@
+"""The other end of `peer_rows`: what this node tells another one's API, built in slices as lists are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from mirrormq.control.control_protocol import EXIT_USAGE, ControlError
+from mirrormq.errors import AmqpError
+from mirrormq.management import access, detailed_statistics, object_json, sample_ranges
+from mirrormq.management.api_request import ApiRequest, declared
+from mirrormq.management.http_errors import HttpRefusal, encode
+from mirrormq.management.live_push import LivePush
+from mirrormq.management.managed_node import ManagedNode
+from mirrormq.management.paged_listing import SLICE_ROWS
+from mirrormq.management.peer_client import ROWS_PER_QUESTION
+from mirrormq.management.resources import (
+    channels,
+    connections,
+    consumers,
+    exchanges,
+    nodes,
+    overview,
+    queues,
+    reset,
+)
+from mirrormq.management.resources import vhosts as vhost_rows
+from mirrormq.management.statistics import Statistics
+from mirrormq.metadata.records import User
+
+RANGE_CLIENT = User("", tags=[access.MONITORING])
+"""Another node sees everything; it shows its user what that one may see."""
+
+Question = dict[str, Any]
+
+
+class PeerServer:
+    """Answers of one node."""
+
+    def __init__(self, node: ManagedNode, statistics: Statistics, live: LivePush) -> None:
+        self._node = node
+        self._statistics = statistics
+        self._live = live
+
+    async def answer(self, kind: str, question: Question) -> str:
+        """JSON in a text."""
+        handler = KINDS.get(kind)
+        query = question.get("query", {})
+        call = ApiRequest(
+            self._node, self._statistics, RANGE_CLIENT, "GET", {}, query, {}, b"", sample_ranges.read(query)
+        )
+        if kind == "live":
+            return encode(await self._live.answer(call, question["asking_node"])).decode()
+        if handler is None:
+            raise ControlError(f"This node's API has no answer to '{kind}'.", EXIT_USAGE)
+        return (await handler(call, question)).decode()
+
+
+async def _rows(items: Sequence[Any], row: Callable[[Any], Any], first: int = 0) -> bytes:
+    """So many rows as one answer has, from a place on."""
+    pieces: list[bytes] = []
+    some = items[first : first + ROWS_PER_QUESTION]
+    for start in range(0, len(some), SLICE_ROWS):
+        pieces.append(encode([row(item) for item in some[start : start + SLICE_ROWS]])[1:-1])
+        await asyncio.sleep(0)
+    return b"[" + b",".join(pieces) + b"]"
+
+
+async def _queues(call: ApiRequest, question: Question) -> bytes:
+    show = queues.details if question.get("details") else queues.row
+    keys = [(vhost, name) for vhost, name in question["items"]]
+    found = [record for key in keys if (record := call.state.queues.get(key)) is not None]
+    return await _rows([record for record in found if queues.is_here(call, record)], lambda r: show(call, r))
+
+
+async def _connections(call: ApiRequest, question: Question) -> bytes:
+    return await _rows(
+        object_json.connections(call), lambda each: connections.row(call, each), question.get("first", 0)
+    )
+
+
+async def _channels(call: ApiRequest, question: Question) -> bytes:
+    of, wanted = object_json.connections(call), question.get("connection")
+    found = [connection for connection in of if wanted is None or connection.name == wanted]
+    return await _rows(
+        object_json.channels(found), lambda each: object_json.channel(call, each), question.get("first", 0)
+    )
+
+
+async def _consumers(call: ApiRequest, question: Question) -> bytes:
+    found = consumers.here(call, question["vhosts"])
+    return await _rows(found, lambda each: object_json.consumer(*each), question.get("first", 0))
+
+
+async def _exchanges(call: ApiRequest, question: Question) -> bytes:
+    """Only those in which something has happened."""
+    records = [
+        record for vhost in question["vhosts"] for _, record in sorted(call.state.exchanges_of(vhost).items())
+    ]
+    busy = [record for record in records if exchanges.counted_here(call, record)]
+    return await _rows(
+        busy,
+        lambda record: [record.vhost, record.name, exchanges.counted_here(call, record)],
+        question.get("first", 0),
+    )
+
+
+async def _connection(call: ApiRequest, question: Question) -> bytes:
+    for connection in call.node.broker.connections:
+        if connection.name == question["name"]:
+            return encode(connections.row(call, connection, ""))
+    return encode(None)
+
+
+async def _channel(call: ApiRequest, question: Question) -> bytes:
+    return encode(channels.here(call, question["name"]))
+
+
+async def _places(call: ApiRequest, question: Question) -> bytes:
+    return encode(await detailed_statistics.here(call, question["vhost"], question["side"], question["name"]))
+
+
+async def _close(call: ApiRequest, question: Question) -> bytes:
+    """Says how many connections there were to close."""
+    wanted = [
+        connection
+        for connection in call.node.broker.connections
+        if question["value"] == (connection.name if question["by"] == "name" else connection.user.name)
+    ]
+    connections.close_all(call, wanted, question["actor"], question["reason"])
+    return encode(len(wanted))
+
+
+async def _declare_queue(call: ApiRequest, question: Question) -> bytes:
+    user = call.state.users.get(question["user"], RANGE_CLIENT)
+    wanted = {name: question[name] for name in ("durable", "auto_delete", "arguments")}
+    try:
+        await call.node.direct(user, question["vhost"]).declare_queue(question["name"], **wanted)
+    except AmqpError as error:
+        refusal: HttpRefusal = declared(error)
+        return encode([refusal.status, refusal.error, refusal.reason])
+    finally:
+        call.node.changed()
+    return encode([])
+
+
+async def _node(call: ApiRequest, question: Question) -> bytes:
+    return encode(nodes.own_row(call))
+
+
+async def _memory(call: ApiRequest, question: Question) -> bytes:
+    return encode(nodes.own_memory(call))
+
+
+async def _overview(call: ApiRequest, question: Question) -> bytes:
+    return encode(overview.own_part(call, question["vhosts"], question["user"]))
+
+
+async def _vhosts(call: ApiRequest, question: Question) -> bytes:
+    return encode({name: vhost_rows.counted_here(call, name) for name in question["vhosts"]})
+
+
+async def _start_anew(call: ApiRequest, question: Question) -> bytes:
+    await call.statistics.start_anew()
+    return b"[]"
+
+
+async def _timeline(call: ApiRequest, question: Question) -> bytes:
+    return encode(call.node.timeline.events)
+
+
+async def _heard(call: ApiRequest, question: Question) -> bytes:
+    """A new master tells what only it knows of its failover."""
+    call.node.timeline.hear(question["events"])
+    return b"[]"
+
+
+KINDS: dict[str, Callable[[ApiRequest, Question], Awaitable[bytes]]] = {
+    "queues": _queues,
+    "connections": _connections,
+    "connection": _connection,
+    "channels": _channels,
+    "channel": _channel,
+    "consumers": _consumers,
+    "exchanges": _exchanges,
+    "places": _places,
+    "close": _close,
+    "declare_queue": _declare_queue,
+    "node": _node,
+    "memory": _memory,
+    "overview": _overview,
+    "vhosts": _vhosts,
+    reset.KIND: _start_anew,
+    "timeline": _timeline,
+    "heard": _heard,
+}

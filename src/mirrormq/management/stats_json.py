@@ -1,0 +1,82 @@
+"""Numbers as RabbitMQ shows them: each with its `_details`, in groups, with samples of the past if wanted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from mirrormq.management.counter_kinds import DATA, LENGTHS, CounterKind
+from mirrormq.management.sample_history import Numbers, SampleRange
+
+
+class TrackedCounter(Protocol):
+    """Where rates and the past come from."""
+
+    rates: tuple[float, ...]
+
+    def samples(self, wanted: SampleRange, wall_s: float) -> tuple[list[int], list[Numbers]]:
+        """Times and numbers from now into the past."""
+
+
+def with_details(
+    names: Sequence[str],
+    numbers: Sequence[int],
+    track: TrackedCounter | None,
+    at: int,
+    wanted: SampleRange | None,
+) -> dict[str, Any]:
+    """Numbers under their names, each with its `_details`; in the track they begin `at` a place."""
+    times: list[int] = []
+    rows: list[Numbers] = []
+    if track is not None and wanted is not None:
+        times, rows = track.samples(wanted, time.time())
+    shown: dict[str, Any] = {}
+    for index, (name, number) in enumerate(zip(names, numbers, strict=True), at):
+        shown[name] = number
+        if rows and wanted is not None:
+            shown[f"{name}_details"] = _past(times, [row[index] for row in rows], wanted)
+        else:
+            shown[f"{name}_details"] = {"rate": track.rates[index] if track is not None else 0.0}
+    return shown
+
+
+def _past(times: list[int], values: list[int], wanted: SampleRange) -> dict[str, Any]:
+    steps = len(values) - 1
+    grown = values[0] - values[-1]
+    return {
+        "rate": (values[0] - values[1]) / wanted.step_s if steps else 0.0,
+        "samples": [
+            {"sample": value, "timestamp": at * 1000} for at, value in zip(times, values, strict=True)
+        ],
+        "avg_rate": grown / (steps * wanted.step_s) if steps else 0.0,
+        "avg": sum(values) / len(values),
+    }
+
+
+def message_stats(
+    kind: CounterKind, numbers: Numbers, track: TrackedCounter | None, wanted: SampleRange | None
+) -> dict[str, Any]:
+    """`message_stats` with the groups in which anything has happened; nothing if there is none."""
+    shown: dict[str, Any] = {}
+    for at, names in kind.groups:
+        if any(found := numbers[at : at + len(names)]):
+            shown |= with_details(names, found, track, at, wanted)
+    return {"message_stats": shown} if shown else {}
+
+
+def lengths(
+    kind: CounterKind, numbers: Numbers, track: TrackedCounter | None, wanted: SampleRange | None
+) -> dict[str, Any]:
+    """How many messages there are."""
+    at = kind.lengths_at
+    return with_details(LENGTHS, numbers[at : at + len(LENGTHS)], track, at, wanted)
+
+
+def data(
+    kind: CounterKind, numbers: Numbers, track: TrackedCounter | None, wanted: SampleRange | None
+) -> dict[str, Any]:
+    """How many bytes went in and out, if any did."""
+    at = kind.data_at
+    found = numbers[at : at + len(DATA)]
+    return with_details(DATA, found, track, at, wanted) if any(found) else {}

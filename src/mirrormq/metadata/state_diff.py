@@ -1,0 +1,47 @@
+"""From one state to another, change by change: how a node that was away follows without starting anew.
+
+A snapshot says what is, not what happened. So the difference is told as if it had happened now, one record
+after another, dependants last in and first out. A queue that was deleted and declared again, and an
+exchange that changed, are not the old ones: they go with their bindings and come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mirrormq.metadata.changes import Change
+from mirrormq.metadata.index_tables import TABLE_OF, TABLES
+from mirrormq.metadata.records import Binding, Exchange, Queue
+from mirrormq.metadata.state import MetadataState
+
+
+def changes_to(state: MetadataState, blob: bytes) -> Iterator[Change]:
+    """Change the state, step by step, into the one that `MetadataState.snapshot` wrote down."""
+    wanted = MetadataState.from_snapshot(blob) if blob else MetadataState()
+    for name in reversed(TABLES):
+        for record in list(getattr(state, name).values()):
+            if _must_go(state, record, wanted):
+                state.remove(record)
+                yield from state.take_changes()
+    for name in TABLES:
+        for record in getattr(wanted, name).values():
+            state.store(record)
+            yield from state.take_changes()
+    state.next_queue_id = wanted.next_queue_id
+
+
+def _must_go(state: MetadataState, record: Any, wanted: MetadataState) -> bool:
+    after = getattr(wanted, TABLE_OF[type(record)]).get(record.key)
+    if after is None:
+        return True
+    if isinstance(record, Queue):
+        return bool(after.queue_id != record.queue_id)
+    if isinstance(record, Exchange):
+        return bool(after != record)
+    if isinstance(record, Binding):
+        source = state.exchanges.get((record.vhost, record.source))
+        ends: dict[Any, Any] = state.queues if record.destination_kind == "queue" else state.exchanges
+        end = ends.get((record.vhost, record.destination))
+        return any(each is not None and _must_go(state, each, wanted) for each in (source, end))
+    return False

@@ -1,0 +1,112 @@
+"""What waits to be sent to one peer: heartbeat first, then the urgent lane, then the bulk lane.
+
+Small messages become a frame at once; a long one keeps its payload whole and is cut when its turn comes, so
+that an urgent message never waits for more than what has been taken already. Each lane keeps its order.
+Urgent messages go first without measure: the lane is for elections, acknowledgements and the like, and
+whoever fills it with bulk starves his own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from mirrormq.peers import peer_limits
+from mirrormq.peers.framing import HEAD, HEARTBEAT_FRAME, MORE, kind_of
+
+Piece = bytes | memoryview
+
+
+class MessageTooLargeError(ValueError):
+    """A message over `MESSAGE_BYTES_MAX`: the caller has to cut it."""
+
+
+class _Long:
+    """A message of several chunks, and how much of it has been taken."""
+
+    __slots__ = ("kind", "offset", "payload")
+
+    def __init__(self, payload: memoryview, kind: int) -> None:
+        self.payload = payload
+        self.kind = kind
+        self.offset = 0
+
+
+class Lanes:
+    """Two lanes of frames and a heartbeat."""
+
+    def __init__(self) -> None:
+        self.queued_bytes = 0
+        """All that waits, with its frames' heads."""
+        self._urgent: deque[bytes | _Long] = deque()
+        self._bulk: deque[bytes | _Long] = deque()
+        self._heartbeat = False
+
+    def __bool__(self) -> bool:
+        return self._heartbeat or self.queued_bytes > 0
+
+    def put(self, payload: bytes, *, urgent: bool, packed: bool) -> None:
+        """Queue a message."""
+        size = len(payload)
+        kind = kind_of(urgent=urgent, packed=packed)
+        lane = self._urgent if urgent else self._bulk
+        if size <= peer_limits.CHUNK_BYTES:
+            lane.append(HEAD.pack(size, kind) + payload)
+            self.queued_bytes += size + HEAD.size
+            return
+        if size > peer_limits.MESSAGE_BYTES_MAX:
+            raise MessageTooLargeError(f"{size} bytes; at most {peer_limits.MESSAGE_BYTES_MAX} can be sent")
+        lane.append(_Long(memoryview(payload), kind))
+        self.queued_bytes += size + HEAD.size * -(-size // peer_limits.CHUNK_BYTES)
+
+    def put_heartbeat(self) -> None:
+        """Queue a heartbeat; one that waits already is enough."""
+        self._heartbeat = True
+
+    def take(self, bytes_max: int) -> list[Piece]:
+        """The next pieces of the stream: `bytes_max` bytes, and at most one chunk more."""
+        pieces: list[Piece] = []
+        if self._heartbeat:
+            pieces.append(HEARTBEAT_FRAME)
+            self._heartbeat = False
+        taken = _take(self._urgent, bytes_max, pieces)
+        if taken < bytes_max:
+            taken += _take(self._bulk, bytes_max - taken, pieces)
+        self.queued_bytes -= taken
+        return pieces
+
+
+def _take(lane: deque[bytes | _Long], bytes_max: int, pieces: list[Piece]) -> int:
+    taken = 0
+    while lane and taken < bytes_max:
+        first = lane[0]
+        if isinstance(first, bytes):
+            lane.popleft()
+            pieces.append(first)
+            taken += len(first)
+            continue
+        chunk = first.payload[first.offset : first.offset + peer_limits.CHUNK_BYTES]
+        first.offset += len(chunk)
+        last = first.offset == len(first.payload)
+        pieces.append(HEAD.pack(len(chunk), first.kind if last else first.kind | MORE))
+        pieces.append(chunk)
+        taken += HEAD.size + len(chunk)
+        if last:
+            lane.popleft()
+    return taken
+
+
+def joined(pieces: list[Piece]) -> list[Piece]:
+    """The same bytes in few pieces: runs of small ones are joined, large ones are not copied."""
+    result: list[Piece] = []
+    small: list[Piece] = []
+    for piece in pieces:
+        if len(piece) < peer_limits.UNJOINED_BYTES_MIN:
+            small.append(piece)
+            continue
+        if small:
+            result.append(b"".join(small))
+            small = []
+        result.append(piece)
+    if small:
+        result.append(b"".join(small))
+    return result

@@ -1,0 +1,236 @@
+"""Who is at the other end: two nodes prove to each other that they know the cookie, and never send it.
+
+    dialler                                   acceptor
+      HELLO name, wanted name, cluster, nonce  →
+                                               ←  HELLO name, wanted name, cluster, nonce
+      PROOF HMAC(cookie, "dialler", hellos)    →
+                                               ←  PROOF HMAC(cookie, "acceptor", hellos)
+
+Both proofs are HMAC-SHA256 over the role of their sender and over *both* hellos as they went over the
+wire: versions, names, clusters and nonces. From this follows:
+
+- A replay fails, because the nonce of the side that checks is new each time.
+- A reflection fails, because a proof of one role is not one of the other; a nonce or a name that comes
+  back to its sender is refused besides.
+- Nobody can change a hello on the way: the two sides would prove different things.
+- The dialler proves first. A stranger who connects learns a name and a nonce, and nothing that the
+  cookie went into, so there is nothing to try guesses on.
+
+What it does not give: secrecy or integrity of what follows. Somebody who can change packets between two
+nodes can wait for the handshake to end. Where the network is not trusted, the link runs in TLS.
+
+Every message is bounded (a length of two bytes, at most `HANDSHAKE_MESSAGE_BYTES_MAX`), and the first
+bytes of anything that is not this protocol are refused on sight. A refusal is one short sentence.
+
+An empty cluster id says "of no cluster yet" and agrees with every other.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import hmac
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from mirrormq.peers import peer_limits
+
+_HEAD = struct.Struct(">HB")
+_HELLO, _PROOF, _REFUSAL = 1, 2, 3
+_MAGIC = b"MMQL"
+_LABEL = b"mirrormq interlink"
+
+
+class PeerRole(enum.Enum):
+    """Which side of a connection a node is."""
+
+    DIALLER = b"dialler"
+    ACCEPTOR = b"acceptor"
+
+    @property
+    def other(self) -> PeerRole:
+        return PeerRole.ACCEPTOR if self is PeerRole.DIALLER else PeerRole.DIALLER
+
+
+class PeerIdentity(NamedTuple):
+    """What a node says of itself."""
+
+    name: str
+    cluster_id: str = ""
+    statement: bytes = b""
+    """Its durable state, encoded by the user of the links; empty: it states none."""
+
+
+class _Hello(msgspec.Struct, array_like=True, frozen=True):
+    name: str
+    wanted: str
+    cluster_id: str
+    nonce: bytes
+    statement: bytes = b""
+
+
+class HandshakeRefused(Exception):
+    """Why the other side is not let in; the text may be sent to it."""
+
+
+_decode_hello = msgspec.msgpack.Decoder(_Hello).decode
+
+
+def no_objection(peer: PeerIdentity) -> str | None:
+    """Lets everybody in who has proved to know the cookie."""
+    return None
+
+
+class PeerHandshake:
+    """One side of one handshake. Bytes in, bytes out; `established` or `refusal` says how it ended.
+
+    `nonce` must be `NONCE_BYTES` of fresh randomness. `expected` is the name that the dialler dials.
+    `admit` is asked at the last moment before this side commits itself (the dialler before its proof,
+    the acceptor before its own, when the peer's holds) and may object with a reason.
+    """
+
+    def __init__(
+        self,
+        role: PeerRole,
+        me: PeerIdentity,
+        cookie: bytes,
+        nonce: bytes,
+        expected: str = "",
+        admit: Callable[[PeerIdentity], str | None] = no_objection,
+    ) -> None:
+        if not cookie or len(nonce) != peer_limits.NONCE_BYTES:
+            raise ValueError("a handshake needs a cookie and a nonce")
+        if max(len(text.encode()) for text in (*me[:2], expected)) > peer_limits.NAME_BYTES_MAX:
+            raise ValueError("a node's name or its cluster's id is too long")
+        self.role = role
+        self.peer: PeerIdentity | None = None
+        """What the other side says it is; to be believed when `established`."""
+        self.established = False
+        self.refusal: str | None = None
+        self.refused_by_peer = False
+        self.session_id = b""
+        """The name that both sides give to this session."""
+        self.rest = b""
+        """What came after the handshake."""
+        self._me, self._cookie, self._nonce, self._admit = me, cookie, nonce, admit
+        self._expected = expected
+        self._input = b""
+        self._my_hello = self._peer_hello = b""
+
+    def start(self) -> bytes:
+        """What to send first: the dialler's hello."""
+        return self._hello(self._expected) if self.role is PeerRole.DIALLER else b""
+
+    def receive(self, data: bytes) -> bytes:
+        """Bytes from the other side; returns what to send. Not to be called after the end."""
+        answer = b""
+        self._input += data[: peer_limits.HANDSHAKE_MESSAGE_BYTES_MAX + _HEAD.size]
+        beyond = data[peer_limits.HANDSHAKE_MESSAGE_BYTES_MAX + _HEAD.size :]
+        try:
+            while not self.established and (message := self._next_message()) is not None:
+                answer += self._answer(*message)
+            if self.established:
+                self.rest, self._input = self._input + beyond, b""
+            elif beyond:
+                raise HandshakeRefused("too many bytes before the proof")
+        except HandshakeRefused as refused:
+            self.refusal = str(refused)
+            self._input = b""
+            return b"" if self.refused_by_peer else answer + _framed(_REFUSAL, self.refusal.encode())
+        return answer
+
+    def _next_message(self) -> tuple[int, bytes] | None:
+        """The next whole message; what cannot become one is refused as early as it shows."""
+        if len(self._input) < _HEAD.size:
+            return None
+        length, kind = _HEAD.unpack_from(self._input)
+        if length > peer_limits.HANDSHAKE_MESSAGE_BYTES_MAX or kind not in (_HELLO, _PROOF, _REFUSAL):
+            raise HandshakeRefused("not a MirrorMQ link")
+        end = _HEAD.size + length
+        if len(self._input) < end:
+            return None
+        body, self._input = self._input[_HEAD.size : end], self._input[end:]
+        return kind, body
+
+    def _answer(self, kind: int, body: bytes) -> bytes:
+        if kind == _REFUSAL:
+            self.refused_by_peer = True
+            raise HandshakeRefused(body[: peer_limits.REFUSAL_BYTES_MAX].decode("ascii", "replace"))
+        if (kind == _HELLO) != (self.peer is None):
+            raise HandshakeRefused("messages out of order")
+        return self._on_hello(body) if kind == _HELLO else self._on_proof(body)
+
+    def _on_hello(self, body: bytes) -> bytes:
+        hello = _read_hello(body)
+        if hello.name == self._me.name or hmac.compare_digest(hello.nonce, self._nonce):
+            raise HandshakeRefused("that is my own name or challenge")
+        if hello.wanted != self._me.name:
+            raise HandshakeRefused("another node's name is wanted")
+        if self._expected and hello.name != self._expected:
+            raise HandshakeRefused("another node answers at this address")
+        if hello.cluster_id and self._me.cluster_id and hello.cluster_id != self._me.cluster_id:
+            raise HandshakeRefused("a node of another cluster")
+        self.peer = PeerIdentity(hello.name, hello.cluster_id, hello.statement)
+        self._peer_hello = body
+        if self.role is PeerRole.ACCEPTOR:
+            return self._hello(hello.name)
+        self._object()
+        return _framed(_PROOF, self._proof(self.role))
+
+    def _on_proof(self, body: bytes) -> bytes:
+        if not hmac.compare_digest(body, self._proof(self.role.other)):
+            raise HandshakeRefused("the cookies differ")
+        answer = b""
+        if self.role is PeerRole.ACCEPTOR:
+            self._object()
+            answer = _framed(_PROOF, self._proof(self.role))
+        self.established = True
+        self.session_id = self._keyed(b"session")[:8]
+        return answer
+
+    def _object(self) -> None:
+        assert self.peer is not None
+        if (objection := self._admit(self.peer)) is not None:
+            raise HandshakeRefused(objection)
+
+    def _hello(self, wanted: str) -> bytes:
+        me = self._me
+        body = msgspec.msgpack.encode(_Hello(me.name, wanted, me.cluster_id, self._nonce, me.statement))
+        self._my_hello = _MAGIC + bytes([peer_limits.PROTOCOL_VERSION]) + body
+        return _framed(_HELLO, self._my_hello)
+
+    def _proof(self, role: PeerRole) -> bytes:
+        return self._keyed(role.value)
+
+    def _keyed(self, purpose: bytes) -> bytes:
+        hellos = [self._my_hello, self._peer_hello]
+        if self.role is PeerRole.ACCEPTOR:
+            hellos.reverse()
+        text = b"".join(struct.pack(">H", len(part)) + part for part in (_LABEL, purpose, *hellos))
+        return hmac.digest(self._cookie, text, hashlib.sha256)
+
+
+def _read_hello(body: bytes) -> _Hello:
+    if not body.startswith(_MAGIC) or len(body) == len(_MAGIC):
+        raise HandshakeRefused("not a MirrorMQ link")
+    if body[len(_MAGIC)] != peer_limits.PROTOCOL_VERSION:
+        raise HandshakeRefused(
+            f"this node speaks version {peer_limits.PROTOCOL_VERSION} of the link protocol"
+        )
+    try:
+        hello = _decode_hello(body[len(_MAGIC) + 1 :])
+    except (msgspec.MsgspecError, ValueError):
+        raise HandshakeRefused("a hello that cannot be read") from None
+    texts = (hello.name, hello.wanted, hello.cluster_id)
+    too_long = any(len(text.encode()) > peer_limits.NAME_BYTES_MAX for text in texts)
+    too_long = too_long or len(hello.statement) > peer_limits.STATEMENT_BYTES_MAX
+    if not hello.name or too_long or len(hello.nonce) != peer_limits.NONCE_BYTES:
+        raise HandshakeRefused("a hello that cannot be read")
+    return hello
+
+
+def _framed(kind: int, body: bytes) -> bytes:
+    return _HEAD.pack(len(body), kind) + body

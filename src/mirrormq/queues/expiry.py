@@ -1,0 +1,92 @@
+"""What time does to a queue: its messages expire, and a queue that nobody uses is deleted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrormq import limits
+from mirrormq.queues.message import NEVER, Message
+from mirrormq.queues.queue_host import QueueHost
+
+if TYPE_CHECKING:
+    from mirrormq.queues.queue import Queue
+
+
+class ExpiryTimer:
+    """The timers of one queue."""
+
+    def __init__(self, queue: Queue, host: QueueHost) -> None:
+        self._queue = queue
+        self._host = host
+        self._clock = host.clock
+        self.expiring = queue.settings.message_ttl_ms is not None or queue.backing.ready_count > 0
+        """Might any message expire?"""
+        self._expiry_due = NEVER
+        self._idle_due = NEVER
+        self.last_used_ms = self._clock.now_ms
+
+    # -- messages -------------------------------------------------------------------------------
+
+    def begin(self, messages: list[Message], ttl_ms: int | None) -> None:
+        """Give messages that are about to be published their last moment."""
+        own = messages[0].envelope.expiration_ms
+        lifetime = min(value for value in (ttl_ms, own) if value is not None)
+        for message in messages:
+            message.expires_at = self._clock.now_ms + lifetime
+        if not lifetime:
+            self.expire()
+        self.expiring = True
+
+    def expire(self) -> None:
+        """Drop what has expired at the head, a part of it at a time, and look again when the next one will
+        have. If too many dead letters are under way, the queue calls again when they have arrived."""
+        if self._queue.dying >= limits.DEAD_LETTERS_UNDER_WAY_MAX:
+            return
+        backing = self._queue.backing
+        expired = backing.take_expired(self._clock.now_ms, limits.EXPIRED_PER_LOOK)
+        if expired:
+            self._queue.discard(expired, "expired")
+        due = backing.next_expiry()
+        if due != NEVER and (self._expiry_due == NEVER or due < self._expiry_due):
+            self._expiry_due = due
+            self._clock.at(due, self._expiry_reached)
+
+    def _expiry_reached(self) -> None:
+        self._expiry_due = NEVER
+        if not self._queue.deleted:
+            self.expire()
+
+    def without_expired(self, messages: list[Message]) -> list[Message]:
+        """What expired behind a head that had not: it would have been dropped when it came to the head."""
+        now = self._clock.now_ms
+        expired = [message for message in messages if NEVER < message.expires_at <= now]
+        if not expired:
+            return messages
+        self._queue.discard(expired, "expired")
+        return [message for message in messages if not NEVER < message.expires_at <= now]
+
+    # -- the queue ------------------------------------------------------------------------------
+
+    def touch(self) -> None:
+        """The queue is in use."""
+        self.last_used_ms = self._clock.now_ms
+
+    def watch_idleness(self) -> None:
+        """`expires`: delete the queue when nobody has used it for that long."""
+        queue = self._queue
+        expires = queue.settings.expires_ms
+        if expires is None or queue.deleted:
+            return
+        if queue.consumers.all:
+            self.touch()
+        idle_until = self.last_used_ms + expires
+        if idle_until <= self._clock.now_ms:
+            self._host.unused(queue)
+        elif self._idle_due == NEVER or idle_until < self._idle_due:
+            self._idle_due = idle_until
+            self._clock.at(idle_until, self._idleness_reached)
+
+    def _idleness_reached(self) -> None:
+        if self._clock.now_ms >= self._idle_due:
+            self._idle_due = NEVER
+            self.watch_idleness()

@@ -1,0 +1,184 @@
+"""Lending on top of pages: messages leave what is ready, and are kept by number.
+
+A lease may hold a million messages for an hour. So lent messages are not objects: their contents are in the
+store (whatever was in memory only is written there first, unsynced), and their numbers are stretches, mostly
+one. What is behind the head is lent without being read: it is a list of numbers already.
+
+    fetch, lend  ←  head  ←  paged  ←  publish
+                      ↖        ↑
+                       give_back
+
+Numbers that come back may be older or younger than what is ready. The head is written out then, and the
+numbers are merged with those that are paged. From then on a message that was fetched before may be younger
+than what is paged, and needs the same treatment when it is requeued. Both are rare.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+from mirrormq import limits
+from mirrormq.queues.backing import ANY_BYTES, QueueStore
+from mirrormq.queues.message import Message
+from mirrormq.queues.pages import Pages
+from mirrormq.ranges.range_limits import LEASED_AT_ONCE_MAX
+from mirrormq.ranges.spans import Span, common, count_of, joined, without
+
+
+class LeasablePages(Pages):
+    """Pages that lend."""
+
+    def lease_out(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Span]:
+        """Take up to `limit` messages out of what is ready."""
+        limit = min(limit, LEASED_AT_ONCE_MAX)
+        if self._head:
+            too_large = not single and self._head[0].body_size > limit_bytes
+            return [] if too_large else self._lease_head(limit, limit_bytes)
+        found: list[Span] = []
+        count, total_bytes, fits = 0, 0, True
+        while self._paged and count < limit and fits:
+            chunk = self._paged[0]
+            part = chunk[: limit - count]
+            part_bytes = _bytes_of(self._store, part)
+            fits = total_bytes + part_bytes <= limit_bytes
+            if not fits:
+                part, part_bytes = self._cut_part(part, limit_bytes - total_bytes, first=single and not count)
+            if len(part) < len(chunk):
+                self._paged[0] = chunk[len(part) :]
+            else:
+                self._paged.popleft()
+            found += spans_of(part)
+            count += len(part)
+            total_bytes += part_bytes
+        self._paged_count -= count
+        self._paged_bytes -= total_bytes
+        found = joined(found)
+        self._note_leased(found, count, total_bytes)
+        return found
+
+    def _cut_part(self, part: array[int], room_bytes: int, *, first: bool) -> tuple[array[int], int]:
+        """As many of these as fit; the very first one always does."""
+        kept = total_bytes = 0
+        for number in part:
+            size_bytes = self._store.size_of(number)
+            if total_bytes + size_bytes > room_bytes and not (first and not kept):
+                break
+            kept += 1
+            total_bytes += size_bytes
+        return part[:kept], total_bytes
+
+    def _lease_head(self, limit: int, limit_bytes: int) -> list[Span]:
+        """From the head: what is in memory only is written out."""
+        messages = self.fetch(limit, limit_bytes)
+        total_bytes = sum([message.body_size for message in messages])
+        self._release(messages, total_bytes)
+        self.unacked_count -= len(messages)
+        self.unacked_bytes -= total_bytes
+        self.ready_count += len(messages)
+        self.ready_bytes += total_bytes
+        found = spans_of([message.sequence for message in messages])
+        self._note_leased(found, len(messages), total_bytes)
+        return found
+
+    def _release(self, messages: Sequence[Message], total_bytes: int) -> None:
+        """These are not kept in memory any more."""
+        unstored = [message for message in messages if not message.position]
+        if unstored:
+            self._store.append(unstored, durable=False)
+        self._budget.used_bytes -= total_bytes + len(messages) * limits.MESSAGE_OVERHEAD_BYTES
+
+    def _note_leased(self, spans: list[Span], count: int, total_bytes: int) -> None:
+        self._leased_out = joined([*self._leased_out, *spans]) if self._leased_out else spans
+        self._leased_out_count += count
+        self._leased_out_bytes += total_bytes
+        self.ready_count -= count
+        self.ready_bytes -= total_bytes
+        self.unacked_count += count
+        self.unacked_bytes += total_bytes
+
+    def lease_exact(self, spans: Sequence[Span]) -> list[Span]:
+        """Lend exactly these, as far as they are ready."""
+        wanted = list(spans)
+        found: list[Span] = []
+        if self._head and common(wanted, spans_of([message.sequence for message in self._head])):
+            self._spill(0)
+        chunks: deque[array[int]] = deque()
+        for chunk in self._paged:
+            numbers = spans_of(chunk)
+            taken = common(numbers, wanted)
+            if taken:
+                found += taken
+                chunk = _numbers(without(numbers, taken))
+            if chunk:
+                chunks.append(chunk)
+        self._paged = chunks
+        found = joined(found)
+        count, total_bytes = count_of(found), sum([self._store.run_bytes(*one) for one in found])
+        self._paged_count -= count
+        self._paged_bytes -= total_bytes
+        self._note_leased(found, count, total_bytes)
+        return found
+
+    def settle(self, spans: Sequence[Span]) -> int:
+        """Lent messages are done with."""
+        gone = self._note_returned(spans)
+        if gone:
+            self._store.forget_ranges(gone)
+        return count_of(gone)
+
+    def _note_returned(self, spans: Sequence[Span]) -> list[Span]:
+        gone = common(self._leased_out, list(spans))
+        self._leased_out = without(self._leased_out, gone)
+        count, total_bytes = count_of(gone), sum([self._store.run_bytes(*one) for one in gone])
+        self._leased_out_count -= count
+        self._leased_out_bytes -= total_bytes
+        self.unacked_count -= count
+        self.unacked_bytes -= total_bytes
+        return gone
+
+    def return_leased(self, spans: Sequence[Span]) -> int:
+        """Lent messages return to their places."""
+        back = self._note_returned(spans)
+        if not back:
+            return 0
+        if self._head:
+            self._spill(0)
+        count, total_bytes = count_of(back), sum([self._store.run_bytes(*one) for one in back])
+        last = back[-1][0] + back[-1][1] - 1
+        self._redelivered_up_to = max(self._redelivered_up_to, last)
+        self._insert(list(_numbers(back)))
+        self._paged_count += count
+        self._paged_bytes += total_bytes
+        self.ready_count += count
+        self.ready_bytes += total_bytes
+        return count
+
+
+def spans_of(numbers: Sequence[int]) -> list[Span]:
+    """Ascending numbers as stretches; at once if there are no gaps."""
+    if not numbers:
+        return []
+    first, count = numbers[0], len(numbers)
+    if numbers[-1] - first == count - 1:
+        return [(first, count)]
+    found: list[Span] = []
+    previous = first - 1
+    start = first
+    for number in numbers:
+        if number != previous + 1:
+            found.append((start, previous - start + 1))
+            start = number
+        previous = number
+    found.append((start, previous - start + 1))
+    return found
+
+
+def _numbers(spans: Iterable[Span]) -> array[int]:
+    return array("Q", chain.from_iterable([range(first, first + count) for first, count in spans]))
+
+
+def _bytes_of(store: QueueStore, numbers: Sequence[int]) -> int:
+    return sum([store.run_bytes(first, count) for first, count in spans_of(numbers)])

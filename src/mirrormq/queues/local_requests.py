@@ -1,0 +1,111 @@
+"""The questions of `queues.face`, answered at once: the queue is on this node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mirrormq.errors import AccessRefused, PreconditionFailed
+from mirrormq.queues.message import Message
+from mirrormq.queues.redelivery import RedeliveryMarks
+from mirrormq.ranges.range_request import Answered, RangeRequest
+
+if TYPE_CHECKING:
+    from mirrormq.queues.consumer_turns import QueueConsumer
+    from mirrormq.queues.queue import Queue
+    from mirrormq.queues.queue_interface import Refused
+
+
+class LocalRequests(RedeliveryMarks):
+    """The part of a Queue that answers questions."""
+
+    def is_active(self: Queue, consumer: QueueConsumer) -> bool:  # type: ignore[misc]
+        """Does it get messages?"""
+        return not self.consumers.single_active or self.consumers.active is consumer
+
+    def _count_delivery(self: Queue, messages: list[Message]) -> None:  # type: ignore[misc]
+        """Messages go out: write down how far, and see which of them had been out before."""
+        self._mark(messages)
+        if messages[0].redelivered or messages[-1].redelivered:
+            self.counters.redelivered += sum([message.redelivered for message in messages])
+        self._tell_delivered(messages[-1].sequence)
+
+    def _where(self: Queue) -> str:  # type: ignore[misc]
+        return f"queue '{self.name}' in vhost '{self.vhost}'"
+
+    def deliver_published(self: Queue) -> None:  # type: ignore[misc]
+        """Deliver what was published before, as far as consumers have credit. Deliveries wait for the end of
+        the turn; a method that comes behind a publish must find them done, as in RabbitMQ."""
+        while self.awake and not self.deleted and self.pump():
+            pass
+
+    def get(  # type: ignore[misc]
+        self: Queue,
+        no_ack: bool,
+        answered: Callable[[Message | None, int], bool],
+        refused: Refused,
+    ) -> None:
+        """One message for basic.get."""
+        self.deliver_published()
+        message = self.take(no_ack=False)
+        taken = answered(message, self.backing.ready_count)
+        if message is None:
+            self.counters.got_empty += 1
+        elif not taken:
+            self.requeue([message])
+        elif no_ack:
+            self.counters.got_no_ack += 1
+            self.backing.acknowledge([message])
+        else:
+            self.counters.got += 1
+
+    def count(self: Queue, answered: Callable[[int, int], object], refused: Refused) -> None:  # type: ignore[misc]
+        """Ready messages and consumers."""
+        self.touch()
+        self.deliver_published()
+        answered(self.backing.ready_count, len(self.consumers.all))
+
+    def purge(self: Queue, answered: Callable[[int], object], refused: Refused) -> None:  # type: ignore[misc]
+        """Drop what is ready."""
+        self.deliver_published()
+        answered(self.backing.purge())
+
+    def check_deletion(  # type: ignore[misc]
+        self: Queue,
+        if_unused: bool,
+        if_empty: bool,
+        answered: Callable[[int], object],
+        refused: Refused,
+    ) -> None:
+        """May it be deleted?"""
+        self.deliver_published()
+        if if_unused and self.consumers.all:
+            refused(PreconditionFailed(f"{self._where()} in use"))
+        elif if_empty and self.backing.ready_count:
+            refused(PreconditionFailed(f"{self._where()} not empty"))
+        else:
+            answered(self.backing.ready_count)
+
+    def handle_range_request(  # type: ignore[misc]
+        self: Queue, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
+    ) -> None:
+        """A question about ranges or leases, for whoever knows the journal and the metadata."""
+        if self.successor is not None:
+            self.successor.handle_range_request(range_request, answered, refused, reader)
+        else:
+            self._host.handle_range_request(self, range_request, answered, refused, reader)
+
+    def subscribe(  # type: ignore[misc]
+        self: Queue,
+        consumer: QueueConsumer,
+        answered: Callable[[], object],
+        refused: Refused,
+    ) -> None:
+        """A consumer joins, unless another has the queue for itself."""
+        alone = consumer.exclusive and (self.consumers.all or self.settings.single_active_consumer)
+        if self.exclusive_consumer is not None or alone:
+            refused(AccessRefused(f"{self._where()} in exclusive use"))
+            return
+        self.deliver_published()
+        self.join(consumer)
+        answered()

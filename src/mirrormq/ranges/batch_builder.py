@@ -1,0 +1,78 @@
+"""A batch in the making: messages are added some at a time, and what can be put together is at once.
+
+So the last step, the whole batch, has little left to do: whoever answers has other things to do as well.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from mirrormq.ranges.range_batch import ALIGNMENT, HEAD, MAGIC, VERSION, BatchEnvelope
+
+_PADDING = bytes(ALIGNMENT)
+
+
+class BatchBuilder:
+    """The columns of a batch, as far as they are known."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.body_bytes = 0
+        self._envelopes: dict[BatchEnvelope, int] = {}
+        self._sequences = array("Q")
+        self._indexes = array("I")
+        self._redelivered: list[bytes] = []
+        self._body_offsets = array("i", (0,))
+        self._bodies: list[bytes] = []
+
+    def add(
+        self,
+        sequences: Sequence[int],
+        envelopes: Iterable[tuple[BatchEnvelope, int]],
+        redelivered: bytes,
+        bodies: Sequence[bytes],
+    ) -> None:
+        """Messages behind those that are there; `envelopes` says how many in a row have the same one."""
+        self._sequences.extend(sequences)
+        for envelope, count in envelopes:
+            index = self._envelopes.setdefault(envelope, len(self._envelopes))
+            self._indexes.extend((index,) * count)
+        self._redelivered.append(redelivered)
+        offsets = accumulate(map(len, bodies), initial=self.body_bytes)
+        next(offsets)
+        self._body_offsets.extend(offsets)
+        self._bodies.append(b"".join(bodies))
+        self.rows += len(sequences)
+        self.body_bytes = self._body_offsets[-1]
+
+    def finish(self) -> bytes:
+        """The batch."""
+        envelopes = list(self._envelopes)
+        exchanges = [envelope.exchange for envelope in envelopes]
+        keys = [envelope.routing_key for envelope in envelopes]
+        properties = [envelope.properties for envelope in envelopes]
+        columns = [
+            [_offsets(exchanges)], exchanges, [_offsets(keys)], keys, [_offsets(properties)], properties,
+            [_column(self._sequences)], [_column(self._indexes)], self._redelivered,
+            [_column(self._body_offsets)], self._bodies,
+        ]  # fmt: skip
+        lengths = [sum(map(len, column)) for column in columns]
+        parts = [HEAD.pack(MAGIC, VERSION, self.rows, len(envelopes), *lengths)]
+        for column, length in zip(columns, lengths, strict=True):
+            parts += column
+            parts.append(_PADDING[: -length % ALIGNMENT])
+        return b"".join(parts)
+
+
+def _offsets(values: Sequence[bytes]) -> bytes:
+    return _column(array("i", accumulate(map(len, values), initial=0)))
+
+
+def _column(numbers: array[int]) -> bytes:
+    if sys.byteorder != "little":
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers.tobytes()

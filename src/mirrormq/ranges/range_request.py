@@ -1,0 +1,103 @@
+"""A question as a node has it: read from headers, passed on to another node, answered.
+
+What is wrong with a question is told as an AMQP error would be, in the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import NamedTuple
+
+from mirrormq.errors import AmqpError, PreconditionFailed
+from mirrormq.ranges import spans
+from mirrormq.ranges.spans import Span
+from mirrormq.wire.fields import Table, decode_table, encode_table, plain
+
+NUMBER_MAX = (1 << 63) - 1
+
+
+class RangeRequest(NamedTuple):
+    """What is asked, and by whom."""
+
+    headers: bytes
+    """An encoded table with its length."""
+    body: bytes
+    user: str
+
+    def values(self) -> RequestValues:
+        """The headers, to be asked for by name."""
+        return RequestValues(decode_table(self.headers, 0)[0], self.body)
+
+
+class RangeReply(NamedTuple):
+    """A good answer."""
+
+    headers: bytes
+    """An encoded table with its length."""
+    body: bytes = b""
+
+
+def reply(headers: Table, body: bytes = b"") -> RangeReply:
+    """An answer with these headers."""
+    return RangeReply(encode_table(headers), body)
+
+
+Answered = Callable[[RangeReply], object]
+Refused = Callable[[AmqpError], None]
+
+
+class RequestValues:
+    """The headers of a question; asking for one that is missing or of another kind is an error."""
+
+    def __init__(self, table: Table, body: bytes) -> None:
+        self._table = table
+        self._body = body
+
+    def text(self, name: str) -> str:
+        """A string."""
+        found = self._table.get(name)
+        if found is None or not isinstance(found.value, bytes):
+            raise PreconditionFailed(f"a question about ranges needs the header '{name}', a string")
+        return found.value.decode("utf-8", "surrogateescape")
+
+    def has(self, name: str) -> bool:
+        """Is it there?"""
+        return name in self._table
+
+    def number(self, name: str, otherwise: int | None = None) -> int:
+        """A number that is not negative."""
+        found = self._table.get(name)
+        if found is None and otherwise is not None:
+            return otherwise
+        if found is None or not isinstance(found.value, int) or isinstance(found.value, bool):
+            raise PreconditionFailed(f"a question about ranges needs the header '{name}', a number")
+        if not 0 <= found.value <= NUMBER_MAX:
+            raise PreconditionFailed(f"the header '{name}' must not be negative: {found.value}")
+        return found.value
+
+    def scalars(self, name: str) -> dict[str, bool | int | float | str]:
+        """A table of numbers and texts; empty if it is not there."""
+        found = self._table.get(name)
+        if found is None:
+            return {}
+        if not isinstance(found.value, dict):
+            raise PreconditionFailed(f"the header '{name}' must be a table")
+        scalars: dict[str, bool | int | float | str] = {}
+        for inner, value in plain(found.value).items():
+            if isinstance(value, Decimal):
+                scalars[inner] = float(value)
+            elif isinstance(value, bool | int | float | str):
+                scalars[inner] = value
+            else:
+                raise PreconditionFailed(f"'{inner}' in the header '{name}' must be a number or a text")
+        return scalars
+
+    def spans(self) -> list[Span] | None:
+        """The body, if there is one."""
+        if not self._body:
+            return None
+        try:
+            return spans.unpack(self._body)
+        except ValueError as error:
+            raise PreconditionFailed(f"the body of a question about ranges is wrong: {error}") from None

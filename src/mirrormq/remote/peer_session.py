@@ -1,0 +1,249 @@
+"""What one other node does with a queue of this node: publishes, consumes, asks.
+
+It holds the messages that are out with the node's consumers, by sequence number. When the node's life ends,
+its consumers leave and the messages go back to the queue.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from mirrormq.errors import AmqpError
+from mirrormq.queues.message import Message
+from mirrormq.queues.publish_ids import PublishOrigin
+from mirrormq.queues.queue import Queue
+from mirrormq.ranges.range_request import RangeReply, RangeRequest
+from mirrormq.remote.intervals import merged
+from mirrormq.remote.publish_codec import Envelopes, pack_deliveries, unpack
+from mirrormq.remote.remote_consumer import RemoteConsumer
+from mirrormq.remote.remote_messages import (
+    Credit,
+    DeliveredBefore,
+    Got,
+    Publish,
+    QueueReply,
+    QueueRequest,
+    Range,
+    RangeQuery,
+    RangeQueryReply,
+    RemoteRefusal,
+    Settle,
+    Settled,
+    Subscribe,
+    Subscribed,
+    ToMaster,
+    Unsubscribe,
+)
+from mirrormq.remote.stream import Stream
+
+
+class PeerSession:
+    """One node at one queue, in one tenure. The Publisher of what comes from there."""
+
+    def __init__(
+        self, queue: Queue, queue_id: int, epoch: int, stream: Stream, tell: Callable[[PeerSession], None]
+    ) -> None:
+        self.queue = queue
+        self.queue_id = queue_id
+        self.epoch = epoch
+        self.stream = stream
+        self._consumers: dict[int, RemoteConsumer] = {}
+        self._held: dict[int, Message] = {}
+        self._kept: list[Range] = []
+        self._refused: list[int] = []
+        self._gets: deque[int] = deque()
+        """Questions for a message that wait for the link …"""
+        self._range_requests: deque[RangeQuery] = deque()
+        """… and those about ranges, whose answers may be large too."""
+        self._envelopes = Envelopes()
+        self._tell = tell
+
+    def receive(self, item: ToMaster) -> None:
+        """An item of this tenure."""
+        if isinstance(item, Publish):
+            self._publish(item)
+        elif isinstance(item, Settle):
+            self._settle(item)
+        elif isinstance(item, Credit):
+            self._credit(item)
+        elif isinstance(item, QueueRequest):
+            self._ask(item)
+        elif isinstance(item, RangeQuery):
+            self._range_requests.append(item)
+            self._serve_range_requests()
+        elif isinstance(item, Subscribe):
+            self._subscribe(item)
+        elif isinstance(item, Unsubscribe):
+            self._unsubscribe(item)
+        elif isinstance(item, DeliveredBefore):
+            self.queue.delivered_before(item.sequence)
+        else:
+            self.queue.touch()
+
+    # -- publishing -----------------------------------------------------------------------------
+
+    def _publish(self, item: Publish) -> None:
+        number, producer = item.first_number, item.producer
+        for run in item.runs:
+            messages = unpack(run, self._envelopes)
+            self.queue.publish(messages, self, number, PublishOrigin(producer, number))
+            if run.redelivered:
+                self.queue.published_before(messages)
+            number += len(messages)
+
+    def confirmed(self, first: int, last: int) -> None:
+        """The queue has these."""
+        self._kept.append((first, last))
+        self._tell(self)
+
+    def refused(self, number: int) -> None:
+        """The queue would not take this one."""
+        self._refused.append(number)
+        self._tell(self)
+
+    def report(self) -> None:
+        """At the end of a turn: tell what has become of publishes."""
+        if self._kept or self._refused:
+            settled = Settled(
+                self.queue_id, self.epoch, merged(self._kept), self._refused, self.queue.congested
+            )
+            self._kept, self._refused = [], []
+            self.stream.put_late(settled)
+
+    # -- consuming ------------------------------------------------------------------------------
+
+    def _subscribe(self, item: Subscribe) -> None:
+        consumer = RemoteConsumer(self, item)
+
+        def answered() -> None:
+            self._consumers[item.question] = consumer
+            self.stream.put_late(Subscribed(self.queue_id, self.epoch, item.question))
+
+        self.queue.subscribe(consumer, answered, lambda error: self._refuse(item.question, error))
+
+    def _unsubscribe(self, item: Unsubscribe) -> None:
+        consumer = self._consumers.pop(item.consumer, None)
+        if consumer is not None:
+            self.queue.deliver_published()
+            self.queue.unsubscribe(consumer)
+
+    def _credit(self, item: Credit) -> None:
+        consumer = self._consumers.get(item.consumer)
+        if consumer is not None:
+            consumer.credit(item)
+            self._ready_again(consumer)
+
+    def relieved(self) -> None:
+        """The link can carry more."""
+        self._serve_gets()
+        self._serve_range_requests()
+        for consumer in self._consumers.values():
+            self._ready_again(consumer)
+
+    def _ready_again(self, consumer: RemoteConsumer) -> None:
+        if consumer.waiting and consumer.room() > 0:
+            self.queue.ready_again(consumer)
+
+    def held(self) -> list[Message]:
+        """What is out with consumers of the node."""
+        return list(self._held.values())
+
+    def hold(self, messages: Sequence[Message]) -> None:
+        """These are out with consumers of the node."""
+        self._held.update([(message.sequence, message) for message in messages])
+
+    def _settle(self, item: Settle) -> None:
+        if item.acknowledged:
+            self.queue.acknowledge(self._take(item.acknowledged))
+        if item.requeued:
+            self.queue.requeue(self._take(item.requeued))
+        if item.rejected:
+            self.queue.reject(self._take(item.rejected))
+
+    def _take(self, ranges: Iterable[Range]) -> list[Message]:
+        pop = self._held.pop
+        return [
+            message
+            for first, last in ranges
+            for number in range(first, last + 1)
+            if (message := pop(number, None)) is not None
+        ]
+
+    # -- questions ------------------------------------------------------------------------------
+
+    def _ask(self, item: QueueRequest) -> None:
+        def answered(*numbers: int) -> None:
+            self.stream.put_late(QueueReply(self.queue_id, self.epoch, item.question, list(numbers)))
+
+        def refused(error: AmqpError) -> None:
+            self._refuse(item.question, error)
+
+        if item.kind == "get":
+            self._gets.append(item.question)
+            self._serve_gets()
+        elif item.kind == "count":
+            self.queue.count(answered, refused)
+        elif item.kind == "purge":
+            self.queue.purge(answered, refused)
+        else:
+            self.queue.check_deletion(item.if_unused, item.if_empty, answered, refused)
+
+    def _serve_gets(self) -> None:
+        """Fetch messages while the link can carry them."""
+        while self._gets and self.stream.writable:
+            question = self._gets.popleft()
+            self.queue.get(
+                False,
+                lambda message, left, question=question: self._give(question, message, left),  # type: ignore[misc]
+                lambda error, question=question: self._refuse(question, error),  # type: ignore[misc]
+            )
+        if self._gets:
+            self.stream.when_writable(self.relieved)
+
+    def _serve_range_requests(self) -> None:
+        """Answer questions about ranges while the link can carry answers."""
+        while self._range_requests and self.stream.writable:
+            self._handle_range_request(self._range_requests.popleft())
+        if self._range_requests:
+            self.stream.when_writable(self.relieved)
+
+    def _handle_range_request(self, item: RangeQuery) -> None:
+        def answered(reply: RangeReply) -> None:
+            range_replied = RangeQueryReply(
+                self.queue_id, self.epoch, item.question, reply.headers, reply.body
+            )
+            self.stream.put_late(range_replied, len(reply.headers) + len(reply.body))
+
+        range_request = RangeRequest(item.headers, item.body, item.user)
+        self.queue.handle_range_request(
+            range_request, answered, lambda error: self._refuse(item.question, error), self
+        )
+
+    def _give(self, question: int, message: Message | None, left: int) -> bool:
+        run, size_bytes = None, 0
+        if message is not None:
+            (run,) = pack_deliveries([message])
+            self.hold([message])
+            size_bytes = len(message.frames)
+        self.stream.put_late(Got(self.queue_id, self.epoch, question, run, left), size_bytes)
+        return True
+
+    def _refuse(self, question: int, error: AmqpError) -> None:
+        refusal = RemoteRefusal(
+            self.queue_id, self.epoch, question, error.code, error.explanation, error.reason
+        )
+        self.stream.put_late(refusal)
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def lost(self) -> None:
+        """The node's life is over: its consumers leave, and what they held goes back."""
+        for consumer in self._consumers.values():
+            self.queue.unsubscribe(consumer)
+        self._consumers = {}
+        self._gets.clear()
+        self._range_requests.clear()
+        held, self._held = sorted(self._held.items()), {}
+        if held and not self.queue.deleted:
+            self.queue.requeue([message for _, message in held])

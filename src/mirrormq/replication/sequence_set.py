@@ -1,0 +1,188 @@
+"""A set of sequence numbers, as bits in chunks: long stretches and scattered numbers cost the same little.
+
+A queue of a million messages whose every second one is acknowledged is a million ranges of one, or
+a thousand chunks of 1,024 bits. Chunks are whole numbers of any size to Python, so what two sets have in
+common, or one has and the other has not, is one operation on a thousand numbers at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+Range = tuple[int, int]
+"""The first number, and how many."""
+
+CHUNK_BITS = 10
+CHUNK = 1 << CHUNK_BITS
+"""1,024 numbers, 128 bytes: what a queue with one message pays, and a queue with a million 128 KiB."""
+OFFSET = CHUNK - 1
+FULL = (1 << CHUNK) - 1
+
+
+class PackedNumbers(msgspec.Struct, frozen=True, array_like=True):
+    """A SequenceSet on its way to another node."""
+
+    full: list[Range]
+    """Chunks that are full: the first one's number, and how many in a row."""
+    partial: list[tuple[int, bytes]]
+    """Others: the chunk's number and its bits, little-endian."""
+
+
+class SequenceSet:
+    """Numbers from 0 on."""
+
+    __slots__ = ("_chunks", "count")
+
+    def __init__(self, ranges: Iterable[Range] = ()) -> None:
+        self._chunks: dict[int, int] = {}
+        """Chunk number → its bits; never 0."""
+        self.count = 0
+        for first, size in ranges:
+            self.add(first, size)
+
+    def __contains__(self, number: int) -> bool:
+        return self._chunks.get(number >> CHUNK_BITS, 0) >> (number & OFFSET) & 1 == 1
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SequenceSet) and self._chunks == other._chunks
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # -- changing -------------------------------------------------------------------------------
+
+    def add(self, first: int, size: int = 1) -> None:
+        """Put a stretch in; parts of it may be there already."""
+        end = first + size
+        while first < end:
+            step = min(CHUNK - (first & OFFSET), end - first)
+            self.add_mask(first, (1 << step) - 1)
+            first += step
+
+    def add_mask(self, first: int, mask: int) -> None:
+        """Put in the numbers of a bit mask whose lowest bit is `first`; it must not leave a chunk."""
+        number = first >> CHUNK_BITS
+        before = self._chunks.get(number, 0)
+        after = before | mask << (first & OFFSET)
+        if after != before:
+            self._chunks[number] = after
+            self.count += after.bit_count() - before.bit_count()
+
+    def remove(self, first: int, size: int = 1) -> int:
+        """Take a stretch out; says how many numbers of it were there."""
+        if size <= 0:
+            return 0
+        before, end = self.count, first + size
+        numbers: Iterable[int] = range(first >> CHUNK_BITS, (end - 1 >> CHUNK_BITS) + 1)
+        if size >> CHUNK_BITS > len(self._chunks):
+            reach = numbers
+            numbers = [number for number in self._chunks if number in reach]
+        for number in numbers:
+            if number in self._chunks:
+                low = max(first, number << CHUNK_BITS) & OFFSET
+                high = min(end, number + 1 << CHUNK_BITS) - (number << CHUNK_BITS)
+                self._take(number, (1 << high) - (1 << low))
+        return before - self.count
+
+    def subtract(self, other: SequenceSet) -> None:
+        """Take out everything that is in the other set."""
+        for number in self._chunks.keys() & other._chunks.keys():
+            self._take(number, other._chunks[number])
+
+    def _take(self, number: int, mask: int) -> None:
+        before = self._chunks[number]
+        after = before & ~mask
+        self.count -= before.bit_count() - after.bit_count()
+        if after:
+            self._chunks[number] = after
+        else:
+            del self._chunks[number]
+
+    # -- telling --------------------------------------------------------------------------------
+
+    def copy(self) -> SequenceSet:
+        """Another set with the same numbers."""
+        twin = SequenceSet()
+        twin._chunks = dict(self._chunks)
+        twin.count = self.count
+        return twin
+
+    def ranges(self) -> list[Range]:
+        """All of it, ascending."""
+        found: list[Range] = []
+        for first, size in self._spans():
+            if found and sum(found[-1]) == first:
+                found[-1] = (found[-1][0], found[-1][1] + size)
+            else:
+                found.append((first, size))
+        return found
+
+    def _spans(self) -> Iterator[Range]:
+        """Ranges that may touch where chunks do."""
+        for number in sorted(self._chunks):
+            mask, base = self._chunks[number], number << CHUNK_BITS
+            if mask == FULL:
+                yield base, CHUNK
+                continue
+            digits = f"{mask:b}"[::-1]
+            first = digits.find("1")
+            while first >= 0:
+                end = digits.find("0", first)
+                end = len(digits) if end < 0 else end
+                yield base + first, end - first
+                first = digits.find("1", end)
+
+    def numbers(self) -> Iterator[int]:
+        """Each number, ascending."""
+        for first, size in self._spans():
+            yield from range(first, first + size)
+
+    def first_numbers(self, limit: int) -> list[int]:
+        """The lowest `limit` numbers."""
+        found: list[int] = []
+        for first, size in self._spans():
+            found.extend(range(first, first + min(size, limit - len(found))))
+            if len(found) >= limit:
+                break
+        return found
+
+    # -- travelling -----------------------------------------------------------------------------
+
+    def pack(self) -> PackedNumbers:
+        """For another node."""
+        full = ranges_of(sorted(number for number, mask in self._chunks.items() if mask == FULL))
+        partial = [
+            (number, mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
+            for number, mask in sorted(self._chunks.items())
+            if mask != FULL
+        ]
+        return PackedNumbers(full, partial)
+
+
+def unpack(packed: PackedNumbers) -> SequenceSet:
+    """What another node has packed."""
+    found = SequenceSet()
+    for first, size in packed.full:
+        found.add(first << CHUNK_BITS, size << CHUNK_BITS)
+    for number, bits in packed.partial:
+        found.add_mask(number << CHUNK_BITS, int.from_bytes(bits, "little") & FULL)
+    return found
+
+
+def ranges_of(numbers: Iterable[int]) -> list[Range]:
+    """Ascending numbers as ranges."""
+    found: list[Range] = []
+    first = previous = None
+    for number in numbers:
+        if previous is None or number != previous + 1:
+            if first is not None and previous is not None:
+                found.append((first, previous - first + 1))
+            first = number
+        previous = number
+    if first is not None and previous is not None:
+        found.append((first, previous - first + 1))
+    return found

@@ -1,0 +1,63 @@
+"""Opens a node's listener for other nodes: address, secret, patience and TLS come from the settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mirrormq.config.settings import Address, Settings
+from mirrormq.errors import start_error
+from mirrormq.peers.failure_detector import DetectorTiming
+from mirrormq.peers.peer_handshake import PeerIdentity
+from mirrormq.runtime.certificate_files import CertificateFiles
+from mirrormq.runtime.peer_links import LinkTls, PeerLinkOptions, PeerLinks
+from mirrormq.runtime.peer_messages import LinkMessage
+from mirrormq.runtime.peer_tls import link_contexts
+
+if TYPE_CHECKING:
+    from mirrormq.runtime.node import Node
+
+
+def advertised(settings: Settings) -> str:
+    """Where other nodes are told to reach this one; empty if it listens to none."""
+    if settings.cluster_listener is None:
+        return ""
+    chosen = settings.cluster_advertised
+    return str(chosen or Address(settings.name.partition("@")[2], settings.cluster_listener.port))
+
+
+async def open_links(node: Node) -> None:
+    """Listen for other nodes, if the settings say so."""
+    settings = node.settings
+    address = settings.cluster_listener
+    if address is None:
+        return
+    ticktime = settings.net_ticktime_s
+    options = PeerLinkOptions(
+        PeerIdentity(settings.name, node.cluster_node.member.cluster_id),
+        settings.cookie.encode(),
+        DetectorTiming() if ticktime is None else DetectorTiming.of_net_ticktime(ticktime),
+        _tls(node),
+        LinkMessage,
+    )
+    peer_links = PeerLinks(options, node.cluster_node, node.log)
+    host = "127.0.0.1" if address.host == "localhost" else address.host
+    try:
+        await peer_links.start(host, address.port)
+    except OSError as error:
+        raise start_error(
+            f"Cannot listen on {address} for other nodes: {error.strerror}. Choose another address with "
+            "--cluster, or none.",
+            error,
+        ) from error
+    node.cluster_node.connect(peer_links)
+
+
+def _tls(node: Node) -> LinkTls | None:
+    links = node.settings.link_tls
+    if links.cacertfile is None or links.certfile is None or links.keyfile is None:
+        return None
+    files = CertificateFiles(links.certfile, links.keyfile, links.password, links.cacertfile)
+    found = link_contexts(files)
+    for context in (found.server, found.client):
+        node.certificates.watch(context, files)
+    return found

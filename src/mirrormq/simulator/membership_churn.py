@@ -1,0 +1,140 @@
+"""A node leaves its cluster and comes back as a new one, while other things go wrong.
+
+    stop      its application, in good order: its masters are handed over
+    forget    it: when no queue needs it its process ends, and another node is asked to
+    wipe      its disk, when everybody has heard of it
+    join      the process that is started on the empty disk knocks at the others' doors
+
+That is what `reset` and `join_cluster` do. Once the others have been asked there is no way back. One node at
+a time, and only where a majority decides whatever happens: two sides that forget each other are two clusters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+from mirrormq.cluster.partitions import PAUSE_MINORITY, PartitionHandling
+from mirrormq.metadata.records import Queue
+from mirrormq.metadata.state import MetadataState
+from mirrormq.simulator.simulated_node import SimulatedNode
+from mirrormq.simulator.virtual_time import VirtualTime
+
+LOOK_MS = 50
+NODES_MIN = 3
+"""Without one of two the other is alone."""
+
+
+class ChurnHost(Protocol):
+    """Where nodes leave and join."""
+
+    timeline: VirtualTime
+    nodes: dict[str, SimulatedNode]
+    handling: PartitionHandling
+
+    def note(self, text: str) -> None:
+        """Remember what happened."""
+
+
+class MembershipChurn:
+    """Who has left, or is about to."""
+
+    def __init__(self, cluster: ChurnHost, held_down: Counter[str]) -> None:
+        self._cluster = cluster
+        self._held_down = held_down
+        self._who = ""
+        self._asked = False
+        """The others were asked to forget it."""
+        self._wanted_back = False
+
+    def begin(self, name: str) -> None:
+        """The operator wants a node to leave."""
+        cluster = self._cluster
+        strict = cluster.handling.mode == PAUSE_MINORITY and len(cluster.nodes) >= NODES_MIN
+        if not strict or self._who or not cluster.nodes[name].running:
+            return
+        self._who, self._asked, self._wanted_back = name, False, False
+        self._want(False)
+        self._pursue()
+
+    def end(self, name: str) -> None:
+        """It is to come back."""
+        if name == self._who:
+            self._wanted_back = True
+
+    def _want(self, wanted: bool) -> None:
+        node = self._cluster.nodes[self._who]
+        if node.running:
+            node.controller.want(wanted)
+            node.mark_dirty()
+
+    def _pursue(self) -> None:
+        """As far as it goes now, and again in a moment."""
+        others = [node for node in self._cluster.nodes.values() if node.name != self._who]
+        if self._asked and all(self._is_forgotten_by(node) for node in others):
+            self._cluster.note(f"{self._who} has left: its disk is wiped")
+            self._cluster.nodes[self._who].wipe()
+            self._return()
+            return
+        if not self._asked and self._wanted_back:
+            self._want(True)
+            self._who = ""
+            return
+        for node in others:
+            if node.running and node.controller.serving.running and node.member.leader:
+                if self._is_complete(node) and spares(node.member.metadata.state, self._who):
+                    self._ask(node)
+                break
+        self._cluster.timeline.after(LOOK_MS, self._pursue)
+
+    def _is_complete(self, node: SimulatedNode) -> bool:
+        """Has everybody a vote? While one is still joining, without another there is no majority."""
+        return len(node.member.consensus.members.voters) == len(self._cluster.nodes)
+
+    def _is_forgotten_by(self, node: SimulatedNode) -> bool:
+        """Until everybody has heard, a node with an empty disk could be taken for the one that it was. (The
+        runtime tells them apart when they shake hands.)"""
+        if not node.running:
+            return False
+        member = node.member
+        return self._who not in {*member.metadata.state.nodes, *member.consensus.members.everyone}
+
+    def _ask(self, node: SimulatedNode) -> None:
+        if not self._asked:
+            self._asked = True
+            self._held_down[self._who] += 1
+            self._cluster.nodes[self._who].die(power=False)
+        node.member.forget(self._who)
+        node.mark_dirty()
+
+    def _return(self) -> None:
+        if not self._wanted_back:
+            self._cluster.timeline.after(LOOK_MS, self._return)
+            return
+        node, self._who = self._cluster.nodes[self._who], ""
+        self._held_down[node.name] -= 1
+        if not self._held_down[node.name]:
+            node.start()
+
+
+def spares(state: MetadataState, name: str) -> bool:
+    """Does a node not run, and does nobody need what it has?"""
+    record = state.nodes.get(name)
+    return (
+        record is not None
+        and not record.running
+        and all(_outlives(queue, state, name) for queue in state.queues.values())
+    )
+
+
+def _outlives(queue: Queue, state: MetadataState, name: str) -> bool:
+    """Has a queue a master and a synchronised copy elsewhere?"""
+    ring = queue.ring
+    alive = {
+        member
+        for member in ring.in_sync - {name}
+        if (node := state.nodes.get(member))
+        and node.running
+        and node.incarnation == ring.incarnation_of(member)
+    }
+    return ring.master in alive and not queue.waits_for

@@ -1,0 +1,223 @@
+"""A simulated node's application: the real broker on the node's simulated disk, without sockets and loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mirrormq.broker.broker import Broker, Environment
+from mirrormq.broker.live_contents import LiveQueueContents
+from mirrormq.broker.orphan_restorer import OrphanRestorer
+from mirrormq.clock import Clock
+from mirrormq.cluster.orphan_collector import OrphanCollector, OrphanLoss, StoredContents
+from mirrormq.config.settings import Settings
+from mirrormq.metadata.state import MetadataState
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.memory_budget import MemoryBudget
+from mirrormq.queues.queue import Queue
+from mirrormq.remote.remote_messages import RemoteMessage
+from mirrormq.replication.replica import Replica
+from mirrormq.replication.ring_messages import RingBatch
+from mirrormq.simulator.checkers import SimulatedCopy
+from mirrormq.simulator.simulated_node import SimulatedNode
+from mirrormq.storage.journal import Journal
+from mirrormq.wire.content import body_of
+
+SEGMENT_BYTES = 64 * 1024
+"""Small, so that segments come and go in a short run."""
+
+HOT_BYTES = 1 << 30
+SYNC_BATCH_MESSAGES = 4096
+HOUSEKEEPING_MS = 0
+"""How often the journal is tidied up; 0: not in so short a time."""
+
+HOUSEKEEPING_BYTES = 1024
+"""How much of it at a time."""
+
+EPOCH_MS = 1_700_000_000_000
+"""When simulated time begins, as the broker sees it."""
+
+STOPPING_MS = 20
+"""What closing everything takes, at most."""
+
+
+class SimulatedApplication:
+    """Implements `simulator.node.HostedApplication`."""
+
+    def __init__(self, node: SimulatedNode, turned: Callable[[SimulatedNode], None]) -> None:
+        self._node = node
+        self._turned = turned
+        """Told when a turn is over: clients may read."""
+        self._names = 0
+        self.broker: Broker | None = None
+        self.orphan_collector: OrphanCollector | None = None
+        self._journal: Journal | None = None
+
+    @property
+    def clients(self) -> int:
+        """Open connections."""
+        return len(self.broker.connections) if self.broker is not None else 0
+
+    # -- lives ----------------------------------------------------------------------------------
+
+    def start(self, incarnation: int) -> None:
+        """Open the journal and serve."""
+        node = self._node
+        metadata = node.member.metadata
+        journal = self._open_journal()
+        journal.forget_unknown([queue.queue_id for queue in metadata.state.queues.values()])
+        outside = Environment(
+            self._unique_name,
+            node.choice.randrange,
+            lambda check: check.decided(True),
+            lambda peer, message: node.send(peer, message, False),
+        )
+        settings = Settings(name=node.name, mirroring_sync_batch_size=SYNC_BATCH_MESSAGES)
+        clock = Clock(EPOCH_MS + node.world.timeline.now_ms)
+        self.broker = Broker(settings, metadata, journal, clock, MemoryBudget(HOT_BYTES), outside)
+        for peer in sorted(node.member.linked):
+            self.broker.link_up(peer)
+        assert self.orphan_collector is not None
+        OrphanRestorer(self.broker, self.orphan_collector.orphans)
+        if node.controller.apart:
+            self.partition_started()
+        if HOUSEKEEPING_MS:
+            self._tidy_up(journal)
+        node.wake()
+
+    def _tidy_up(self, journal: Journal) -> None:
+        if self._journal is journal:
+            journal.housekeeping(HOUSEKEEPING_BYTES)
+            self._node.later(HOUSEKEEPING_MS, lambda: self._tidy_up(journal))
+
+    def _open_journal(self) -> Journal:
+        node = self._node
+        journal = Journal(node.disk, "journal", make_envelope, segment_bytes=SEGMENT_BYTES)
+        journal.open()
+        self.orphan_collector = OrphanCollector(node.name, node.disk, "orphanage", journal)
+        self.orphan_collector.open()
+        self._journal = journal
+        return journal
+
+    def stop(self, reason: str) -> None:
+        """Clients are gone at once; files a moment later."""
+        self._end()
+        self._node.later(self._node.choice.randrange(STOPPING_MS), self._node.controller.serving.stopped)
+
+    def discard_state(self, winner: MetadataState, done: Callable[[], None]) -> None:
+        """This node's side has lost: set aside what only it has, and stop."""
+        node = self._node
+        loss = OrphanLoss(
+            node.member.metadata.state, winner, node.controller.companions, node.world.timeline.now_ms
+        )
+        if self._journal is None:
+            self._open_journal()
+        assert self.orphan_collector is not None
+        holdings = StoredContents() if self.broker is None else LiveQueueContents(self.broker)
+        self.orphan_collector.set_aside(holdings, loss)
+        self._end(loss)
+        node.later(node.choice.randrange(STOPPING_MS), done)
+
+    def _end(self, loss: OrphanLoss | None = None) -> None:
+        broker, self.broker = self.broker, None
+        if broker is not None:
+            broker.detach()
+            for connection in list(broker.connections):
+                connection.lost()
+        if self._journal is not None:
+            if loss is not None and self.orphan_collector is not None:
+                self.orphan_collector.let_go(loss)
+            self._journal.close()
+            self._journal = self.orphan_collector = None
+
+    def partition_started(self) -> None:
+        """Somebody is missing."""
+        if self.broker is not None and self.orphan_collector is not None:
+            self.orphan_collector.partition_started(
+                LiveQueueContents(self.broker), self.broker.metadata.state
+            )
+
+    def partition_ended(self) -> None:
+        """Everybody is here."""
+        if self.orphan_collector is not None:
+            self.orphan_collector.partition_ended()
+
+    def _unique_name(self) -> str:
+        self._names += 1
+        return f"{self._node.name}-{self._names}"
+
+    # -- links and turns ------------------------------------------------------------------------
+
+    def up(self, peer: str) -> None:
+        """A link is there."""
+        if self.broker is not None:
+            self.broker.link_up(peer)
+
+    def down(self, peer: str) -> None:
+        """A link is gone."""
+        if self.broker is not None:
+            self.broker.link_down(peer)
+
+    def receive(self, peer: str, message: Any) -> bool:
+        """A message for the application."""
+        if not isinstance(message, RingBatch | RemoteMessage):
+            return False
+        if self.broker is not None:
+            self.broker.link_message(peer, message)
+        return True
+
+    def turn(self) -> bool:
+        """The end of a turn."""
+        broker = self.broker
+        if broker is None:
+            return False
+        broker.clock.now_ms = EPOCH_MS + self._node.world.timeline.now_ms
+        broker.clock.run_due()
+        more = broker.turn()
+        if broker.clock.next_ms is not None:
+            self._node.wake_at(max(broker.clock.next_ms, broker.clock.now_ms + 1) - EPOCH_MS)
+        self._turned(self._node)
+        return more
+
+    # -- what it holds --------------------------------------------------------------------------
+
+    def copies(self) -> list[SimulatedCopy]:
+        """What this node holds of each queue, as far as it is in a ring or the only one."""
+        found: list[SimulatedCopy] = []
+        if self.broker is None:
+            return found
+        state = self.broker.metadata.state
+        for record in state.queues.values():
+            replica = self.broker.replica_manager.replicas.get(record.queue_id)
+            queue = self.broker.vhosts["/"].queues.get(record.name)
+            if replica is not None and self._node.name in replica.view.members:
+                found.append(self._copy(record.name, replica))
+            elif isinstance(queue, Queue):
+                count = queue.backing.ready_count + queue.backing.unacked_count
+                found.append(SimulatedCopy(self._node.name, record.name, True, ("?",) * count))
+        return found
+
+    def _copy(self, queue: str, replica: Replica) -> SimulatedCopy:
+        ring = replica.ring
+        return SimulatedCopy(self._node.name, queue, ring.is_master, bodies(replica), ring.received)
+
+    def has_orphans(self) -> bool:
+        """Has it set something aside that is not back in its queue yet?"""
+        return self.orphan_collector is not None and bool(self.orphan_collector.orphans.titles)
+
+    def empty(self) -> bool:
+        """Does it hold nothing?"""
+        broker = self.broker
+        if broker is None:
+            return True
+        queues = [queue for queue in broker.vhosts["/"].queues.values() if isinstance(queue, Queue)]
+        return not any(queue.backing.ready_count or queue.backing.unacked_count for queue in queues)
+
+
+def bodies(replica: Replica) -> tuple[str, ...]:
+    """The messages of a replica, oldest first."""
+    if replica.backing is not None:
+        messages = replica.backing.load(list(replica.backing.held().numbers()))
+        return tuple(body_of(message.frames).decode() for message in messages)
+    assert replica.copy is not None
+    return tuple(body_of(frames).decode() for frames in replica.copy.contents())

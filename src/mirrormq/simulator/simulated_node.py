@@ -1,0 +1,227 @@
+"""A simulated machine: a disk that lasts, and a process on it that does not.
+
+The process is the real thing without sockets and files: consensus log, member, steward, and a *house*, the
+application that the steward starts and stops. As in the runtime, what comes in for the application is
+followed by a turn of it, and what comes in for the steward by work of its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from mirrormq.cluster import member
+from mirrormq.cluster.controller import ApplicationHost, ClusterController
+from mirrormq.cluster.member import TICK_MS, Member
+from mirrormq.cluster.partitions import PartitionHandling
+from mirrormq.consensus import DurableState, Snapshot
+from mirrormq.simulator.network import Network
+from mirrormq.simulator.virtual_time import VirtualTime
+from mirrormq.storage.consensus_log import ConsensusLog
+from mirrormq.storage.simulated_disk import SimulatedDisk
+
+METADATA = "metadata"
+"""The directory of the consensus log on a node's disk."""
+
+
+class HostedApplication(ApplicationHost, Protocol):
+    """The application, as a process runs it."""
+
+    def up(self, peer: str) -> None:
+        """A link is there."""
+
+    def down(self, peer: str) -> None:
+        """A link is gone."""
+
+    def receive(self, peer: str, message: Any) -> bool:
+        """A message for the application; False: it is somebody else's."""
+
+    def turn(self) -> bool:
+        """The end of a turn; True if there is more to do at once."""
+
+
+class SimulatedHost(Protocol):
+    """The world around a node."""
+
+    timeline: VirtualTime
+    network: Network
+    handling: PartitionHandling
+
+    def first_state(self) -> Snapshot:
+        """What a node with an empty disk starts from."""
+
+    def make_house(self, node: SimulatedNode) -> HostedApplication:
+        """The application of a starting process."""
+
+
+def plain_log(node: SimulatedNode) -> ConsensusLog:
+    """What a node remembers of its cluster."""
+    return ConsensusLog(node.disk, METADATA)
+
+
+class SimulatedNode:
+    """One machine."""
+
+    def __init__(
+        self,
+        world: SimulatedHost,
+        name: str,
+        seed: str,
+        make_log: Callable[[SimulatedNode], ConsensusLog] = plain_log,
+    ) -> None:
+        self.world = world
+        self._make_log = make_log
+        self.name = name
+        self.choice = random.Random(seed)
+        self.disk = self._new_disk()
+        self._newcomer = False
+        """It belongs to no cluster until one lets it in."""
+        self.running = False
+        self.flush_ms = 0
+        """How long a turn takes: a slow disk holds everything up."""
+        self._boots = 0
+        self._turn_planned = False
+        self._work_planned = False
+        self._wake_planned_ms: int | None = None
+        self._busy_until_ms = 0
+        self.log: ConsensusLog
+        self.member: Member
+        self.house: HostedApplication
+        self.controller: ClusterController
+
+    # -- the process ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start a process on this disk."""
+        world = self.world
+        self._boots += 1
+        self.running = True
+        self._turn_planned = self._work_planned = False
+        self._wake_planned_ms = None
+        self._busy_until_ms = 0
+        self.log = self._make_log(self)
+        if self._newcomer:
+            self.log.open(Snapshot, boots=world.timeline.now_ms)
+        else:
+            self.log.open(world.first_state)
+        rule, choose = world.handling.quorum(), self.choice.randrange
+        self.member = Member(
+            self.name, self.log, rule, choose, self.send, self.mark_dirty,
+            address=f"{self.name}:1", settings=member.SETTINGS,
+        )  # fmt: skip
+        self.house = world.make_house(self)
+        self.controller = ClusterController(self.member, world.handling, self.house, choose, self.send)
+        world.network.attach(self.name, self)
+        self.controller.want(True)
+        self._tick()
+
+    def die(self, *, power: bool) -> None:
+        """The process dies, or the machine loses its power: what was not synced may be gone, then."""
+        if not self.running:
+            return
+        self.running = False
+        self.world.network.detach(self.name, silently=power)
+        if power:
+            self.disk.crash()
+        else:
+            self.disk.kill()
+
+    def wipe(self) -> None:
+        """A dead machine gets an empty disk: what starts on it knows nobody."""
+        self.disk = self._new_disk()
+        self._newcomer = True
+
+    def _new_disk(self) -> SimulatedDisk:
+        disk = SimulatedDisk(self.choice.randrange)
+        disk.now_ms = lambda: self.world.timeline.now_ms
+        return disk
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        """Something that this process does by and by, if it lives."""
+        boots = self._boots
+
+        def do() -> None:
+            if not self.running or self._boots != boots:
+                return
+            if self.name in self.world.network.frozen:
+                self.world.timeline.after(1 + self.choice.randrange(20), do)
+            else:
+                action()
+
+        self.world.timeline.after(delay_ms, do)
+
+    def _tick(self) -> None:
+        self.controller.tick(self.world.timeline.now_ms)
+        self.later(TICK_MS, self._tick)
+
+    # -- links ----------------------------------------------------------------------------------
+
+    def send(self, peer: str, message: Any, urgent: bool = True) -> None:
+        """To another node, if there is a link."""
+        self.world.network.send(self.name, peer, message, urgent)
+
+    def statement(self) -> DurableState:
+        return self.member.consensus.durable_state
+
+    def up(self, peer: str, session: int, stated: DurableState | None) -> None:
+        self.controller.up(peer, session, stated)
+        self.house.up(peer)
+        self.mark_dirty()
+        self.wake()
+
+    def down(self, peer: str, reason: str) -> None:
+        self.controller.down(peer, reason)
+        self.house.down(peer)
+        self.mark_dirty()
+        self.wake()
+
+    def receive(self, peer: str, message: Any) -> None:
+        if self.house.receive(peer, message):
+            self.wake()
+        else:
+            self.controller.receive(peer, message)
+            self.mark_dirty()
+
+    # -- turns ----------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """There is something for the application to do at the end of the turn."""
+        if not self._turn_planned:
+            self._turn_planned = True
+            self.later(self._busy_ms, self._turn)
+
+    def mark_dirty(self) -> None:
+        """There is something for the steward to do."""
+        if not self._work_planned:
+            self._work_planned = True
+            self.later(self._busy_ms, self._work)
+
+    @property
+    def _busy_ms(self) -> int:
+        return max(0, self._busy_until_ms - self.world.timeline.now_ms)
+
+    def wake_at(self, when_ms: int) -> None:
+        """There will be something to do then."""
+        planned = self._wake_planned_ms
+        if planned is None or when_ms < planned or planned <= self.world.timeline.now_ms:
+            self._wake_planned_ms = when_ms
+            self.later(when_ms - self.world.timeline.now_ms, self.wake)
+
+    def _turn(self) -> None:
+        self._turn_planned = False
+        if self.house.turn():
+            self.wake()
+        self._rest()
+
+    def _work(self) -> None:
+        self._work_planned = False
+        if self.controller.work():
+            self.wake()
+        if self.controller.coordinator.pending:
+            self.mark_dirty()
+        self._rest()
+
+    def _rest(self) -> None:
+        if self.flush_ms:
+            self._busy_until_ms = self.world.timeline.now_ms + self.choice.randrange(self.flush_ms)

@@ -1,0 +1,89 @@
+"""Narrow limits: what otherwise takes thousands of messages happens after a few.
+
+A run is a few seconds long and has some hundred messages, so by itself it never pages a queue, never needs a
+second batch to synchronise a mirror, never replaces the metadata's log by a snapshot, never frees a segment,
+never finds a mirror late. In a third of all runs these limits are as low as they may be, each by a toss of a
+coin that the run's number decides, so that faults come in the middle of all that, too.
+
+Limits past which something may be dropped or forgotten by design are not among them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+import msgspec
+
+from mirrormq import limits
+from mirrormq.cluster import coordinator, member, orphan_collector, orphan_store, state_transfer
+from mirrormq.remote import remote_limits as remote_limits
+from mirrormq.replication import lag, ring, synchronisation
+from mirrormq.simulator import simulated_application
+from mirrormq.storage import journal_writer, queue_store, segment_compaction
+
+SHARE = 0.5
+"""How many of the limits are narrow in a narrow run."""
+
+TIGHT: dict[ModuleType, dict[str, object]] = {
+    limits: {
+        "HEAD_STORED_MESSAGES": 3,
+        "HEAD_MESSAGES": 4,
+        "LAZY_HEAD_MESSAGES": 2,
+        "MIRROR_MEMORY_MESSAGES": 2,
+        "PAGE_MESSAGES": 3,
+        "UNACKED_HOT_MESSAGES": 2,
+        "DELIVERIES_PER_PUMP": 3,
+        "EXPIRED_PER_LOOK": 2,
+    },
+    remote_limits: {
+        "PUBLISH_MESSAGES_MAX": 2,
+        "CREDIT_MAX": 2,
+        "DELIVERED_BYTES_MAX": 60,
+        "STREAM_BYTES_MAX": 500,
+        "PARCEL_BYTES": 100,
+        "PARCELS_UNTOLD_MAX": 2,
+    },
+    simulated_application: {"SEGMENT_BYTES": 4096, "HOUSEKEEPING_MS": 40, "SYNC_BATCH_MESSAGES": 2},
+    synchronisation: {"BATCHES_IN_FLIGHT": 1},
+    ring: {"EARLY_BYTES_MAX": 300, "OPERATION_BATCH_BYTES_MAX": 200, "HISTORY_MAX": 2},
+    lag: {
+        "RING_BEHIND_OPERATIONS": 4,
+        "MIRROR_LATE_MS": 600,
+        "MIRROR_LATE_OPERATIONS": 30,
+        "MIRROR_EXCUSED_OPERATIONS": 10,
+        "MIRROR_RECOVERED_MS": 200,
+    },
+    queue_store: {"ACK_RANGES_PER_RECORD": 1, "SEQUENCE_RESERVE": 4},
+    journal_writer: {"BUFFER_BYTES": 256},
+    segment_compaction: {"SPARSE_RATIO": 0.95},
+    member: {
+        "LOG_BYTES_MAX": 0,
+        "SETTINGS": msgspec.structs.replace(
+            member.SETTINGS, append_bytes_max=300, inflight_max=2, chunk_bytes_max=200, trailing_bytes=400
+        ),
+    },
+    coordinator: {"QUEUES_PER_TURN": 1, "CHANGES_PER_COMMAND": 1},
+    state_transfer: {"PART_BYTES": 300},
+    orphan_store: {"BATCH_MESSAGES": 2},
+    orphan_collector: {"BATCH_MESSAGES": 2},
+}
+"""Where each limit is looked up when it is needed, and the value that it has then."""
+
+
+@contextmanager
+def limits_tightened(number: int) -> Iterator[None]:
+    """Let the limits be narrow that this number stands for; 0: none."""
+    before: list[tuple[ModuleType, str, object]] = []
+    try:
+        for module, values in TIGHT.items():
+            for name, value in values.items():
+                if number and random.Random(f"{number} {name}").random() < SHARE:
+                    before.append((module, name, getattr(module, name)))
+                    setattr(module, name, value)
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)

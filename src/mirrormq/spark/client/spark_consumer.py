@@ -1,0 +1,82 @@
+"""Plain consuming, for brokers that have no leases: what was delivered is held until it is acknowledged."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mirrormq.spark.client.client_errors import RequestRefused
+from mirrormq.spark.client.node_selection import Nodes
+from mirrormq.spark.client.spark_connection import CHANNEL, SparkConnection
+from mirrormq.wire import methods
+from mirrormq.wire.content import method_frame
+
+PREFETCH_MAX = 65_535
+"""basic.qos has 16 bits for it."""
+
+
+class SparkDelivery(NamedTuple):
+    """One message of the broker's; `tag` acknowledges it."""
+
+    tag: int
+    queue: str
+    exchange: str
+    routing_key: str
+    redelivered: bool
+    properties: bytes
+    body: bytes | bytearray
+
+
+class SparkConsumer:
+    """Consumes from several queues over one connection. Once that is lost it stays lost: what it held is
+    back in the queues, so whoever uses it must know."""
+
+    def __init__(self, nodes: Nodes, queues: list[str], prefetch: int) -> None:
+        self._connection: SparkConnection = nodes.connect()
+        self._prefetch = min(prefetch, PREFETCH_MAX)
+        connection = self._connection
+        try:
+            # One limit for all consumers of the channel.
+            qos = methods.encode_basic_qos(0, self._prefetch, True)
+            connection.call(qos, methods.BASIC_QOS_OK)
+            self._queues = {}
+            for number, queue in enumerate(queues):
+                tag = f"spark-{number}"
+                consume = methods.encode_basic_consume(queue, tag, nowait=True)
+                connection.send(method_frame(CHANNEL, consume))
+                self._queues[tag] = queue
+        except BaseException:
+            connection.drop()
+            raise
+
+    def take(
+        self, messages_max: int, bytes_max: int, first_wait_s: float, wait_s: float
+    ) -> list[SparkDelivery]:
+        """What comes: waits `first_wait_s` for the first message and `wait_s` for each further one."""
+        taken: list[SparkDelivery] = []
+        size = 0
+        while len(taken) < messages_max and size < bytes_max:
+            if not self._connection.comes_within(wait_s if taken else first_wait_s):
+                break
+            received = self._connection.receive()
+            if received.method == methods.BASIC_CANCEL:
+                tag = methods.decode_basic_cancel(received.payload).consumer_tag
+                raise RequestRefused(404, f"queue '{self._queues.get(tag, tag)}' was deleted")
+            if received.method != methods.BASIC_DELIVER:
+                continue
+            deliver = methods.decode_basic_deliver(received.payload)
+            size += len(received.body)
+            taken.append(
+                SparkDelivery(
+                    deliver.delivery_tag, self._queues[deliver.consumer_tag], deliver.exchange,
+                    deliver.routing_key, deliver.redelivered, received.properties, received.body,
+                )
+            )  # fmt: skip
+        return taken
+
+    def acknowledge(self, tag: int) -> None:
+        """Everything up to and including this one."""
+        self._connection.send(method_frame(CHANNEL, methods.encode_basic_ack(tag, True)))
+
+    def close(self) -> None:
+        """What is not acknowledged returns to its queue; what was acknowledged surely is."""
+        self._connection.close()

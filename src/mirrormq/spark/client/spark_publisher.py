@@ -1,0 +1,209 @@
+"""Publishing with confirms, many messages under way at once.
+
+Messages are handed over as the bytes that go to the socket and are kept until their confirm is there. If
+the connection breaks before, they are sent again over another one. A MirrorMQ that has them already knows
+them by their producer and number and only confirms them; any other broker gets some of them twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from mirrormq.spark.client.client_errors import BrokerError, ConnectionLost, RequestRefused
+from mirrormq.spark.client.node_selection import Nodes, suspect
+from mirrormq.spark.client.spark_connection import ReceivedFrame, SparkConnection
+from mirrormq.wire import methods
+
+RUN_BYTES = 256 * 1024
+"""How much is put together before it is sent."""
+
+WINDOW_MESSAGES = 10_000
+"""How many messages may wait for their confirms: a mirrored durable queue answers some ms later, during
+which the broker should not be idle."""
+
+WINDOW_BYTES = 32 * 1024 * 1024
+"""The same in bytes; at least one message may always be under way."""
+
+
+OnReturn = Callable[[tuple[str, str], ReceivedFrame], bytes | None]
+"""Takes the exchange and routing key of a message that reached no queue, and the message. Returns what to
+publish in its place, or None if the write is to fail."""
+
+
+class NotRouted(BrokerError):
+    """A mandatory message reached no queue."""
+
+
+class SparkPublisher:
+    """Publishes over one connection at a time; `flush` or leaving the `with` block waits for all confirms."""
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        window_messages: int = WINDOW_MESSAGES,
+        window_bytes: int = WINDOW_BYTES,
+        on_return: OnReturn | None = None,
+    ) -> None:
+        self.confirmed = 0
+        self._on_return = on_return
+        self._nodes = nodes
+        self._window_messages = window_messages
+        self._window_bytes = window_bytes
+        self._connection: SparkConnection | None = None
+        self._run: list[bytes] = []
+        """Collected and not yet sent."""
+        self._run_bytes = 0
+        self._waiting: dict[int, bytes] = {}
+        """Sent and not confirmed, by delivery tag, in order."""
+        self._waiting_bytes = 0
+        self._tag = 0
+        self._returned: str | None = None
+        """Where the first message went that no queue was bound for."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.flush()
+        if self._connection is not None:
+            if error is None:
+                self._connection.close()
+            else:
+                self._connection.drop()
+
+    def publish(self, message: bytes) -> None:
+        """Take a message (method, header and body frames); waits while too many are unconfirmed."""
+        self._run.append(message)
+        self._run_bytes += len(message)
+        if self._run_bytes >= RUN_BYTES:
+            self._send_run()
+            self._settle(self._window_messages, self._window_bytes)
+
+    def push(self) -> None:
+        """Send what is collected now, because nothing more comes for a while."""
+        if self._run:
+            self._send_run()
+            self._settle(self._window_messages, self._window_bytes)
+
+    def flush(self) -> None:
+        """Send what is left and wait until everything is confirmed; returned messages may add to it."""
+        while True:
+            if self._run:
+                self._send_run()
+            self._settle(0, 0)
+            if not self._run:
+                return
+
+    # --- sending ---------------------------------------------------------------------------------
+
+    def _send_run(self) -> None:
+        run = self._run
+        self._run, self._run_bytes = [], 0
+        self._waiting.update(enumerate(run, self._tag + 1))
+        self._tag += len(run)
+        self._waiting_bytes += sum(map(len, run))
+        try:
+            if self._connection is None:
+                self._connection = self._open(None)
+            self._connection.send(b"".join(run))
+        except ConnectionLost:
+            self._again(time.monotonic() + self._nodes.patience_s)
+
+    def _open(self, deadline_s: float | None) -> SparkConnection:
+        connection = self._nodes.connect(deadline_s)
+        try:
+            connection.call(methods.encode_confirm_select(), methods.CONFIRM_SELECT_OK)
+        except BaseException:
+            connection.drop()
+            raise
+        return connection
+
+    def _again(self, deadline_s: float) -> None:
+        """Over a new connection: everything that is not confirmed, in the same order."""
+        while True:
+            if self._connection is not None:
+                suspect(self._connection.address)
+                self._connection.drop()
+                self._connection = None
+            messages = list(self._waiting.values())
+            try:
+                self._connection = self._open(deadline_s)
+                self._waiting = dict(enumerate(messages, 1))
+                self._tag = len(messages)
+                self._connection.send(b"".join(messages))
+                return
+            except ConnectionLost:
+                if time.monotonic() >= deadline_s:
+                    raise
+
+    # --- confirms --------------------------------------------------------------------------------
+
+    def _settle(self, messages_max: int, bytes_max: int) -> None:
+        """Take the confirms that are there; wait for more while more than this is unconfirmed."""
+        deadline_s = time.monotonic() + self._nodes.patience_s
+        while self._waiting:
+            try:
+                connection = self._connection
+                assert connection is not None
+                full = len(self._waiting) > messages_max or self._waiting_bytes > bytes_max > 0
+                if not full and not connection.comes_within(0.0):
+                    break
+                before = self.confirmed
+                if not connection.comes_within(self._nodes.timeouts.hedge_s):
+                    self._check_alive(connection, deadline_s)
+                    continue
+                self._take(connection.receive())
+                if self.confirmed > before:
+                    deadline_s = time.monotonic() + self._nodes.patience_s
+            except ConnectionLost:
+                if time.monotonic() >= deadline_s:
+                    raise
+                self._again(deadline_s)
+        if self._returned is not None:
+            raise NotRouted(self._returned)
+
+    def _check_alive(self, connection: SparkConnection, deadline_s: float) -> None:
+        """No confirm comes. A queue without a reachable master, or a broker that blocks publishers, is silent
+        for good reason; a frozen node is found by its silence in a handshake."""
+        if time.monotonic() >= deadline_s or not self._nodes.answers(connection.address):
+            raise ConnectionLost(f"{connection.address.where} did not answer in time")
+
+    def _take(self, received: ReceivedFrame) -> None:
+        if received.method == methods.BASIC_ACK:
+            ack = methods.decode_basic_ack(received.payload)
+            self._confirm(ack.delivery_tag, ack.multiple)
+        elif received.method == methods.BASIC_NACK:
+            raise RequestRefused(0, "a queue did not take a message (basic.nack)")
+        elif received.method == methods.BASIC_RETURN and self._returned is None:
+            returned = methods.decode_basic_return(received.payload)
+            place = (returned.exchange, returned.routing_key)
+            instead = None if self._on_return is None else self._on_return(place, received)
+            if instead is not None:
+                # Kept with the next run: the confirm of the returned message is still to come.
+                self._run.append(instead)
+                self._run_bytes += len(instead)
+                return
+            self._returned = (
+                f"a mandatory message reached no queue: nothing at exchange {returned.exchange!r} is bound"
+                f" for routing key {returned.routing_key!r} ({returned.reply_text})"
+            )
+
+    def _confirm(self, tag: int, multiple: bool) -> None:
+        waiting = self._waiting
+        if not multiple:
+            tags = [tag] if tag in waiting else []
+        else:
+            tags = []
+            for each in waiting:
+                if each > tag:
+                    break
+                tags.append(each)
+        for each in tags:
+            self._waiting_bytes -= len(waiting.pop(each))
+        self.confirmed += len(tags)

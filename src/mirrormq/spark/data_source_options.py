@@ -1,0 +1,348 @@
+"""What the options of `format("mirrormq")` say, checked once. What is wrong with one is one sentence."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirrormq.spark.client.node_address import NodeAddress, NodeTls, parse_uris
+from mirrormq.spark.client.node_selection import Timeouts
+
+
+class OptionError(ValueError):
+    """An option is wrong; the text says which one and what to write instead."""
+
+
+CONNECTION = (
+    "uri", "vhost", "user", "password", "passwordFile", "passwordEnv", "broker",
+    "tlsCaFile", "tlsCertificateFile", "tlsKeyFile", "tlsVerify", "tlsServerName",
+    "handshakeTimeoutMs", "requestTimeoutMs",
+)  # fmt: skip
+SOURCE = (
+    "queue", "queues", "queuePattern", "mode", "startingOffsets", "endingOffsets", "maxMessagesPerTrigger",
+    "maxBytesPerTrigger", "minPartitions", "preferReplica", "failOnDataLoss", "leaseName", "leaseIdleMs",
+    "includeProperties", "missingQueues",
+)  # fmt: skip
+SINK = (
+    "exchange",
+    "routingKey",
+    "mandatory",
+    "persistent",
+    "writeId",
+    "rate",
+    "speed",
+    "speedOrigin",
+    "speedStart",
+    "failOnChangedRows",
+    "deadLetterExchange",
+    "deadLetterRoutingKey",
+)
+OF_SPARK = ("checkpointLocation", "queryName", "path")
+"""What Spark hands on beside the options meant for us."""
+
+MIRRORMQ, RABBITMQ = "mirrormq", "rabbitmq"
+CONSUME, BROWSE = "consume", "browse"
+MASTER, MIRROR, ANY = "master", "mirror", "any"
+EARLIEST, LATEST = "earliest", "latest"
+ERROR, WAIT = "error", "wait"
+
+Offsets = str | Mapping[str, int]
+"""`earliest`, `latest`, or a sequence for each queue."""
+
+
+class OptionReader:
+    """Reads options by name, whatever their case."""
+
+    def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
+        self._values = {key.lower(): value for key, value in options.items()}
+        names = {name.lower(): name for name in (*known, *OF_SPARK)}
+        for key in self._values:
+            if key not in names:
+                close = difflib.get_close_matches(key, names, 1)
+                hint = f": did you mean {names[close[0]]}?" if close else ""
+                raise OptionError(f"there is no option {key}{hint}")
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        return self._values.get(name.lower(), default)
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = (self.text(name) or str(default)).lower()
+        if value not in ("true", "false"):
+            raise OptionError(f"option {name} is true or false, not {value!r}")
+        return value == "true"
+
+    def number(self, name: str) -> int | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        if not re.fullmatch(r"[1-9][0-9]{0,17}", value):
+            raise OptionError(f"option {name} is a whole number from 1 on, not {value!r}")
+        return int(value)
+
+    def positive(self, name: str) -> float | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        if not re.fullmatch(r"\d{1,15}(\.\d{1,9})?", value) or not float(value):
+            raise OptionError(f"option {name} is a number greater than 0, not {value!r}")
+        return float(value)
+
+    def one_of(self, name: str, choices: tuple[str, ...], default: str) -> str:
+        value = (self.text(name) or default).lower()
+        if value not in choices:
+            raise OptionError(f"option {name} is one of {', '.join(choices)}, not {value!r}")
+        return value
+
+    def offsets(self, name: str) -> Offsets | None:
+        value = self.text(name)
+        if value is None or value in (EARLIEST, LATEST):
+            return value
+        try:
+            found = json.loads(value)
+            if isinstance(found, dict) and all(type(v) is int and v >= 0 for v in found.values()):
+                return found
+        except ValueError:
+            pass
+        raise OptionError(
+            f"option {name} is earliest, latest, or JSON with a sequence for each queue"
+            f' such as {{"orders": 1000}}, not {value!r}'
+        )
+
+
+def read_addresses(reader: OptionReader) -> tuple[NodeAddress, ...]:
+    """The nodes, and who we are there."""
+    uri = reader.text("uri")
+    if not uri:
+        raise OptionError(
+            'option uri is missing: set it, for example to "amqp://guest:guest@127.0.0.1:5672/%2F"'
+        )
+    tls = NodeTls(
+        reader.text("tlsCaFile"), reader.text("tlsCertificateFile"), reader.text("tlsKeyFile"),
+        reader.flag("tlsVerify", True), reader.text("tlsServerName"),
+    )  # fmt: skip
+    try:
+        addresses = parse_uris(uri, reader.text("vhost"), tls)
+    except ValueError as error:
+        raise OptionError(f"option uri cannot be used: {error}") from None
+    user, password = reader.text("user"), _password(reader)
+    return tuple(
+        NodeAddress(each.host, each.port, each.vhost, user or each.user, password or each.password, each.tls)
+        for each in addresses
+    )
+
+
+def read_timeouts(reader: OptionReader) -> Timeouts:
+    """Limits of waiting for a node."""
+    handshake_ms, request_ms = reader.number("handshakeTimeoutMs"), reader.number("requestTimeoutMs")
+    usual = Timeouts()
+    return Timeouts(
+        usual.handshake_s if handshake_ms is None else handshake_ms / 1000,
+        usual.request_s if request_ms is None else request_ms / 1000,
+    )
+
+
+def _password(reader: OptionReader) -> str | None:
+    """The password from an option, a file or the environment of the driver; None: the URI's."""
+    given = [name for name in ("password", "passwordFile", "passwordEnv") if reader.text(name)]
+    if len(given) > 1:
+        raise OptionError(f"set only one of the options {' and '.join(given)}")
+    path, variable = reader.text("passwordFile"), reader.text("passwordEnv")
+    if path:
+        try:
+            found = Path(path).read_text().removesuffix("\n").removesuffix("\r")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise OptionError(f"option passwordFile names {path}, which cannot be read: {why}") from None
+        if not found:
+            raise OptionError(f"option passwordFile names {path}, which is empty")
+        return found
+    if variable:
+        if not os.environ.get(variable):
+            raise OptionError(f"option passwordEnv names {variable}, which is not set where the driver runs")
+        return os.environ[variable]
+    return reader.text("password")
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What to read, from where."""
+
+    addresses: tuple[NodeAddress, ...]
+    timeouts: Timeouts
+    broker: str
+    queues: tuple[str, ...]
+    """By name; empty if a pattern was given."""
+    pattern: str | None
+    mode: str
+    starting: Offsets
+    ending: Offsets
+    messages_max: int | None
+    """Per trigger."""
+    bytes_max: int | None
+    """Per trigger."""
+    partitions_min: int
+    replica: str
+    fail_on_data_loss: bool
+    lease_name: str | None
+    lease_idle_ms: int | None
+    include_properties: bool
+    wait_for_queues: bool
+    """Whether a named queue that does not exist is waited for."""
+
+
+def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """Of `spark.read` or `spark.readStream`."""
+    reader = OptionReader(options, CONNECTION + SOURCE)
+    queues, pattern = _queues(reader)
+    broker = reader.one_of("broker", (MIRRORMQ, RABBITMQ), MIRRORMQ)
+    found = SourceOptions(
+        addresses=read_addresses(reader),
+        timeouts=read_timeouts(reader),
+        broker=broker,
+        queues=queues,
+        pattern=pattern,
+        mode=reader.one_of("mode", (CONSUME, BROWSE), CONSUME if streaming else BROWSE),
+        starting=reader.offsets("startingOffsets") or EARLIEST,
+        ending=reader.offsets("endingOffsets") or LATEST,
+        messages_max=reader.number("maxMessagesPerTrigger"),
+        bytes_max=reader.number("maxBytesPerTrigger"),
+        partitions_min=reader.number("minPartitions") or 1,
+        replica=reader.one_of("preferReplica", (MASTER, MIRROR, ANY), ANY),
+        fail_on_data_loss=reader.flag("failOnDataLoss", True),
+        lease_name=reader.text("leaseName"),
+        lease_idle_ms=reader.number("leaseIdleMs"),
+        include_properties=reader.flag("includeProperties", True),
+        wait_for_queues=reader.one_of("missingQueues", (ERROR, WAIT), ERROR) == WAIT,
+    )
+    _check(found, reader, streaming)
+    return found
+
+
+def _queues(reader: OptionReader) -> tuple[tuple[str, ...], str | None]:
+    given = [name for name in ("queue", "queues", "queuePattern") if reader.text(name)]
+    if len(given) != 1:
+        said = "none of them is set" if not given else f"{' and '.join(given)} are set"
+        raise OptionError(f"set one of the options queue, queues (comma-separated) or queuePattern: {said}")
+    value = reader.text(given[0]) or ""
+    if given[0] == "queue":
+        return (value,), None
+    if given[0] == "queues":
+        names = dict.fromkeys(name.strip() for name in value.split(",") if name.strip())
+        if not names:
+            raise OptionError("option queues names no queue: write names with commas between them")
+        return tuple(names), None
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise OptionError(f"option queuePattern is no regular expression: {error}") from None
+    return (), value
+
+
+def _check(found: SourceOptions, reader: OptionReader, streaming: bool) -> None:
+    """What does not go together."""
+    if found.mode == CONSUME and not streaming:
+        raise OptionError(
+            "spark.read only looks at messages (mode browse): to consume them use"
+            " readStream, with trigger(availableNow=True) for a run that ends"
+        )
+    if streaming and reader.text("endingOffsets"):
+        raise OptionError("option endingOffsets is for spark.read: a stream has no end")
+    if found.mode == CONSUME and reader.text("startingOffsets"):
+        raise OptionError("option startingOffsets is for mode browse: consuming begins with what is ready")
+    if found.lease_name and found.mode != CONSUME:
+        raise OptionError("option leaseName is for mode consume: browsing takes nothing")
+    if found.lease_name and len(found.lease_name.encode()) > LEASE_NAME_BYTES_MAX:
+        raise OptionError(f"option leaseName has at most {LEASE_NAME_BYTES_MAX} bytes")
+    if found.broker == RABBITMQ:
+        _check_rabbitmq(found, streaming)
+
+
+def _check_rabbitmq(found: SourceOptions, streaming: bool) -> None:
+    if found.pattern is not None:
+        raise OptionError("option queuePattern needs MirrorMQ: with broker rabbitmq name the queues")
+    if not streaming or found.mode == BROWSE:
+        raise OptionError(
+            "broker rabbitmq can only be consumed, with readStream: a RabbitMQ queue cannot be read twice"
+        )
+    if found.lease_name:
+        raise OptionError("option leaseName needs MirrorMQ: RabbitMQ has no leases")
+
+
+LEASE_NAME_BYTES_MAX = 255
+"""As for every other name in AMQP."""
+
+WRITE_ID_BYTES_MAX = 180
+"""Names of producers begin with it and have at most 255 bytes: partition, generation and epoch follow."""
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Where to publish to, and how."""
+
+    addresses: tuple[NodeAddress, ...]
+    timeouts: Timeouts
+    broker: str
+    exchange: str | None
+    """None: a column says it."""
+    routing_key: str | None
+    mandatory: bool
+    persistent: bool
+    write_id: str | None
+    rate: float | None
+    """Messages per second of each partition."""
+    speed: float | None
+    """How many times faster than their time stamps say messages are published."""
+    speed_origin_s: float
+    speed_start_s: float
+    dead_letter_place: tuple[str, str] | None
+    """Exchange and routing key for rows that reach no queue or cannot be published; None: the write fails."""
+    fail_on_changed_rows: bool
+    """Refuse a repeated batch whose rows differ from those published before; else publish them too."""
+
+
+def _dead_letter_place(reader: OptionReader) -> tuple[str, str] | None:
+    exchange, key = reader.text("deadLetterExchange"), reader.text("deadLetterRoutingKey")
+    if exchange is None and key is None:
+        return None
+    if not exchange and not key:
+        raise OptionError(
+            "option deadLetterExchange is the default exchange: set deadLetterRoutingKey to a queue"
+        )
+    if max(len((text or "").encode()) for text in (exchange, key)) > PLACE_BYTES_MAX:
+        raise OptionError(f"deadLetterExchange and deadLetterRoutingKey have at most {PLACE_BYTES_MAX} bytes")
+    if not reader.flag("mandatory", True):
+        raise OptionError("dead letters need mandatory: without it no message is known to reach no queue")
+    return exchange or "", key or ""
+
+
+PLACE_BYTES_MAX = 255
+"""Names and routing keys in AMQP."""
+
+
+def sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """Of `df.write` or `df.writeStream`."""
+    reader = OptionReader(options, CONNECTION + SINK)
+    write_id = reader.text("writeId")
+    if write_id is not None and not 0 < len(write_id.encode()) <= WRITE_ID_BYTES_MAX:
+        raise OptionError(f"option writeId has 1 to {WRITE_ID_BYTES_MAX} bytes")
+    return SinkOptions(
+        addresses=read_addresses(reader),
+        timeouts=read_timeouts(reader),
+        broker=reader.one_of("broker", (MIRRORMQ, RABBITMQ), MIRRORMQ),
+        exchange=reader.text("exchange"),
+        routing_key=reader.text("routingKey"),
+        mandatory=reader.flag("mandatory", True),
+        persistent=reader.flag("persistent", True),
+        write_id=write_id,
+        rate=reader.positive("rate"),
+        speed=reader.positive("speed"),
+        speed_origin_s=reader.positive("speedOrigin") or 0.0,
+        speed_start_s=reader.positive("speedStart") or 0.0,
+        dead_letter_place=_dead_letter_place(reader),
+        fail_on_changed_rows=reader.flag("failOnChangedRows", False),
+    )

@@ -1,0 +1,119 @@
+"""Running a streaming query from a terminal: a line of progress, an end at a batch boundary, one sentence."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mirrormq.spark.interrupts import noted
+from mirrormq.spark.jobs.batch_boundary import BatchBoundary
+from mirrormq.spark.jobs.reporter import JobReporter
+from mirrormq.spark.pipeline_errors import PipelineError, reason
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+POLL_S = 0.5
+"""How often the query is looked at."""
+
+STOP_PATIENCE_S = 60.0
+"""How long a batch may still take after Ctrl-C before it is given up, as it is when Ctrl-C is pressed
+again; it is then done again next time."""
+
+
+class QueryFollower:
+    """What was seen of a query's progress."""
+
+    def __init__(self, name: str, reporter: JobReporter | None = None, more: Callable[[], str] = str) -> None:
+        self.rows = 0
+        self._more = more
+        self._reporter = reporter
+        self._name = name
+        self._batch = -1
+        self._shown = sys.stderr.isatty()
+
+    def see(self, progress: dict[str, Any] | None) -> None:
+        """Count a batch once, draw the line, and tell the cluster."""
+        if progress is None or progress["batchId"] <= self._batch:
+            return
+        self._batch = progress["batchId"]
+        # Over Spark Connect only the sources say so.
+        self.rows += sum(source["numInputRows"] for source in progress["sources"])
+        rate = sum(source.get("processedRowsPerSecond") or 0.0 for source in progress["sources"])
+        waiting = behind(progress)
+        numbers = {"batch": self._batch, "messages": self.rows, "per_second": round(rate, 1)}
+        text = f"batch {self._batch}, {self.rows:,} messages, {rate:,.0f}/s"
+        if waiting is not None:
+            numbers["behind"] = waiting
+            text += f", {waiting:,} behind"
+        text += self._more()
+        if self._reporter is not None:
+            self._reporter.tell(text, numbers)
+        if self._shown:
+            sys.stderr.write(f"\r{self._name}: {text}\x1b[K")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def behind(progress: dict[str, Any]) -> int | None:
+    """How many messages wait, as the source's last offset says."""
+    offsets = [source.get("latestOffset") for source in progress["sources"]]
+    try:
+        found = [json.loads(offset) if isinstance(offset, str) else offset for offset in offsets]
+        return sum(int(offset["behind"]) for offset in found)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def follow(
+    query: StreamingQuery,
+    name: str,
+    gate: BatchBoundary,
+    reporter: JobReporter | None = None,
+    *,
+    for_s: float = math.inf,
+    more: Callable[[], str] = str,
+) -> QueryFollower:
+    """Until the query ends, so many seconds have passed or Ctrl-C is pressed: both of these stop it after the
+    batch that is being worked on, behind which the gate is closed. `more` is what the line of progress ends
+    with."""
+    from pyspark.errors import PySparkException
+
+    follower = QueryFollower(name, reporter, more)
+    try:
+        give_up_s = 0.0
+        until_s = time.monotonic() + for_s
+        with noted() as presses:
+            while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]
+                for progress in query.recentProgress:
+                    follower.see(json.loads(progress.json))
+                now_s = time.monotonic()
+                if not presses.count and now_s < until_s:
+                    give_up_s = now_s + STOP_PATIENCE_S
+                    continue
+                gate.close()
+                if (
+                    gate.holds
+                    or not query.status["isTriggerActive"]
+                    or now_s > give_up_s
+                    or presses.count > 1
+                ):
+                    query.stop()
+                    if (error := query.exception()) is not None:
+                        raise error
+                    break
+    except PySparkException as error:
+        raise PipelineError(f"the {name} stopped: {reason(error)}") from None
+    finally:
+        for progress in query.recentProgress:
+            follower.see(json.loads(progress.json))
+        follower.end()
+    return follower

@@ -1,0 +1,76 @@
+"""The driver's view of the queues: which there are, what they hold."""
+
+from __future__ import annotations
+
+import re
+
+from mirrormq.ranges import range_protocol
+from mirrormq.ranges.error_reasons import NO_QUEUE
+from mirrormq.ranges.range_protocol import QueueExtent
+from mirrormq.spark.client.client_errors import ConnectionLost, RequestRefused
+from mirrormq.spark.client.node_address import NodeAddress
+from mirrormq.spark.client.node_selection import Nodes
+from mirrormq.spark.client.range_client import RangeClient
+from mirrormq.spark.data_source_options import ANY, MASTER, SourceOptions
+
+
+class QueueExtents:
+    """Asks over one connection, which is made when it is first needed."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.range_client = RangeClient(Nodes(options.addresses, timeouts=options.timeouts))
+        self._options = options
+        self._names: list[str | None] | None = None
+
+    def names(self) -> list[str]:
+        """The queues to read, in order; with a pattern, those that match it now."""
+        if self._options.pattern is None:
+            return list(self._options.queues)
+        return self._matching(self._options.pattern)
+
+    def _matching(self, pattern: str) -> list[str]:
+        answer = self.range_client.ask(range_protocol.queues())
+        _, names = range_protocol.read_queues(answer.headers, bytes(answer.body))
+        return [name for name in names if re.fullmatch(pattern, name)]
+
+    def extent(self, queue: str) -> QueueExtent | None:
+        """What a queue holds; None if there is no such queue."""
+        try:
+            return range_protocol.read_extent(self.range_client.ask(range_protocol.extent(queue)).headers)
+        except RequestRefused as error:
+            if error.reason == NO_QUEUE:
+                return None
+            raise
+
+    def extents(self) -> dict[str, QueueExtent]:
+        """Of all queues to read that are there."""
+        found = {name: self.extent(name) for name in self.names()}
+        return {name: extent for name, extent in found.items() if extent is not None}
+
+    def order(self, queue: str) -> tuple[int, ...]:
+        """The nodes to read a queue from, by their place among the URIs, the preferred ones first; empty if
+        all are equally welcome."""
+        if self._options.replica == ANY or (extent := self.extent(queue)) is None:
+            return ()
+        mirrors = set(extent.synchronised) - {extent.master}
+        preferred = {extent.master} if self._options.replica == MASTER else mirrors
+        names = self._node_names()
+        return tuple(sorted(range(len(names)), key=lambda place: names[place] not in preferred))
+
+    def _node_names(self) -> list[str | None]:
+        """What the nodes behind the URIs are called; None for one that does not answer."""
+        if self._names is None:
+            self._names = [_name_of(address) for address in self._options.addresses]
+        return self._names
+
+    def close(self) -> None:
+        self.range_client.close()
+
+
+def _name_of(address: NodeAddress) -> str | None:
+    try:
+        with RangeClient(Nodes((address,), patience_s=0.0)) as range_client:
+            answer = range_client.ask(range_protocol.queues())
+            return range_protocol.read_queues(answer.headers, bytes(answer.body))[0]
+    except ConnectionLost:
+        return None

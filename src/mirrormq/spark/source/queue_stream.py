@@ -1,0 +1,112 @@
+"""What all streams from queues share: the driver's connection, how much a batch may have, how tasks read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from mirrormq.ranges.range_protocol import QueueExtent
+from mirrormq.spark.data_source_options import OptionError, SourceOptions
+from mirrormq.spark.source.plan import PartitionPart, RangePartition, partitions, shares
+from mirrormq.spark.source.queue_extents import QueueExtents
+from mirrormq.spark.source.tasks import DataLoss, read_partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Offset = dict[str, Any]
+
+
+class QueueShare(NamedTuple):
+    """What a batch may have of one queue."""
+
+    messages: int
+    bytes: int | None
+    """None: any."""
+
+
+class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Runs in one Python process beside the driver, but for `read`, which runs in executors."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self._queues: QueueExtents | None = None
+        self._deleted: set[str] = set()
+        """Named queues that were deleted, of which the query has been told."""
+
+    @property
+    def queues(self) -> QueueExtents:
+        if self._queues is None:
+            self._queues = QueueExtents(self.options)
+        return self._queues
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self.options.messages_max is not None:
+            return ReadMaxRows(self.options.messages_max)
+        if self.options.bytes_max is not None:
+            return ReadMaxBytes(self.options.bytes_max)
+        return ReadAllAvailable()
+
+    def shared(
+        self, extents: Sequence[QueueExtent], wanted: Sequence[int], limit: ReadLimit
+    ) -> list[QueueShare]:
+        """The limit divided among queues of which so many messages are wanted."""
+        if isinstance(limit, ReadAllAvailable):
+            return [QueueShare(count, None) for count in wanted]
+        counts = shares(wanted, limit.max_rows) if isinstance(limit, ReadMaxRows) else wanted
+        bytes_max = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self.options.bytes_max
+        if bytes_max is None:
+            return [QueueShare(count, None) for count in counts]
+        sizes = [
+            max(1, int(count * extent.mean_bytes)) if count else 0
+            for count, extent in zip(counts, extents, strict=True)
+        ]
+        given = shares(sizes, bytes_max)
+        spare = max(0, bytes_max - sum(given)) // max(1, len(given))
+        return [QueueShare(count, size + spare) for count, size in zip(counts, given, strict=True)]
+
+    def lost(self, what: str) -> None:
+        """Messages are gone that should be there, or may come again: stop, or say so and go on."""
+        if self.options.fail_on_data_loss:
+            raise DataLoss(f"{what}: set failOnDataLoss to false to go on with what there is")
+        print(f"WARN mirrormq: {what}", file=sys.stderr, flush=True)
+
+    def present(self, known: Collection[str] = ()) -> dict[str, QueueExtent]:
+        """The queues to read that exist. One that is named and missing is an error, or waited for.
+
+        `known` are queues that existed before: if they are missing they were deleted."""
+        extents = self.queues.extents()
+        for name in self.options.queues:
+            if name in extents or name in self._deleted:
+                continue
+            if name in known:
+                self.lost(f"queue '{name}' was deleted")
+                self._deleted.add(name)
+            elif not self.options.wait_for_queues:
+                raise OptionError(
+                    f"there is no queue '{name}': declare it, correct the name, or set missingQueues to wait"
+                )
+        self._deleted -= extents.keys()
+        return extents
+
+    def cut(self, parts: Sequence[PartitionPart], at_least: int | None = None) -> list[InputPartition]:
+        """A batch as tasks; `at_least` is the number that the batch's offset says."""
+        return partitions(parts, at_least or self.options.partitions_min, self.queues.order)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        return read_partition(self.options, partition)
+
+    def stop(self) -> None:
+        if self._queues is not None:
+            self._queues.close()

@@ -1,0 +1,37 @@
+"""How often a disk was used, how much was moved, and how long it took."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+SYNC_BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""From a good flash disk to one that is about to fail, a factor of two or so between them."""
+
+
+class DiskStats:
+    """Counters that only grow."""
+
+    __slots__ = (
+        "read_bytes", "read_s", "reads", "sync_s", "sync_times", "syncs", "write_s", "writes",
+        "written_bytes",
+    )  # fmt: skip
+
+    sync_bounds_s = SYNC_BOUNDS_S
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.read_bytes = 0
+        self.read_s = 0.0
+        self.writes = 0
+        self.written_bytes = 0
+        self.write_s = 0.0
+        self.syncs = 0
+        self.sync_s = 0.0
+        self.sync_times = [0] * (len(SYNC_BOUNDS_S) + 1)
+        """How many syncs took up to each of the bounds, and how many longer than all of them."""
+
+    def synced(self, taken_s: float) -> None:
+        """A sync has returned."""
+        self.syncs += 1
+        self.sync_s += taken_s
+        self.sync_times[bisect_left(SYNC_BOUNDS_S, taken_s)] += 1

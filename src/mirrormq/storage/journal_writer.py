@@ -1,0 +1,287 @@
+"""The journal's tail: records gathered in memory, written with one call, synced with another.
+
+Positions are known as soon as a record is buffered, because only this object appends. All but the
+last segment are sealed, and sealing syncs; so only the tail can ever hold unsynced bytes. The first
+OSError makes the writer refuse everything from then on: after a failed fsync the kernel may have
+dropped the pages and would report success the next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mirrormq.clock import Clock
+from mirrormq.queues.message import Message
+from mirrormq.storage import journal_records
+from mirrormq.storage.disk import File
+from mirrormq.storage.journal_errors import JournalFailed
+from mirrormq.storage.journal_limits import BUFFER_BYTES, SHARED_CONTENT_BYTES_MIN
+from mirrormq.storage.segment_header import DATA_AT
+from mirrormq.storage.segments import Segment, Segments, widen
+
+
+class JournalWriter:
+    """Appends to the newest segment; starts a new one when it is full."""
+
+    def __init__(self, segments: Segments, segment_bytes: int, before_first: Callable[[], None]) -> None:
+        self._segments = segments
+        self.segment_bytes = segment_bytes
+        self._before_first = before_first
+        self._parts: list[bytes] = []
+        self._written = 0
+        """Offset in the tail up to which records were handed to the kernel."""
+        self._synced = 0
+        self.tail: Segment | None = None
+        self._file: File | None = None
+        self._end = 0
+        """Offset behind the last buffered record."""
+        self.failure: str | None = None
+        self.needs_sync = False
+        self.messages_written = 0
+        """Since the start."""
+        self.clock = Clock(0)
+        """Ingestion time of what is appended."""
+        self._contents: dict[int, tuple[bytes, int]] = {}
+        """Large contents in the buffer, by object identity, with the offsets of their records. At most
+        BUFFER_BYTES / SHARED_CONTENT_BYTES_MIN of them."""
+
+    @property
+    def buffered(self) -> bool:
+        """Whether records wait for the next write."""
+        return self._end > self._written
+
+    def check(self) -> None:
+        """Refuse to go on after a failure."""
+        if self.failure is not None:
+            raise JournalFailed(self.failure)
+
+    def fail(self, error: OSError) -> JournalFailed:
+        """Remember a failure for ever."""
+        self.failure = f"the journal cannot be written: {error}"
+        return JournalFailed(self.failure)
+
+    def reserve(self, size: int) -> Segment:
+        """Return the segment that the next record of at most `size` bytes will be appended to."""
+        return self._tail_for(size + journal_records.PREFIX_BYTES)
+
+    def append(self, body: bytes) -> int:
+        """Buffer one record; gives its position."""
+        tail = self._tail_for(len(body) + journal_records.PREFIX_BYTES)
+        self._parts.append(journal_records.sealed(body, tail.checksum, tail.salt))
+        position = tail.base + self._end
+        self._end += len(body) + journal_records.PREFIX_BYTES
+        if self._end - self._written > BUFFER_BYTES:
+            self.drain()
+        return position
+
+    def append_messages(
+        self, queue_id: int, messages: Sequence[Message], flags: int
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Buffer messages of one queue; gives their sequences, positions and body sizes."""
+        sequences: list[int] = []
+        positions: list[int] = []
+        sizes: list[int] = []
+        while len(positions) < len(messages):
+            done = len(positions)
+            message = messages[done]
+            least = journal_records.MESSAGE_HEAD.size + len(message.envelope.publish) + len(message.frames)
+            tail = self._tail_for(least + journal_records.PREFIX_BYTES)
+            rest = messages[done:] if done else messages
+            self._append_run(tail, queue_id, rest, flags, sequences, positions, sizes)
+            count = len(positions) - done
+            tail.total += count
+            self.messages_written += count
+            tail.live += count
+            if flags & journal_records.DURABLE:
+                run = sequences[done:] if done else sequences
+                widen(tail.stored, queue_id, min(run), max(run))
+                self.needs_sync = True
+        if self._end - self._written > BUFFER_BYTES:
+            self.drain()
+        return sequences, positions, sizes
+
+    def _append_run(
+        self,
+        tail: Segment,
+        queue_id: int,
+        messages: Sequence[Message],
+        flags: int,
+        sequences: list[int],
+        positions: list[int],
+        sizes: list[int],
+    ) -> None:
+        """The hot loop: as many messages as the tail has room for, the first in any case."""
+        parts, base, end, salt, checksum = self._parts, tail.base, self._end, tail.salt, tail.checksum
+        limit = self.segment_bytes
+        pack_head, pack_prefix = journal_records.MESSAGE_HEAD.pack, journal_records.PREFIX.pack
+        prefix_bytes = journal_records.PREFIX_BYTES
+        envelope, publish, publish_length = None, b"", 0
+        now_ms = self.clock.now_ms
+        for message in messages:
+            if message.envelope is not envelope:
+                envelope = message.envelope
+                publish = envelope.publish
+                publish_length = len(publish)
+            frames = message.frames
+            sequence = message.sequence
+            ingested_ms = message.ingested_ms
+            if not ingested_ms:
+                message.ingested_ms = ingested_ms = now_ms
+            head = pack_head(
+                0xE7, flags, 0, publish_length, queue_id, sequence, ingested_ms, message.expires_at
+            )
+            if len(frames) < SHARED_CONTENT_BYTES_MIN:
+                body = head + publish + frames
+            else:
+                body = self._large(head, publish, frames, message.body_size, end)
+            after = end + prefix_bytes + len(body)
+            if after > limit and end > DATA_AT:
+                break
+            parts.append(pack_prefix(len(body), checksum(salt, body)))
+            parts.append(body)
+            message.position = position = base + end
+            sequences.append(sequence)
+            positions.append(position)
+            sizes.append(message.body_size)
+            end = after
+        self._end = end
+
+    def _large(self, head: bytes, publish: bytes, frames: bytes, body_bytes: int, offset: int) -> bytes:
+        """Build a record at an offset whose content is large: a reference if the buffer has it already. If
+        the tail has no room for the record, the next tail begins without contents."""
+        known = self._contents.get(id(frames))
+        if known is None:
+            self._contents[id(frames)] = (frames, offset)
+            return head + publish + frames
+        shared = bytes((head[0], head[1] | journal_records.SHARED)) + head[2:]
+        return shared + publish + journal_records.REFERENCE.pack(known[1], body_bytes)
+
+    def append_contents(
+        self,
+        queue_id: int,
+        first: int,
+        publish: bytes,
+        contents: Sequence[bytes],
+        expires_at: int,
+        flags: int,
+        ingested_ms: int,
+    ) -> tuple[list[int], list[int]]:
+        """Buffer messages that share a publish payload and are numbered in a row; gives positions and
+        body sizes. For whoever has contents and no need of messages."""
+        ingested_ms = ingested_ms or self.clock.now_ms
+        positions: list[int] = []
+        sizes: list[int] = []
+        least = journal_records.MESSAGE_HEAD.size + len(publish) + journal_records.PREFIX_BYTES
+        while len(positions) < len(contents):
+            done = len(positions)
+            tail = self._tail_for(least + len(contents[done]))
+            rest = contents[done:] if done else contents
+            self._append_contents(
+                tail, queue_id, first + done, publish, rest, expires_at, ingested_ms, flags, positions, sizes
+            )
+            count = len(positions) - done
+            tail.total += count
+            self.messages_written += count
+            tail.live += count
+            if flags & journal_records.DURABLE:
+                widen(tail.stored, queue_id, first + done, first + done + count - 1)
+                self.needs_sync = True
+        if self._end - self._written > BUFFER_BYTES:
+            self.drain()
+        return positions, sizes
+
+    def _append_contents(
+        self, tail: Segment, queue_id: int, sequence: int, publish: bytes, contents: Sequence[bytes],
+        expires_at: int, ingested_ms: int, flags: int, positions: list[int], sizes: list[int],
+    ) -> None:  # fmt: skip
+        """As `_append_run`."""
+        parts, base, end, salt, checksum = self._parts, tail.base, self._end, tail.salt, tail.checksum
+        limit = self.segment_bytes
+        pack_head, pack_prefix = journal_records.MESSAGE_HEAD.pack, journal_records.PREFIX.pack
+        prefix_bytes, publish_length = journal_records.PREFIX_BYTES, len(publish)
+        body_size, body_size_at = journal_records.BODY_SIZE.unpack_from, journal_records.BODY_SIZE_AT
+        for frames in contents:
+            body = (
+                pack_head(0xE7, flags, 0, publish_length, queue_id, sequence, ingested_ms, expires_at)
+                + publish
+                + frames
+            )
+            after = end + prefix_bytes + len(body)
+            if after > limit and end > DATA_AT:
+                break
+            parts.append(pack_prefix(len(body), checksum(salt, body)))
+            parts.append(body)
+            positions.append(base + end)
+            sizes.append(body_size(frames, body_size_at)[0])
+            sequence += 1
+            end = after
+        self._end = end
+
+    def _tail_for(self, size: int) -> Segment:
+        """The tail, or a new one if `size` more bytes do not fit. An empty one takes any size."""
+        self.check()
+        tail = self.tail
+        if tail is not None and (self._end + size <= self.segment_bytes or self._end == DATA_AT):
+            return tail
+        self.seal()
+        try:
+            self._before_first()
+            self.tail, self._file = self._segments.create(self.segment_bytes)
+        except OSError as error:
+            raise self.fail(error) from error
+        self._end = self._written = self._synced = DATA_AT
+        self._contents.clear()
+        return self.tail
+
+    def drain(self) -> None:
+        """Hand what is buffered to the kernel."""
+        self.check()
+        if self._end == self._written:
+            return
+        tail = self.tail
+        assert self._file is not None and tail is not None
+        # Behind every message lies a valid record, so that damage to the last one is told from a torn tail.
+        body = journal_records.WRITTEN_BODY.pack(journal_records.WRITTEN, self._synced)
+        self._parts.append(journal_records.sealed(body, tail.checksum, tail.salt))
+        self._end += journal_records.WRITTEN_BYTES
+        data = b"".join(self._parts)
+        try:
+            self._file.write(data, self._written)
+        except OSError as error:
+            raise self.fail(error) from error
+        self._parts = []
+        self._contents.clear()
+        self._written = tail.used_bytes = self._end
+
+    def sync(self) -> None:
+        """Write and fsync; once this returns everything appended so far survives a crash."""
+        self.drain()
+        if self._synced < self._written:
+            assert self._file is not None
+            try:
+                self._file.sync()
+            except OSError as error:
+                raise self.fail(error) from error
+            self._synced = self._written
+        self.needs_sync = False
+
+    def seal(self) -> None:
+        """Sync the tail and turn it into an ordinary segment; the next append starts another."""
+        self.drain()
+        if self.tail is None or self._file is None:
+            return
+        try:
+            self._segments.seal(self.tail, self._file)
+        except OSError as error:
+            raise self.fail(error) from error
+        self.tail, self._file = None, None
+        self._end = self._written = self._synced = 0
+        self.needs_sync = False
+
+    def read(self, number: int, size: int, offset: int) -> bytes:
+        """Bytes of any segment, what is still buffered included."""
+        if self.tail is not None and number == self.tail.number:
+            self.drain()
+            assert self._file is not None
+            return self._file.read(size, offset)
+        return self._segments.file(number).read(size, offset)

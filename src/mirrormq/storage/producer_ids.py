@@ -1,0 +1,187 @@
+"""What queues remember of publishers that number their messages, written down with the messages.
+
+A publisher that is not sure sends again, perhaps after the node has restarted. So the highest publish id of
+each producer must be known as soon as the message is on disk. It is kept as a message of its own, one for
+each queue and producer, in a queue that no client sees; writing it anew replaces the last one, and segments,
+compaction and the shutdown index know what to do with it.
+
+Of one flush a crash may leave any part. A record without its messages would be the worst: they would be
+taken for known, and never be kept. So a record is written with the flush after that of its messages, ahead
+of their acknowledgements, and says up to which message it speaks. What recovery finds beyond that is
+read, and the messages themselves tell; the first record of a queue is written ahead, to say where to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mirrormq.errors import DamageError
+from mirrormq.queues.publish_ids import publish_ids_in
+from mirrormq.storage.journal_limits import PRODUCERS_ID
+from mirrormq.wire.content import body_of, build_frames
+from mirrormq.wire.methods import encode_basic_publish
+from mirrormq.wire.properties import BasicProperties, encode_properties
+
+if TYPE_CHECKING:
+    from mirrormq.queues.message import Message
+    from mirrormq.storage.journal import Journal
+    from mirrormq.storage.queue_store import JournalQueue
+
+READ_AT_ONCE = 1024
+EVERY_SEQUENCE = 1 << 63
+NOBODY = ""
+"""The producer of a queue's first record, which only says where to look."""
+
+
+class ProducerEntry(msgspec.Struct, frozen=True, array_like=True):
+    """How far a producer has come with a queue."""
+
+    queue_id: int
+    producer: str
+    highest: int
+    mark: int
+    """All messages of the queue below this one were counted."""
+
+
+_decoder = msgspec.msgpack.Decoder(ProducerEntry)
+_PUBLISH = encode_basic_publish("", "")
+_PROPERTIES = encode_properties(BasicProperties())
+
+
+class ProducerIds:
+    """All of a node's queues."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._known: dict[int, dict[str, int]] = {}
+        self._marks: dict[int, int] = {}
+        self._places: dict[tuple[int, str], int] = {}
+        """Where the last record of a queue and producer is."""
+        self._dirty: dict[tuple[int, str], None] = {}
+        """What has changed since the last flush …"""
+        self._due: dict[tuple[int, str], ProducerEntry] = {}
+        """… and before it: it may be written down."""
+
+    def of_queue(self, queue_id: int) -> Mapping[str, int]:
+        """What is remembered of one queue's producers."""
+        return {name: number for name, number in self._known.get(queue_id, {}).items() if name != NOBODY}
+
+    # -- remembering ----------------------------------------------------------------------------
+
+    def raise_to(self, queue_id: int, highest: Mapping[str, int], mark: int) -> None:
+        """Producers have come further."""
+        known = self._known.get(queue_id)
+        if known is None:
+            known = self._known[queue_id] = {NOBODY: 0}
+            self._marks[queue_id] = 0
+            self._write({(queue_id, NOBODY): ProducerEntry(queue_id, NOBODY, 0, 0)})
+        for name, number in highest.items():
+            if number > known.get(name, -1):
+                known[name] = number
+                self._dirty[queue_id, name] = None
+        self._marks[queue_id] = max(self._marks[queue_id], mark)
+
+    def replace(self, queue_id: int, highest: Mapping[str, int], mark: int) -> None:
+        """Forget what was remembered, and remember this."""
+        for name in [name for name in self.of_queue(queue_id) if name not in highest]:
+            self._drop(queue_id, name)
+        known = self._known.get(queue_id, {})
+        for name in highest:
+            known.pop(name, None)
+            self._due.pop((queue_id, name), None)
+        if highest:
+            self.raise_to(queue_id, highest, mark)
+
+    def forget_producers(self, queue_id: int, names: Iterable[str]) -> None:
+        """Forget these producers of a queue."""
+        known = self._known.get(queue_id, {})
+        for name in names:
+            if name in known:
+                self._drop(queue_id, name)
+
+    def forget(self, queue_id: int) -> None:
+        """A queue is gone."""
+        for name in list(self._known.get(queue_id, ())):
+            self._drop(queue_id, name)
+        self._known.pop(queue_id, None)
+        self._marks.pop(queue_id, None)
+
+    def forget_unknown(self, known_ids: Collection[int]) -> None:
+        """Only these queues are left."""
+        for queue_id in [found for found in self._known if found not in known_ids]:
+            self.forget(queue_id)
+
+    def _drop(self, queue_id: int, name: str) -> None:
+        self._known[queue_id].pop(name, None)
+        self._dirty.pop((queue_id, name), None)
+        self._due.pop((queue_id, name), None)
+        place = self._places.pop((queue_id, name), 0)
+        if place:
+            self._store.forget([place])
+
+    # -- writing --------------------------------------------------------------------------------
+
+    @property
+    def _store(self) -> JournalQueue:
+        return self._journal.queue(PRODUCERS_ID)
+
+    def write_pending(self) -> None:
+        """A flush begins: what is of the time before the last one is written down."""
+        if self._due:
+            due, self._due = self._due, {}
+            self._write(due)
+        if self._dirty:
+            dirty, self._dirty = self._dirty, {}
+            for queue_id, name in dirty:
+                known, mark = self._known[queue_id][name], self._marks[queue_id]
+                self._due[queue_id, name] = ProducerEntry(queue_id, name, known, mark)
+
+    def _write(self, entries: Mapping[tuple[int, str], ProducerEntry]) -> None:
+        store = self._store
+        contents = [
+            build_frames(1, _PROPERTIES, msgspec.msgpack.encode(entry), 0) for entry in entries.values()
+        ]
+        first = store.next_sequence
+        store.append_contents(first, _PUBLISH, contents, 0, durable=True)
+        replaced = [place for key in entries if (place := self._places.get(key))]
+        self._places.update(zip(entries, range(first, first + len(entries)), strict=True))
+        store.forget(replaced)
+
+    # -- recovery -------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Read what was written down, and the messages that it does not speak of."""
+        if PRODUCERS_ID not in self._journal.queues:
+            return
+        for message in self._loaded(self._store):
+            entry = _decoder.decode(body_of(message.frames))
+            self._known.setdefault(entry.queue_id, {})[entry.producer] = entry.highest
+            self._marks[entry.queue_id] = max(self._marks.get(entry.queue_id, 0), entry.mark)
+            self._places[entry.queue_id, entry.producer] = message.sequence
+        for queue_id, mark in list(self._marks.items()):
+            if queue_id in self._journal.queues:
+                self._catch_up(queue_id, mark)
+
+    def _catch_up(self, queue_id: int, mark: int) -> None:
+        known = self._known[queue_id]
+        for message in self._loaded(self._journal.queue(queue_id), mark):
+            found = publish_ids_in(message.envelope.properties)
+            if found is not None and found[1] > known.get(found[0], -1):
+                known[found[0]] = found[1]
+                self._dirty[queue_id, found[0]] = None
+            self._marks[queue_id] = message.sequence + 1
+
+    def _loaded(self, store: JournalQueue, first: int = 0) -> list[Message]:
+        """Messages from a number on; what the disk has damaged is left out."""
+        messages: list[Message] = []
+        while numbers := store.between(first, EVERY_SEQUENCE, READ_AT_ONCE):
+            try:
+                messages += store.load(numbers)
+            except DamageError as damage:
+                lost = set(damage.sequences)
+                messages += store.load([number for number in numbers if number not in lost])
+            first = numbers[-1] + 1
+        return messages

@@ -1,0 +1,64 @@
+"""Every verb of RabbitMQ's tools is here, or is refused with a sentence; and the manual lists them all."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mirrormq.cli import ctl
+from mirrormq.cli.completion import WITHOUT_A_NODE
+from mirrormq.cli.ctl_commands import COMMANDS
+from mirrormq.cli.unsupported import REFUSED
+
+HERE = Path(__file__).parent
+MANUAL = HERE.parent.parent / "docs" / "mirrormqctl.md"
+_LINES = (HERE / "rabbitmq_verbs.txt").read_text().splitlines()
+RABBITMQ = dict(line.split() for line in _LINES if not line.startswith("#"))
+"""Verb → the tool that has it."""
+
+
+@pytest.mark.parametrize("verb", RABBITMQ)
+def test_a_verb_of_rabbitmq_is_known(verb: str) -> None:
+    assert (verb in COMMANDS or verb in WITHOUT_A_NODE) != (verb in REFUSED)
+
+
+def test_only_verbs_of_rabbitmq_are_refused() -> None:
+    assert REFUSED.keys() <= RABBITMQ.keys()
+
+
+@pytest.mark.parametrize("verb", REFUSED)
+def test_a_refused_verb_says_why_in_a_sentence(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ctl.run([verb, "whatever", "--follows"]) == 69
+    heading, sentence = capsys.readouterr().err.splitlines()
+    assert heading == "Error:"
+    assert re.fullmatch(r"[A-Z].*[^.]\.", sentence)
+
+
+def test_the_manual_tells_of_every_verb() -> None:
+    table = MANUAL.read_text().partition("## Every verb")[2]
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", table, re.MULTILINE)
+    told = dict(rows)
+    assert sorted(told) == sorted(name for name, _ in rows), "a verb is told of twice"
+    assert told.keys() == RABBITMQ.keys() | COMMANDS.keys()
+    for verb, what in told.items():
+        ours = verb not in RABBITMQ
+        expected = "refused" if verb in REFUSED else "ours" if ours else "as in RabbitMQ"
+        assert what.strip().startswith(expected), verb
+
+
+COMPARED = (
+    HERE / "commands.txt",
+    HERE / "live_commands.txt",
+    HERE.parent / "cluster_processes" / "verbs.txt",
+)
+"""What both programs were asked; the answers of RabbitMQ's are in the transcripts beside them."""
+
+
+@pytest.mark.parametrize("verb", [verb for verb in RABBITMQ if verb.startswith("list_") and verb in COMMANDS])
+def test_a_listing_is_compared_with_rabbitmqs_as_a_table_and_as_json(verb: str) -> None:
+    lines = [line for path in COMPARED for line in path.read_text().splitlines()]
+    asked = [line for line in lines if verb in line.split()]
+    assert any("--formatter" not in line for line in asked)
+    assert any("--formatter json" in line for line in asked)

@@ -1,0 +1,170 @@
+"""A losing node, from the moment the sides part until it has given up its queues."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from mirrormq.cluster.divergence import DivergenceMark
+from mirrormq.cluster.orphan_collector import OrphanCollector, OrphanLoss, StoredContents
+from mirrormq.metadata import commands as c
+from mirrormq.metadata.records import Queue, Vhost
+from mirrormq.metadata.ring_view import View
+from mirrormq.metadata.state import MetadataState
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.message import Message
+from mirrormq.storage.journal import Journal
+from mirrormq.storage.simulated_disk import SimulatedCrash, SimulatedDisk
+from mirrormq.wire.content import body_of
+from tests.cluster.test_orphans import message
+
+
+def ring(name: str, queue_id: int, members: str) -> Queue:
+    incarnations = frozenset((member, 1) for member in members)
+    view = View(1, 1, tuple(members), frozenset(members), incarnations=incarnations)
+    return Queue("/", name, queue_id, node=members[0], view=view)
+
+
+def metadata(*queues: Queue) -> MetadataState:
+    state = MetadataState()
+    state.apply(c.PutVhost(Vhost("/")))
+    for queue in queues:
+        state.apply(c.PutQueue(queue))
+    return state
+
+
+class Live:
+    """What a running broker would say."""
+
+    def __init__(
+        self, marks: dict[int, DivergenceMark], memory: dict[int, list[Message]] | None = None
+    ) -> None:
+        self._marks, self._memory = marks, memory or {}
+
+    def marks(self) -> dict[int, DivergenceMark]:
+        return self._marks
+
+    def in_memory(self, queue: Queue) -> Iterable[Message]:
+        return self._memory.get(queue.queue_id, ())
+
+
+class Node:
+    """Node a, with its journal."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.disk = SimulatedDisk(random.Random(seed).randrange)
+        self.start()
+
+    def start(self) -> None:
+        self.journal = Journal(self.disk, "journal", make_envelope, segment_bytes=64 * 1024)
+        self.journal.open()
+        self.orphan_collector = OrphanCollector("a", self.disk, "data", self.journal)
+        self.orphan_collector.open()
+
+    def store(self, queue_id: int, *numbers: int) -> None:
+        self.journal.queue(queue_id).append([message(number) for number in numbers], durable=True)
+        self.journal.flush(sync=True)
+
+    def held(self, queue_id: int) -> list[int]:
+        return list(self.journal.queue(queue_id).held())
+
+    def orphans(self) -> dict[str, list[str]]:
+        store = self.orphan_collector.orphans
+        return {
+            title.queue.name: [body_of(each.frames).decode() for each in store.read(number, limit=1000)]
+            for number, title in store.titles.items()
+        }
+
+
+def test_what_came_after_the_mark_is_set_aside_and_goes_from_the_queue() -> None:
+    node = Node()
+    mine, winner = metadata(ring("q", 7, "ab")), metadata(ring("q", 7, "b"))
+    node.store(7, 1, 2, 3)
+    node.orphan_collector.partition_started(Live({7: DivergenceMark(3, (("b", 1),))}), mine)
+    node.store(7, 4, 5)
+    node.journal.queue(7).forget([4])
+    live = Live({}, {7: [message(6, "in memory", 1), message(2, "old", 1)]})
+    loss = OrphanLoss(mine, winner, (), 0)
+    assert node.orphan_collector.set_aside(live, loss) == 3
+    assert node.held(7) == [1, 2, 3, 5], "nothing is taken away before it is safe"
+    node.orphan_collector.let_go(loss)
+    assert node.held(7) == [1, 2] and node.orphans() == {"q": ["m3", "m5", "in memory"]}
+
+
+def test_a_mirror_only_lets_go() -> None:
+    node = Node()
+    mine, winner = metadata(ring("q", 7, "ba")), metadata(ring("q", 7, "c"))
+    node.store(7, 1, 2, 3)
+    node.orphan_collector.partition_started(Live({7: DivergenceMark(2, (("c", 1),))}), mine)
+    loss = OrphanLoss(mine, winner, ("b",), 0)
+    assert node.orphan_collector.set_aside(StoredContents(), loss) == 0
+    node.orphan_collector.let_go(loss)
+    assert node.held(7) == [1] and node.orphans() == {}
+
+
+def test_a_queue_declared_apart_is_erased_because_its_id_may_be_anothers() -> None:
+    node = Node()
+    mine, winner = (
+        metadata(ring("old", 7, "a"), ring("mine", 8, "a")),
+        metadata(ring("old", 7, "a"), ring("theirs", 8, "b")),
+    )
+    node.orphan_collector.partition_started(Live({7: DivergenceMark(1, ())}), metadata(ring("old", 7, "a")))
+    node.store(7, 1)
+    node.store(8, 1, 2)
+    loss = OrphanLoss(mine, winner, (), 0)
+    assert node.orphan_collector.set_aside(StoredContents(), loss) == 2
+    node.orphan_collector.let_go(loss)
+    assert node.held(7) == [1], "only this node has it: it stays"
+    assert node.held(8) == [] and node.orphans() == {"mine": ["m1", "m2"]}
+    assert node.orphan_collector.orphans.titles[1].created_in_partition
+
+
+@pytest.mark.parametrize("theirs", [[], [ring("theirs", 8, "b")]])
+def test_a_queue_declared_apart_before_anybody_was_missed_is_known_by_its_id(theirs: list[Queue]) -> None:
+    node = Node()
+    mine = metadata(ring("old", 7, "a"), ring("mine", 8, "a"))
+    node.store(8, 1, 2)
+    node.orphan_collector.partition_started(Live({8: DivergenceMark(3, ())}), mine)
+    loss = OrphanLoss(mine, metadata(ring("old", 7, "a"), *theirs), (), 0)
+    assert node.orphan_collector.set_aside(StoredContents(), loss) == 2
+    node.orphan_collector.let_go(loss)
+    assert node.held(8) == [] and node.orphans() == {"mine": ["m1", "m2"]}
+    assert node.orphan_collector.orphans.titles[1].created_in_partition
+
+
+def test_everybody_back_in_one_story_forgets_the_marks() -> None:
+    node = Node()
+    state = metadata(ring("q", 7, "ab"))
+    node.orphan_collector.partition_started(Live({7: DivergenceMark(3, (("b", 1),))}), state)
+    node.orphan_collector.partition_ended()
+    node.orphan_collector.partition_started(Live({7: DivergenceMark(9, (("b", 1),))}), state)
+    assert node.orphan_collector.apart.first(7, None) == 9
+
+
+@pytest.mark.parametrize("step", range(1, 40))
+def test_whenever_it_crashes_nothing_is_lost(step: int) -> None:
+    """Only what was synced counts; and what is done again may come twice."""
+    node = Node(step)
+    mine, winner = metadata(ring("q", 7, "ab"), ring("r", 8, "ab")), metadata(ring("q", 7, "b"))
+    for queue_id in (7, 8):
+        node.store(queue_id, *range(1, 21))
+    node.orphan_collector.partition_started(
+        Live({7: DivergenceMark(11, (("b", 1),)), 8: DivergenceMark(11, (("b", 1),))}), mine
+    )
+    node.orphan_collector.apart._log._checked().sync()
+    node.disk.crash_at_step = node.disk.steps + step
+    loss = OrphanLoss(mine, winner, (), 0)
+    try:
+        node.orphan_collector.set_aside(StoredContents(), loss)
+        node.orphan_collector.let_go(loss)
+    except SimulatedCrash:
+        node.disk.crash()
+        node.start()
+        node.orphan_collector.set_aside(StoredContents(), loss)
+        node.orphan_collector.let_go(loss)
+    found = {name: set(bodies) for name, bodies in node.orphans().items()}
+    for name in ("q", "r"):
+        assert found[name] >= {f"m{number}" for number in range(11, 21)}
+    assert node.held(7) == list(range(1, 11))

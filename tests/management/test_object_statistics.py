@@ -1,0 +1,100 @@
+"""What passed between each channel, exchange and queue, compared with what a real RabbitMQ tells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pika
+import pytest
+
+from mirrormq.testing import Cluster
+from tests.management import object_statistics, record, work
+from tests.management.conftest import managed
+from tests.management.http import Client
+from tests.management.object_statistics import DETAILED
+from tests.needs import need_rabbitmq
+from tests.waiting import until
+
+RECORDED: dict[str, Any] = json.loads(record.PLACED.read_text())
+
+
+@pytest.fixture(scope="module")
+def seen() -> dict[str, Any]:
+    with managed(f"{DETAILED}\n{work.OFTEN}") as broker:
+        return object_statistics.observe(broker.amqp_port, broker.management_port)
+
+
+@pytest.mark.parametrize("when", ["there", "left"])
+@pytest.mark.parametrize("path", sorted(RECORDED["there"]))
+def test_the_same_is_told(when: str, path: str, seen: dict[str, Any]) -> None:
+    assert seen[when].get(path) == RECORDED[when].get(path)
+
+
+def test_the_recording_tells_something() -> None:
+    told = [name for lists in RECORDED["there"].values() for name, rows in lists.items() if rows]
+    assert set(told) == set(object_statistics.LISTS)
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+def test_the_recording_is_what_rabbitmq_tells() -> None:
+    need_rabbitmq()
+    assert record.place() == RECORDED
+
+
+# -- in a cluster -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Cluster]:
+    with Cluster(nodes=2, conf=f"{DETAILED}\n{work.OFTEN}\n") as found:
+        yield found
+
+
+def test_clients_of_all_nodes_are_told_of(pair: Cluster) -> None:
+    """Publishers and consumers on two nodes: either node tells of both, with rates and a past."""
+    connections = [pika.BlockingConnection(pika.URLParameters(pair.uri(index))) for index in range(2)]
+    channels = [connection.channel() for connection in connections]
+    channels[0].queue_declare("shared", durable=True)
+    for index, channel in enumerate(channels):
+        channel.confirm_delivery()
+        for _ in range(index + 2):
+            channel.basic_publish("amq.direct" if index else "", "shared", b"x")
+            channel.basic_publish("", "shared", b"x")
+        assert channel.basic_get("shared", auto_ack=True)[0] is not None
+    for client in [Client(pair.management_port(index)) for index in range(2)]:
+        until(lambda client=client: len(_past(client)) == 7 and _told_all(client))
+        queue = client.get("queues/%2F/shared")
+        (row,) = queue["incoming"]
+        assert row["exchange"] == {"name": "", "vhost": "/"} and row["stats"]["publish"] == 7
+        assert {each["channel_details"]["node"] for each in queue["deliveries"]} == {
+            pair.name(0),
+            pair.name(1),
+        }
+        exchange = client.get("exchanges/%2F/amq.default")
+        assert sorted(each["stats"]["publish"] for each in exchange["incoming"]) == [3, 4]
+        assert exchange["outgoing"][0]["stats"]["publish"] == 7
+        (direct,) = client.get("exchanges/%2F/amq.direct")["incoming"]
+        assert direct["stats"]["drop_unroutable"] == 3 and direct["stats"]["confirm"] == 3
+    for connection in connections:
+        connection.close()
+
+
+def _told_all(client: Client) -> bool:
+    """Have both nodes told their last numbers? They do so once a second, each at its own time."""
+    (row,) = client.get("queues/%2F/shared")["incoming"]
+    at_default, at_direct = (
+        client.get(f"exchanges/%2F/amq.{name}")["incoming"] for name in ("default", "direct")
+    )
+    published = sum(each["stats"].get("publish", 0) for each in at_default)
+    confirmed = sum(each["stats"].get("confirm", 0) for each in at_direct)
+    return bool((row["stats"]["publish"], published, confirmed) == (7, 7, 3))
+
+
+def _past(client: Client) -> list[dict[str, int]]:
+    """How many had come to the queue from the default exchange, once samples of it have been taken."""
+    rows = client.get("queues/%2F/shared?msg_rates_age=60&msg_rates_incr=10")["incoming"]
+    found: list[dict[str, int]] = rows[0]["stats"]["publish_details"].get("samples", []) if rows else []
+    return found

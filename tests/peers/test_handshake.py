@@ -1,0 +1,199 @@
+"""Only who knows the cookie gets in, whatever is sent instead."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrormq.peers import peer_limits
+from mirrormq.peers.peer_handshake import PeerHandshake, PeerIdentity, PeerRole
+
+COOKIE = b"the cookie"
+NONCE_A, NONCE_B, NONCE_C = (bytes([number]) * peer_limits.NONCE_BYTES for number in (1, 2, 3))
+A, B = PeerIdentity("a@host", "cluster"), PeerIdentity("b@host", "cluster")
+
+
+def dialler(
+    me: PeerIdentity = A, cookie: bytes = COOKIE, expected: str = "b@host", nonce: bytes = NONCE_A
+) -> PeerHandshake:
+    return PeerHandshake(PeerRole.DIALLER, me, cookie, nonce, expected)
+
+
+def acceptor(me: PeerIdentity = B, cookie: bytes = COOKIE, nonce: bytes = NONCE_B) -> PeerHandshake:
+    return PeerHandshake(PeerRole.ACCEPTOR, me, cookie, nonce)
+
+
+def converse(left: PeerHandshake, right: PeerHandshake) -> tuple[list[bytes], list[bytes]]:
+    """Let two sides talk until nobody has anything to say; returns what each sent."""
+    said: tuple[list[bytes], list[bytes]] = ([], [])
+    message = left.start()
+    sides = [(right, 0), (left, 1)]
+    while message:
+        side, sender = sides[0]
+        said[sender].append(message)
+        message = side.receive(message) if side.refusal is None and not side.established else b""
+        sides.reverse()
+    return said
+
+
+def test_two_nodes_with_one_cookie_know_each_other_and_name_the_session_alike() -> None:
+    left, right = dialler(), acceptor()
+    converse(left, right)
+    assert left.established and right.established
+    assert (left.peer, right.peer) == (B, A)
+    assert left.session_id == right.session_id != b""
+
+
+def test_the_cookie_is_never_sent() -> None:
+    left, right = dialler(), acceptor()
+    assert all(COOKIE not in message for side in converse(left, right) for message in side)
+
+
+def test_bytes_may_come_one_by_one_and_messages_may_follow_at_once() -> None:
+    left, right = dialler(), acceptor()
+    hello = b"".join(right.receive(bytes([octet])) for octet in left.start())
+    proof = b"".join(left.receive(bytes([octet])) for octet in hello)
+    answer = right.receive(proof + b"first frames of the dialler" * 100)
+    assert right.established and right.rest == b"first frames of the dialler" * 100
+    left.receive(answer + b"first frames")
+    assert left.established and left.rest == b"first frames"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "reason"),
+    [
+        (dialler(cookie=b"guess"), acceptor(), "cookies differ"),
+        (dialler(), acceptor(cookie=b"guess"), "cookies differ"),
+        (dialler(expected="c@host"), acceptor(), "another node's name"),
+        (dialler(PeerIdentity("b@host"), expected="b@host"), acceptor(), "my own name"),
+        (dialler(nonce=NONCE_B), acceptor(), "my own name or challenge"),
+        (dialler(PeerIdentity("a@host", "other")), acceptor(), "another cluster"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(left: PeerHandshake, right: PeerHandshake, reason: str) -> None:
+    converse(left, right)
+    assert not left.established and not right.established
+    assert reason in (left.refusal or "") and reason in (right.refusal or "")
+
+
+def test_a_node_of_no_cluster_may_talk_to_any() -> None:
+    left, right = dialler(PeerIdentity("a@host", "")), acceptor()
+    converse(left, right)
+    assert right.established and right.peer == PeerIdentity("a@host", "")
+
+
+def test_a_dialler_notices_that_another_node_answers() -> None:
+    left = dialler()
+    impostor = PeerHandshake(PeerRole.ACCEPTOR, PeerIdentity("b@host"), COOKIE, NONCE_B)
+    hello = impostor.receive(left.start())
+    left.receive(hello.replace(b"b@host", b"x@host", 1))
+    assert left.refusal == "another node answers at this address"
+
+
+def test_another_version_is_told_ours() -> None:
+    hello = bytearray(dialler().start())
+    hello[hello.index(b"MMQL") + 4] = peer_limits.PROTOCOL_VERSION + 1
+    right = acceptor()
+    assert f"version {peer_limits.PROTOCOL_VERSION} ".encode() in right.receive(bytes(hello))
+    assert right.refusal is not None
+
+
+def test_a_replayed_dialler_does_not_get_in() -> None:
+    (hello, proof), _ = converse(dialler(), acceptor())
+    victim = acceptor(nonce=NONCE_C)
+    victim.receive(hello)
+    victim.receive(proof)
+    assert victim.refusal == "the cookies differ"
+
+
+def test_a_replayed_acceptor_is_not_believed() -> None:
+    _, (hello, proof) = converse(dialler(), acceptor())
+    victim = dialler(nonce=NONCE_C)
+    victim.start()
+    victim.receive(hello)
+    victim.receive(proof)
+    assert victim.refusal == "the cookies differ"
+
+
+def test_a_proof_sent_back_to_its_sender_proves_nothing() -> None:
+    """Somebody without the cookie poses as acceptor and gives the dialler its own proof."""
+    left, poser = dialler(), acceptor(cookie=b"unknown")
+    proof = left.receive(poser.receive(left.start()))
+    left.receive(proof)
+    assert left.refusal == "the cookies differ"
+
+
+def test_a_challenge_reflected_through_a_second_connection_is_refused() -> None:
+    """Eve dials B, and has B's challenge answered by B itself on a connection that poses as B's dial."""
+    first = acceptor()
+    challenge = first.receive(dialler(cookie=b"eve").start())
+    second = PeerHandshake(PeerRole.DIALLER, B, COOKIE, NONCE_C, "a@host")
+    second.start()
+    second.receive(challenge)
+    assert second.refusal == "that is my own name or challenge"
+
+
+def test_an_objection_stops_the_dialler_before_it_proves_anything() -> None:
+    left = PeerHandshake(PeerRole.DIALLER, A, COOKIE, NONCE_A, "b@host", lambda peer: "no need")
+    right = acceptor()
+    said, _ = converse(left, right)
+    assert left.refusal == "no need" and right.refusal == "no need" and right.refused_by_peer
+    assert len(said) == 2 and len(said[1]) < peer_limits.REFUSAL_BYTES_MAX
+
+
+def test_the_acceptor_asks_only_about_peers_that_have_proved_themselves() -> None:
+    asked: list[PeerIdentity] = []
+    right = PeerHandshake(PeerRole.ACCEPTOR, B, COOKIE, NONCE_B, admit=lambda peer: asked.append(peer))
+    converse(dialler(cookie=b"guess"), right)
+    assert asked == []
+
+
+@given(st.binary(min_size=1, max_size=3000), st.booleans())
+def test_garbage_gets_a_short_refusal_or_silence(garbage: bytes, with_hello: bool) -> None:
+    side = acceptor()
+    if with_hello:
+        side.receive(dialler().start())
+    answer = side.receive(garbage)
+    assert not side.established
+    assert len(answer) <= peer_limits.HANDSHAKE_MESSAGE_BYTES_MAX
+    if side.refusal is not None:
+        assert len(side.refusal.encode()) <= peer_limits.REFUSAL_BYTES_MAX
+
+
+@given(st.data())
+def test_any_changed_byte_of_any_message_is_noticed(data: st.DataObject) -> None:
+    left, right = dialler(), acceptor()
+    messages = [left.start()]
+    messages.append(right.receive(messages[0]))
+    messages.append(left.receive(messages[1]))
+    messages.append(right.receive(messages[2]))
+    which = data.draw(st.integers(0, 3))
+    place = data.draw(st.integers(3, len(messages[which]) - 1))
+    flip = data.draw(st.integers(1, 255))
+
+    def on_the_way(number: int, message: bytes) -> bytes:
+        if number != which or place >= len(message):
+            return message
+        return message[:place] + bytes([message[place] ^ flip]) + message[place + 1 :]
+
+    left, right = dialler(), acceptor()
+    message, sides = left.start(), [right, left]
+    for number in range(4):
+        side = sides[number % 2]
+        if not message or side.refusal is not None:
+            break
+        message = side.receive(on_the_way(number, message))
+    assert not (left.established and right.established)
+
+
+def test_a_stranger_s_long_message_is_refused_by_its_head() -> None:
+    side = acceptor()
+    assert b"not a MirrorMQ link" in side.receive(b"GET / HTTP/1.1\r\n")
+
+
+def test_names_that_cannot_be_sent_are_an_error_here() -> None:
+    with pytest.raises(ValueError, match="too long"):
+        dialler(PeerIdentity("a" * 300))
+    with pytest.raises(ValueError, match="cookie"):
+        dialler(cookie=b"")

@@ -1,0 +1,50 @@
+"""Stretches behave like the sets of numbers that they stand for."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirrormq.ranges import spans
+from mirrormq.ranges.spans import Span
+
+some = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=8)
+
+
+def numbers(found: list[Span]) -> set[int]:
+    for (first, count), (after, _) in pairwise(found):
+        assert first + count < after, "neighbours are joined"
+    return {number for first, count in found for number in range(first, first + count)}
+
+
+def plain(found: list[Span]) -> set[int]:
+    return {number for first, count in found for number in range(first, first + count)}
+
+
+@given(some, some)
+def test_sets_of_numbers(one: list[Span], other: list[Span]) -> None:
+    left, right = spans.joined(one), spans.joined(other)
+    assert numbers(left) == plain(one)
+    assert spans.count_of(left) == len(plain(one))
+    assert plain(spans.common(left, right)) == plain(one) & plain(other)
+    assert numbers(spans.without(left, right)) == plain(one) - plain(other)
+
+
+@given(some, st.integers(0, 70))
+def test_what_is_below_a_number(one: list[Span], end: int) -> None:
+    assert plain(spans.below(spans.joined(one), end)) == {n for n in plain(one) if n < end}
+
+
+@given(some)
+def test_packed_and_back(one: list[Span]) -> None:
+    found = spans.joined(one)
+    assert spans.unpack(spans.pack(found)) == found
+
+
+@pytest.mark.parametrize("wrong", [b"123", spans.pack([(5, 2), (6, 1)]), spans.pack([(5, 0)])])
+def test_what_is_no_packed_stretches_is_refused(wrong: bytes) -> None:
+    with pytest.raises(ValueError, match="stretches"):
+        spans.unpack(wrong)
