@@ -1,4 +1,5 @@
-"""Agreement of the nodes on one log: Raft without clocks, sockets and files. The essay is in `raft.py`."""
+"""Raft consensus of the nodes on one metadata log, without clocks, sockets and files. `raft.py` holds the
+essay."""
 
 from mirrormq.consensus.consensus_errors import (
     Busy,
