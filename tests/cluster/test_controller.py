@@ -11,8 +11,8 @@ from mirrormq.metadata.records import Exchange, Queue
 from mirrormq.simulator import network
 from tests.cluster.controllers import Cluster
 
-LOST = "stop: the other nodes gave this one up as lost"
-MINORITY = "stop: the node sees too few of the others"
+LOST = "stop: the other nodes count this node as lost"
+MINORITY = "stop: the node reaches too few of its peers"
 
 
 def mirrored(count: int, handling: PartitionHandling | None = None, **policy: object) -> Cluster:
@@ -224,7 +224,7 @@ def test_a_node_that_does_not_see_the_leader_stops_though_it_sees_others(handlin
     cluster.network.cut(leader, other)
     cluster.network.cut(other, leader)
     assert cluster.until(lambda: cluster.serving() == sorted([leader, third])) < 7000
-    assert cluster.house(other).told[-1] == f"stop: the node does not see {leader}, which leads the others"
+    assert cluster.house(other).told[-1] == f"stop: the node cannot reach {leader}, the leader of its peers"
     cluster.run(20_000)
     assert cluster.serving() == sorted([leader, third])
     cluster.heal()
