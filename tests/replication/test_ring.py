@@ -247,7 +247,7 @@ class ForgetsToSendAgain(Ring):
         super().change(view)
         self._passed = passed
 
-    def _asks_now(self) -> bool:
+    def _must_request(self) -> bool:
         return False
 
 
