@@ -1,1 +1,2 @@
-"""Queues of other nodes: publishing to them, consuming from them, asking them, wherever the client is."""
+"""Queues whose master is on another node: clients of this node publish to them, consume from them and query
+them."""
