@@ -109,7 +109,7 @@ def winner(candidates: Collection[Side], before: str = "") -> Side:
     """Return the winning side.
 
     The side of `before`, an earlier decision's winner, stays the winner while it serves. Otherwise two sides
-    with changing numbers of clients would be notified in turn that they have lost.
+    with equally many clients would be notified in turn that they have lost.
     """
     for side in candidates:
         if side.leader == before and side.serving:

@@ -1,9 +1,13 @@
 """Cluster controller of one node (pure): decides when the node starts, stops, follows and gives way.
 
-It combines parts that each handle one thing: membership and metadata (`member`), whether the application
-may run (`lifecycle`), node failures and replica placement while this node leads (`coordinator`), the
-connectivity of nodes (`partitions`), the peers that a starting node waits for (`startup_discovery`), and
-forks (`fork_recovery`).
+It combines parts that each handle one thing:
+
+    member                 membership and metadata
+    lifecycle              whether the application may run
+    coordinator            node failures and replica placement, while this node leads
+    partitions             the connectivity of nodes
+    startup_discovery      the peers that a starting node waits for
+    fork_recovery          forks
 
 Link events, messages and time are its inputs. It sends messages through `send`, and it starts, stops and
 resets the `ApplicationHost`. The runtime and the simulator drive the same object.

@@ -1,10 +1,10 @@
 """Divergence marks: from which message on this node's copy of each queue may differ from the others'.
 
-In a mode in which two sides may continue (`partitions`), no node knows when a partition starts which nodes
-have failed and which are only unreachable, nor which side will win. As soon as a member is missing, each
-node therefore marks, for each of its queues, the first message that the missing nodes may lack. The marks
-are dropped when all nodes are back and share one history. If there are two histories and this node's side
-loses, the marks show what only this side can have:
+In a mode in which two sides may continue (`partitions`), a node cannot tell at the start of a partition
+whether a missing node has failed or is only unreachable. Nor does it know which side will win. As soon as a
+member is missing, each node therefore marks, for each of its queues, the first message that the missing
+nodes may lack. The marks are dropped when all nodes are back and share one history. If there are two
+histories and this node's side loses, the marks show what only this side can have:
 
     a sequence from the mark on      numbered since, or in flight then: no other node may have it
     a queue id from the floor on     assigned since; on the other side it may be another queue's

@@ -4,10 +4,10 @@
                                             └──────────────────────▲
 
 The node *claims* an incarnation in the metadata before it serves clients. It drops the queues that did not
-survive its last incarnation (and, if no other node runs, everything that does not survive a restart of the
-whole cluster). It then writes that it runs, with an incarnation one higher than any before. It serves
-clients only when that is committed, so no node ever deals with an incarnation that the cluster does not
-know.
+survive its last incarnation. If no other node runs, it also drops everything that does not survive a
+restart of the whole cluster. It then writes that it runs, with an incarnation one higher than any before.
+It serves clients only when that is committed, so no node ever deals with an incarnation that the cluster
+does not know.
 
 An incarnation ends for one of three reasons: the operator stops the application (LEAVING: its masters are
 moved first), the other nodes count this node as lost, or the partition mode requires it. Unless the

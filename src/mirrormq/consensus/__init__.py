@@ -1,5 +1,4 @@
-"""Raft consensus of the nodes on one metadata log, without clocks, sockets and files. `raft.py` holds the
-essay."""
+"""Raft consensus of the nodes on one log, without clocks, sockets and files. The essay is in `raft.py`."""
 
 from mirrormq.consensus.consensus_errors import (
     Busy,

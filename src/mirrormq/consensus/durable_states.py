@@ -109,7 +109,8 @@ class DurableStates:
         return self.known[name]
 
     def stated(self, statement: DurableState) -> None:
-        """Record a later statement of a peer whose disk did not go back on this link."""
+        """Record a later statement of a peer. A peer whose disk went back counts again once it has
+        caught up."""
         name, known = statement.name, self.known.get(statement.name)
         lower = known is not None and (statement.last < known.last or statement.term < known.term)
         if lower and known is not None and (name in self.behind or statement.term <= known.term):

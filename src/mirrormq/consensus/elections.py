@@ -69,8 +69,8 @@ class Elections:
     def _stagger(self) -> int:
         """Shorten the election timeout by this node's place among the voters present; return that place.
 
-        A candidate also does this after a refusal because of a later term: no leader exists that it must wait
-        for.
+        A candidate also does this after a refusal by another candidate, or because of a later term: no leader
+        exists that it must wait for.
         """
         state = self._state
         place = sum(name < state.name for name in state.present)

@@ -7,8 +7,8 @@ from the runs alone, without further messages.
 
 Branches. An election by a strict majority of all voters is *whole*; a term has at most one whole leader. An
 election by fewer voters is not whole, and two sides may hold one each, in the same term. Such a leader
-draws a new branch number. The next whole leader after it draws one as well, because a branch that is not
-whole may have a different end on the other side. `compare` rests on two consequences:
+draws a new branch number. The next whole leader after it draws one as well: a branch that is not whole may
+have a different end on the other side. `compare` rests on two consequences:
 
 *  A branch that is not whole has exactly one leader. Nothing in it ever conflicts with itself.
 *  In a whole branch all leaders were elected by majorities of all voters, so Raft's argument holds in it:

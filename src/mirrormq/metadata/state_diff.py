@@ -1,5 +1,4 @@
-"""Difference of two metadata states as a list of changes. A node that was away follows it without a
-restart.
+"""Difference of two metadata states as changes, so that a returning node follows without a restart.
 
 A snapshot holds records, not the commands that created them. The difference is therefore reported as new
 changes, one record after another: dependants are created last and deleted first. A queue that was deleted

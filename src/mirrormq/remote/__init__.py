@@ -1,2 +1,1 @@
-"""Queues whose master is on another node: clients of this node publish to them, consume from them and query
-them."""
+"""Queues whose master is on another node, for clients that publish to them, consume from them, query them."""

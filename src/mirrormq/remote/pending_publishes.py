@@ -1,5 +1,4 @@
-"""Pending publishes: messages that the master has not settled. The publisher's node keeps them to send them
-again (G4).
+"""Pending publishes: kept on the publisher's node, to be sent again, until the master settles them (G4).
 
 Batches are numbered in the order of publishing and mostly settled whole in that order. But a persistent
 message may be settled after a later transient one, so any part of any batch may be settled first.

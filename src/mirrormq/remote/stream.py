@@ -1,5 +1,4 @@
-"""Stream: items from one incarnation of a node to one of another. Each arrives once, in order, over any
-number of links.
+"""Stream of items between two incarnations of nodes: each arrives once, in order, over any number of links.
 
 A link may break at any moment, and what was in flight on it is lost; the queue's master and the client's
 node survive. Neither may be uncertain about what the other has received: an acknowledgement, a delivery, or

@@ -5,7 +5,7 @@ prefetch limit less what its client holds, and nothing while the client does not
 not pile up here while other consumers could have them. The grant is topped up when half of it is used, not
 for every message.
 
-A delivery waits in the inbox if it finds no room, because the client has stopped reading meanwhile or
+A delivery waits in the inbox if it finds no room. The client may have stopped reading meanwhile, or
 consumers of the same channel share a limit.
 """
 

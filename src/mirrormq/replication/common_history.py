@@ -1,5 +1,4 @@
-"""History of a ring member: the epochs that it has followed. Two members find their common operations with
-it.
+"""History of a ring member: the epochs that it has followed. It shows what two members have in common.
 
 An operation is identified by its number, and numbers continue from one epoch to the next. But a new master
 continues where its own log ends, so two masters without contact give one number to two operations. A

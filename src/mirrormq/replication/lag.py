@@ -2,8 +2,8 @@
 
 Confirms wait for every synchronised mirror, so one slow mirror slows down all publishers. For a while that
 is right: they must not outrun it. But a mirror with a failing disk or an overloaded machine must not block
-the queue for ever. Past the limits below its master proposes a view in which the mirror stays a member but
-is not synchronised, so confirms no longer wait for it. The mirror catches up by itself, and is synchronised
+the queue for ever. Past the limits below its master proposes a view in which the mirror is a member that is
+not synchronised. Confirms then no longer wait for it. The mirror catches up by itself, and is synchronised
 again when it keeps pace.
 
 The master keeps operations in its log for an unsynchronised mirror until the mirror has them. If the mirror

@@ -38,8 +38,8 @@ over fewer members, and so confirms the operations for which only the failed mem
 # When the master fails
 
 A view of a higher epoch names the new master. It continues numbering where its own log ends, the epoch's
-*base*: an operation that only other members had never happened. Confirms had waited for every member that may
-be promoted, so the new master has all operations that were ever confirmed.
+*base*: an operation that it lacks counts as one that never happened. Confirms had waited for every member
+that may be promoted, so the new master has all operations that were ever confirmed.
 
 A member may have more operations than the new master. The failed master's last batches reached it by
 another path, or it followed an intermediate master whose operations the new one never received. Numbers

@@ -114,13 +114,13 @@ class SequenceSet:
 
     def ranges(self) -> list[Range]:
         """Return all spans, ascending."""
-        found: list[Range] = []
+        joined: list[Range] = []
         for first, size in self._spans():
-            if found and sum(found[-1]) == first:
-                found[-1] = (found[-1][0], found[-1][1] + size)
+            if joined and sum(joined[-1]) == first:
+                joined[-1] = (joined[-1][0], joined[-1][1] + size)
             else:
-                found.append((first, size))
-        return found
+                joined.append((first, size))
+        return joined
 
     def _spans(self) -> Iterator[Range]:
         """Yield spans, ascending. Adjacent ones are not joined across chunks."""
@@ -144,12 +144,12 @@ class SequenceSet:
 
     def first_numbers(self, limit: int) -> list[int]:
         """Return the lowest `limit` numbers."""
-        found: list[int] = []
+        lowest: list[int] = []
         for first, size in self._spans():
-            found.extend(range(first, first + min(size, limit - len(found))))
-            if len(found) >= limit:
+            lowest.extend(range(first, first + min(size, limit - len(lowest))))
+            if len(lowest) >= limit:
                 break
-        return found
+        return lowest
 
     # -- encoding -------------------------------------------------------------------------------
 
@@ -166,24 +166,24 @@ class SequenceSet:
 
 def unpack(packed: PackedNumbers) -> SequenceSet:
     """Decode a set that another node has encoded."""
-    found = SequenceSet()
+    unpacked = SequenceSet()
     for first, size in packed.full:
-        found.add(first << CHUNK_BITS, size << CHUNK_BITS)
+        unpacked.add(first << CHUNK_BITS, size << CHUNK_BITS)
     for number, bits in packed.partial:
-        found.add_mask(number << CHUNK_BITS, int.from_bytes(bits, "little") & FULL)
-    return found
+        unpacked.add_mask(number << CHUNK_BITS, int.from_bytes(bits, "little") & FULL)
+    return unpacked
 
 
 def ranges_of(numbers: Iterable[int]) -> list[Range]:
     """Convert ascending numbers to spans."""
-    found: list[Range] = []
+    spans: list[Range] = []
     first = previous = None
     for number in numbers:
         if previous is None or number != previous + 1:
             if first is not None and previous is not None:
-                found.append((first, previous - first + 1))
+                spans.append((first, previous - first + 1))
             first = number
         previous = number
     if first is not None and previous is not None:
-        found.append((first, previous - first + 1))
-    return found
+        spans.append((first, previous - first + 1))
+    return spans

@@ -1,5 +1,4 @@
-"""Application of a simulated node: the real broker on the node's simulated disk, without sockets and event
-loop."""
+"""Application of a simulated node: the real broker on a simulated disk, without sockets and event loop."""
 
 from __future__ import annotations
 

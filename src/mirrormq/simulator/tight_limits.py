@@ -1,9 +1,9 @@
 """Tight limits: events that otherwise need thousands of messages happen after a few.
 
-A run lasts a few seconds and has some hundred messages. With normal limits it never pages a queue,
-synchronises a mirror in a second batch, compacts the metadata log, frees a segment, or finds a mirror late.
-In a third of all runs these limits are as low as possible. The run's number decides for each limit, so that
-faults also hit these events.
+A run lasts a few seconds and has some hundred messages. With normal limits it never pages a queue or needs
+a second batch to synchronise a mirror. Nor does it compact the metadata log, free a segment, or find a
+mirror late. In a third of all runs these limits are as low as possible. The run's number decides for each
+limit, so that faults also hit these events.
 
 Limits beyond which data may be dropped or forgotten by design are not included.
 """
