@@ -1,4 +1,4 @@
-"""A node in its cluster: when its application starts and stops, whom it follows, what it gives up."""
+"""Cluster controller: when a node's application starts and stops, whom it follows, what it discards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MINORITY = "stop: the node reaches too few of its peers"
 
 
 def mirrored(count: int, handling: PartitionHandling | None = None, **policy: object) -> Cluster:
-    """A cluster with a queue whose master is on a and that everybody has."""
+    """Return a cluster with a queue whose master is on a, with synchronised mirrors on all nodes."""
     cluster = Cluster(count, handling)
     cluster.mirror_all(**policy)
     cluster.declare("q", "a")
@@ -106,7 +106,7 @@ def test_after_a_power_cut_all_serve_again_and_nothing_is_lost() -> None:
 
 
 def passing(cluster: Cluster) -> Cluster:
-    """With an exchange that outlives any node, but not all of them."""
+    """Return a cluster with an exchange that survives any node, but not a restart of all of them."""
     cluster.write("a", c.PutExchange(Exchange("/", "passing", "fanout", durable=False)))
     return cluster
 
