@@ -142,6 +142,7 @@ def arbiter_decisions(
     if len(groups) < 2:
         return []
     best = winner(groups, before)
+    # A node without a fork from the winner follows it by itself and needs no notice.
     return [
         (name, LoserNotice(best.leader))
         for side in groups

@@ -167,6 +167,7 @@ class ClusterController:
                     self.member.peer_stated(message.durable)
                 self._update_alarms()
                 self._connectivity.heard(peer, message.reachable)
+                # Presences arrive all the time; survey only if this one may change the result.
                 current = (message.serving, message.incarnation)
                 if self._broken_ms or before is None or (before.serving, before.incarnation) != current:
                     self._survey()
@@ -222,6 +223,7 @@ class ClusterController:
             running = [node.name for node in member.metadata.state.nodes.values() if node.running]
             nodes_to_isolate = self._connectivity.nodes_to_isolate(running, self._now_ms)
         self._update_divergence_marks()
+        # Nodes that a peer still sees, or that may connect at any moment, keep their masters.
         seen = member.linked - nodes_to_isolate | self._seen_by_peers() | self._discovery.expected
         own = self.presence
         presences = [own, *self.presences.values()] if own.node in member.metadata.state.nodes else []

@@ -93,6 +93,7 @@ class DivergenceMarks:
             return 0
         if theirs is None or theirs.queue_id != queue_id:
             return mark.first
+        # The winner has all before the mark only if a member that had it is still in that incarnation.
         theirs_is_whole = not theirs.waits_for and theirs.ring.incarnations.intersection(mark.shared)
         return mark.first if theirs_is_whole else 0
 

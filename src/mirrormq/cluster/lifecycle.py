@@ -197,6 +197,7 @@ class ApplicationLifecycle:
             self.phase = LifecyclePhase.RUNNING
             self._application.start(incarnation)
         elif not self.wanted:
+            # The operator stopped the application while the claim was uncommitted: withdraw it.
             self._write_shutdown()
 
     # -- stop -----------------------------------------------------------------------------------

@@ -75,6 +75,7 @@ def recover(state: MetadataState, queue: Queue, node: str) -> c.ChangeViews:
     if node in view.members:
         after = promote(view, node, fates(view, now))
     else:
+        # Drop all members first, so that nothing of their state carries over into the new ring.
         after = view.with_members((), epoch=view.epoch)._replace(version=view.version)
         after = after.with_members((node,), epoch=view.epoch + 1)._replace(in_sync=frozenset({node}))
     return c.ChangeViews([c.ViewChange(queue.queue_id, after.with_incarnations(now.incarnations))])

@@ -113,6 +113,7 @@ class ConnectivityMatrix:
         self._apart_since = {pair: self._apart_since.get(pair, now_ms) for pair in apart}
         lasting = {pair for pair, since in self._apart_since.items() if now_ms - since >= DISAGREEMENT_MS}
         isolated: set[str] = set()
+        # Greedy: isolating a node resolves all of its pairs, so the node with the fewest links goes first.
         while lasting:
             weakest = self._weakest({name for pair in lasting for name in pair}, running, isolated)
             isolated.add(weakest)

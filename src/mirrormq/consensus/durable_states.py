@@ -43,6 +43,7 @@ STARTS = 1 << 30
 
 def went_back(known: DurableState, stated: DurableState) -> bool:
     """Tell whether a statement is lower than an earlier one of the same node."""
+    # A lower statement of the same start was only delayed on its way.
     if (stated.boots, stated.start) == (known.boots, known.start):
         return False
     if stated.boots <= known.boots or stated.term < known.term:

@@ -132,6 +132,7 @@ class Elections:
 
     def _tally(self) -> None:
         state = self._state
+        # Votes of a majority make the term whole, even if the electorate was smaller when the election began.
         whole = is_quorum(self._granted, state.voters)
         if not whole and not is_quorum(self._granted, self._electorate):
             return

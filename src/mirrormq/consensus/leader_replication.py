@@ -138,6 +138,7 @@ class LeaderReplication:
     def flush(self) -> None:
         """Build the messages that are due."""
         for peer, progress in self.followers.items():
+            # Only a probe carries the history; its reply shows when a forked peer has been reset.
             if peer in self._state.forks.known and progress.mode is not Mode.PROBE:
                 progress.probe(self._state.log.last)
             if progress.mode is Mode.STREAM:

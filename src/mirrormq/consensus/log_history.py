@@ -97,6 +97,7 @@ def common_index(one: LogHistory, other: LogHistory) -> int:
             return NOTHING
         if here.writer == there.writer:
             return index
+        # Both runs cover every index from the later start on, so the logs differ on all of them.
         index = max(here.first, there.first) - 1
     return NOTHING
 
@@ -110,6 +111,8 @@ def owns(one: LogHistory, other: LogHistory, common: int) -> bool:
         return True
     if all(run.branch == others[0].branch for run in others):
         return False  # both tails lie in one whole branch: Raft's order of logs decides
+    # The own tail stayed in the shared branch, the other opened a branch on top of it. An own tail of a lower
+    # term was never committed.
     return own[-1].term > others[0].term
 
 

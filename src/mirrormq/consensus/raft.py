@@ -322,6 +322,7 @@ class Consensus:
         now, before = self.hard_state(), state.saved
         if now != before:
             ready.hard_state = now
+        # A new commit index alone needs no sync: it only saves time at the next start.
         durable = (now.term, now.vote, now.boots) != (before.term, before.vote, before.boots)
         ready.must_sync = durable or ready.restore or bool(ready.entries)
         self._handed(now)

@@ -52,6 +52,7 @@ class SnapshotTransfer:
     def receive(self, sender: str, chunk: Chunk, judged: LogComparison) -> None:
         """Append a chunk; install the snapshot after the last one."""
         state = self._state
+        # This log agrees up to the snapshot already, so the leader can continue with entries.
         if chunk.index <= judged.common:
             return state.send(sender, AppendReply(state.term, True, chunk.index, None))
         key = (sender, chunk.index, chunk.total)

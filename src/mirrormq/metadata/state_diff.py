@@ -41,6 +41,7 @@ def _must_go(state: MetadataState, record: Any, wanted: MetadataState) -> bool:
     if isinstance(record, Exchange):
         return bool(after != record)
     if isinstance(record, Binding):
+        # A binding goes with an end that is replaced, even if the wanted state has an equal binding.
         source = state.exchanges.get((record.vhost, record.source))
         ends: dict[Any, Any] = state.queues if record.destination_kind == "queue" else state.exchanges
         end = ends.get((record.vhost, record.destination))

@@ -208,6 +208,8 @@ class MetadataStore:
             return
         self._proceeding = True
         try:
+            # Propose all that waits, then sync once. In a group of one `proposed` applies the entries, and
+            # their listeners may write again.
             while self._waiting and self._hand_over(self._waiting[0]):
                 while self._waiting and self._hand_over(self._waiting[0]):
                     pass

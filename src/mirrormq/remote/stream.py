@@ -88,6 +88,7 @@ class Stream:
             self._number += 1
             parcel = StreamFrame(self._number, self.received, self._items)
             self._items = []
+            # One sum holds the sizes of items and late items: account for it once no late item is left.
             size_bytes = 0 if self._late_items else self._waiting_bytes
             self._waiting_bytes -= size_bytes
             self._kept.append((parcel, size_bytes))

@@ -52,5 +52,6 @@ class OperationLog:
         if self._cut == len(self._operations):
             self._operations, self._ends, self._cut = [], [], 0
         elif self._cut > len(self._operations) // 2:
+            # Deleting from the front moves the rest of the list, so it waits until the list halves.
             del self._operations[: self._cut], self._ends[: self._cut]
             self._cut = 0
