@@ -160,11 +160,11 @@ def no_side_continues(members: Collection[str], presences: Mapping[str, Presence
 
 
 def accepts_notice(
-    me: str, linked: Collection[str], forked: Collection[str], sender: str, word: LoserNotice
+    me: str, linked: Collection[str], forked: Collection[str], sender: str, notice: LoserNotice
 ) -> bool:
     """Tell whether this node must act on a notice: it is forked from the winner, and the sender is its
     arbiter."""
-    return word.winner in forked and sender == min(me, *linked)
+    return notice.winner in forked and sender == min(me, *linked)
 
 
 def nodes_to_join(

@@ -13,8 +13,8 @@ from mirrormq.consensus.log_history import NOTHING
 class Mode(Enum):
     """Replication mode of a follower (etcd: probe, replicate, snapshot)."""
 
-    PROBE = "one message at a time, with our history, until the logs are known to agree"
-    STREAM = "many messages on their way at once"
+    PROBE = "one message at a time, with the leader's history, until the logs agree"
+    STREAM = "many messages in flight at once"
     SNAPSHOT = "too far behind for entries"
 
 

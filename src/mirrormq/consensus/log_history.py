@@ -70,9 +70,9 @@ class LogHistory(msgspec.Struct, frozen=True, array_like=True):
 class LogRelation(Enum):
     """Result of comparing a node's history with a peer's."""
 
-    FOLLOW = "they may lead us: we lose nothing by it"
-    LEAD = "they lack something of ours"
-    FORK = "each has something that the other lacks, and nobody may drop it silently"
+    FOLLOW = "the peer may lead: this node loses nothing"
+    LEAD = "the peer lacks entries of this node"
+    FORK = "each has entries that the other lacks, and neither may drop them silently"
 
 
 class LogComparison(msgspec.Struct, frozen=True):

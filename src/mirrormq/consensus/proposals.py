@@ -112,7 +112,7 @@ class Proposals:
         if state.leader is None:
             raise NotLeader(None)
         if self._next - self._oldest >= state.settings.proposals_max:
-            raise Busy(f"{len(self.outstanding)} proposals are on their way")
+            raise Busy(f"{len(self.outstanding)} proposals are in flight; retry when some are applied")
         if state.leading and state.replication.handing_over:
             raise Busy("leadership is being handed over")
         number, self._next = self._next, self._next + 1

@@ -34,7 +34,7 @@ class RaftRole(Enum):
     """Role of a node in its term."""
 
     FOLLOWER = "follower"
-    PRECANDIDATE = "asking whether it is worth standing"
+    PRECANDIDATE = "pre-candidate"
     CANDIDATE = "candidate"
     LEADER = "leader"
 
