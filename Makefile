@@ -14,7 +14,8 @@ DIST ?= $(ROOT)/dist
 AMQP_PORT ?= 5672
 MANAGEMENT_PORT ?= 15672
 ARGS ?=
-WORKERS ?= 2
+# Two test processes per core: most tests wait for nodes, brokers and timers more than they compute.
+WORKERS ?= $(shell expr 2 \* $$(nproc))
 SEEDS ?= 100
 JOBS ?= $(shell nproc)
 FIRST ?= 1
@@ -26,11 +27,11 @@ PYTHON ?= $(shell for candidate in $(CANDIDATES); do \
 	if $$candidate -c '$(USABLE)' 2>/dev/null; then echo $$candidate; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up wheel test check format sim demo bench clean
+.PHONY: help setup up wheel test test-quick check format sim acceptance demo bench clean
 
 help: ## list the verbs
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(ROOT)/Makefile | while IFS="$$(printf '\t')" read -r verb text; do \
-		printf '  make %-8s %s\n' "$$verb" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(ROOT)/Makefile | while IFS="$$(printf '\t')" read -r verb text; do \
+		printf '  make %-10s %s\n' "$$verb" "$$text"; done
 
 setup: $(STAMP) ## create .venv with all pinned requirements (instant when nothing changed)
 
@@ -58,8 +59,14 @@ wheel: $(RUNTIME) ## build the wheel for pip into DIST (dist/)
 	@$(RUN) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w $(DIST) $(ROOT)
 	@ls $(DIST)/*.whl
 
+# tests/scheduling.py puts the longest files first; xdist alone would put those with the most tests there.
+PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
 test: $(STAMP) ## run the whole test suite (ARGS="tests/wire -k heartbeat" narrows it)
-	cd $(ROOT) && $(RUN) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	cd $(ROOT) && $(PYTEST) $(ARGS)
+
+test-quick: $(STAMP) ## run the tests of all short files, in under three minutes
+	cd $(ROOT) && $(PYTEST) -m "not long" $(ARGS)
 
 check: $(STAMP) ## format, lint and types, changing nothing
 	cd $(ROOT) && $(RUN) -m ruff format --check .
@@ -71,6 +78,9 @@ format: $(STAMP) ## let ruff format the code and mend what it safely can
 
 sim: $(STAMP) ## simulate SEEDS clusters with faults, from seed FIRST on, in JOBS processes (SEEDS=1000 FIRST=1)
 	cd $(ROOT) && $(RUN) -m mirrormq.simulator --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS) $(ARGS)
+
+acceptance: $(STAMP) ## run the long trials, about an hour, and record them in benchmarks/ACCEPTANCE.md (ARGS="--only chaos")
+	cd $(ROOT) && $(RUN) -m benchmarks.acceptance $(ARGS)
 
 demo: $(STAMP) ## load a cluster, kill masters under it, let it heal, and have Spark audit what happened
 	@rm -rf $(ROOT)/var/demo && mkdir -p $(ROOT)/var/demo

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pika  # type: ignore[import-untyped]
+import pika
 
 from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.client.node_selection import Nodes

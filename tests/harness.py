@@ -33,6 +33,7 @@ from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.queue import Queue
+from mirrormq.queues.queue_interface import QueueInterface
 from mirrormq.storage.consensus_log import ConsensusLog
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
@@ -136,7 +137,13 @@ class Node:
         self.turn()
 
     def queue(self, name: str) -> Queue:
-        """Return a live queue."""
+        """Return a live queue whose master is this node."""
+        found = self.queue_object(name)
+        assert isinstance(found, Queue)
+        return found
+
+    def queue_object(self, name: str) -> QueueInterface:
+        """Return a queue as channels see it, mastered by this node or by another one."""
         return self.broker.vhosts["/"].queues[name]
 
     def counts(self, name: str) -> tuple[int, int]:

@@ -42,7 +42,7 @@ FILE = re.compile(
 COMMAND = re.compile(r"(?:\.venv/bin/)?(mirrormq|mirrormqctl|make|python3? -m)(?= |$)(.*)")
 SEVERAL = re.compile(r"&&|<\(|\)\s")
 """Between the commands of one line."""
-TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 VARIABLE = re.compile(r"\b[A-Z]+\b|\*")
 """Stands in a file's name for any word."""
 

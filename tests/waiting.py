@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 PATIENCE_S = 60.0
 """Time limit: far longer than anything takes on a machine that is busy with other tests."""
@@ -14,7 +14,9 @@ T = TypeVar("T")
 
 
 def until(
-    condition: Callable[[], T], what: str | Callable[[], str] = "it", patience_s: float = PATIENCE_S
+    condition: Callable[[], T | Literal[False] | None],
+    what: str | Callable[[], str] = "it",
+    patience_s: float = PATIENCE_S,
 ) -> T:
     """Wait until the condition is true, and return its result."""
     deadline = time.monotonic() + patience_s

@@ -1,6 +1,6 @@
 """Take the screenshot of README.md: the Cluster page of a real cluster shortly after its master was killed.
 
-    python docs/images/take_failover.py
+python docs/images/take_failover.py
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from mirrormq.testing import Cluster
 
 TARGET = Path(__file__).with_name("failover.png")
 QUEUES = ("orders", "invoices")
+LOAD = ["--durable", "--persistent", "--rate", "400", "--confirm-window", "100", "--duration", "60"]
 
 
 def main() -> None:
     with Cluster(nodes=3, mirror_all=True) as cluster, sync_playwright() as playwright:
         loads = [
             subprocess.Popen(
-                [sys.executable, "-m", "mirrormq", "perf", "--uri", cluster.uri(1), "--queue", queue]
-                + ["--durable", "--persistent", "--rate", "400", "--confirm-window", "100", "--duration", "60"],
+                [sys.executable, "-m", "mirrormq", "perf", "--uri", cluster.uri(1), "--queue", queue, *LOAD],
                 stdout=subprocess.DEVNULL,
             )
             for queue in QUEUES

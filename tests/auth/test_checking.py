@@ -10,7 +10,7 @@ import pytest
 from mirrormq.auth import password_queue
 from mirrormq.auth.addresses import address_block
 from mirrormq.auth.password_queue import PENDING_MAX, PENDING_PER_ADDRESS_MAX, PENDING_PER_USER_MAX
-from mirrormq.auth.passwords import SCRYPT, PasswordCheck, hash_password, salt_bytes
+from mirrormq.auth.passwords import SCRYPT, PasswordCheck, hash_password, salt_bytes, verify_login
 from mirrormq.metadata.records import User
 from mirrormq.runtime import password_checker
 from mirrormq.runtime.password_checker import PasswordChecker
@@ -52,11 +52,10 @@ async def results(*clients: Client) -> list[bool | str]:
 def hashed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     """Passwords in the order in which they are hashed."""
     found: list[bytes] = []
-    verify = password_checker.verify_login
 
     def recorded(password: bytes, stored: str, algorithm: str) -> bool:
         found.append(password)
-        return verify(password, stored, algorithm)
+        return verify_login(password, stored, algorithm)
 
     monkeypatch.setattr(password_checker, "verify_login", recorded)
     monkeypatch.setattr(password_checker, "CHECKS_AT_ONCE", 1)

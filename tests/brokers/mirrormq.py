@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Self
 
 from mirrormq.control.control_client import call
 from mirrormq.control.control_protocol import ControlError, Request
@@ -55,7 +56,7 @@ class MirrorMQ:
         """What the node has written to its standard output and error."""
         return (self.directory / "output").read_text(errors="replace")
 
-    def start(self) -> MirrorMQ:
+    def start(self) -> Self:
         self._directory = Path(tempfile.mkdtemp(prefix="mirrormq-"))
         (self._directory / "mirrormq.conf").write_text(self._configuration)
         self.boot()
@@ -100,7 +101,7 @@ class MirrorMQ:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None
 
-    def __enter__(self) -> MirrorMQ:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, *_: object) -> None:

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import Self
 
 from benchmarks.brokers import rabbitmq_environment
 from tests.brokers.ports import accepts, free_ports
@@ -79,7 +80,7 @@ class RabbitMQ:
         assert self._process is not None, "not started"
         return self._process.pid
 
-    def start(self) -> RabbitMQ:
+    def start(self) -> Self:
         scripts = script_directory()
         assert scripts is not None, f"RabbitMQ {VERSION} is not installed"
         self._directory = Path(tempfile.mkdtemp(prefix="rabbitmq-"))
@@ -108,7 +109,7 @@ class RabbitMQ:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None
 
-    def __enter__(self) -> RabbitMQ:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, *_: object) -> None:

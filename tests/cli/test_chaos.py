@@ -70,6 +70,7 @@ def test_nodes_that_cannot_start_say_why(near: Path) -> None:
     assert not clusters_in(near)
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_ended_leaves_no_nodes(near: Path, number: signal.Signals) -> None:
     run = begin(near / "h", "--rate", "20")

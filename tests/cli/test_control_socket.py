@@ -7,12 +7,14 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from mirrormq import limits
 from mirrormq.control import control_client
 from mirrormq.control.control_protocol import ControlError, Request, frame, socket_path
+from mirrormq.control.node_interface import NodeShell
 from mirrormq.errors import ConfigurationError
 from mirrormq.runtime.control_server import ControlServer
 from tests.cli.support import NODE_NAME, ControlledNode, served
@@ -96,7 +98,7 @@ def test_a_directory_that_everybody_may_write_to_is_refused(tmp_path: Path) -> N
     shared.mkdir()
     shared.chmod(0o777)
     with pytest.raises(ConfigurationError, match="MIRRORMQ_RUNTIME_DIR"):
-        asyncio.run(ControlServer(ControlledNode(shared)).start())
+        asyncio.run(ControlServer(cast(NodeShell, ControlledNode(shared))).start())
 
 
 def test_a_path_too_long_for_a_socket_is_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mirrormq.cli import ctl
+from mirrormq.cli.ctl_commands import COMMANDS
 from mirrormq.control.argument_tables import encoded_arguments
 from mirrormq.control.control_protocol import socket_path
 from mirrormq.metadata.commands import PutBinding, PutExchange, PutQueue
@@ -119,13 +120,13 @@ def test_definitions_survive_export_and_import(node: ControlledNode, tmp_path: P
         assert run("-q", *line)[0] == 0
     file = tmp_path / "definitions.json"
     assert run("export_definitions", str(file))[0] == 0
-    for line in (
+    for removal in (
         ("delete_vhost", "v1"),
         ("delete_user", "anna"),
         ("delete_queue", "q1"),
         ("clear_policy", "p"),
     ):
-        assert run("-q", *line)[0] == 0
+        assert run("-q", *removal)[0] == 0
     assert run("import_definitions", str(file))[0] == 0
     again = json.loads(run("-q", "export_definitions", "-")[1])
     before = json.loads(file.read_text())
@@ -262,7 +263,7 @@ def test_flags_may_stand_anywhere(node: ControlledNode) -> None:
 def test_help_names_every_verb_and_shows_an_example() -> None:
     code, out, _ = run("help")
     assert code == 0
-    assert all(f"   {name} " in out for name in ctl.COMMANDS)
+    assert all(f"   {name} " in out for name in COMMANDS)
     assert "Example: mirrormqctl set_policy" in run("help", "set_policy")[1]
     assert run("list_queues", "--help")[0] == 0
 

@@ -223,6 +223,7 @@ def test_a_foreground_cluster_ends_with_its_nodes_on_sigterm(tmp_path: Path) -> 
     assert not LocalCluster.load(tmp_path).status()[0]["running"]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_foreground_cluster_interrupted_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mirrormq.cli.main", "cluster", "up", "--nodes", "1"]
     command += ["--data", str(tmp_path), *chosen(free_ports(3))]

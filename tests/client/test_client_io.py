@@ -261,6 +261,7 @@ class FalseBroker:
     def __exit__(self, *_: object) -> None:
         self._server.close()
         self._thread.join(DEADLINE_S)
+        assert not self._thread.is_alive(), "the client left its socket open"
 
     def _run(self) -> None:
         peer, _ = self._server.accept()
@@ -268,9 +269,13 @@ class FalseBroker:
             self._talk(peer)
 
 
+def _wait(done: threading.Event) -> None:
+    assert done.wait(DEADLINE_S)
+
+
 def test_a_silent_broker_is_waited_for_as_long_as_the_uri_says() -> None:
     done = threading.Event()
-    with FalseBroker(lambda peer: done.wait(DEADLINE_S) and None) as uri:
+    with FalseBroker(lambda peer: _wait(done)) as uri:
         assert refusal(uri.replace("3000", "50")).reason is CloseReason.TIMEOUT
         done.set()
 

@@ -7,6 +7,7 @@ import datetime
 import decimal
 import itertools
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import aio_pika
@@ -163,7 +164,7 @@ async def test_failed_work_is_retried_later_through_a_waiting_queue(
     message = await asyncio.wait_for(done, WAIT_S)
     pauses = [later - earlier for earlier, later in itertools.pairwise(attempts)]
     assert all(pause * 1000 >= RETRY_DELAY_MS - 10 for pause in pauses), pauses
-    deaths = message.headers["x-death"]
+    deaths: Any = message.headers["x-death"]
     assert [(death["queue"], death["reason"], death["count"]) for death in deaths] == [
         (f"{name}-waiting", "expired", 2),
         (name, "rejected", 2),
@@ -208,10 +209,14 @@ def _told(message: AbstractIncomingMessage) -> tuple[int, bool]:
     return int(message.body), bool(message.redelivered)
 
 
+def _has_more_than(received: list[AbstractIncomingMessage], count: int) -> bool:
+    return len(received) > count
+
+
 async def _consume_the_rest(received: list[AbstractIncomingMessage]) -> None:
     """Acknowledge what came and what that brings, until the message published last."""
     for number in range(49):
-        await eventually(lambda number=number: len(received) > number, "the next delivery")
+        await eventually(partial(_has_more_than, received, number), "the next delivery")
         await received[number].ack()
 
 

@@ -48,16 +48,22 @@ def test_messages_are_published_with_confirms_and_consumed(storm: amqpstorm.Chan
     storm.start_consuming()
     assert [message.body for message in received] == [f"body {number}" for number in range(50)]
     assert received[7].properties["headers"] == HEADERS
-    assert (received[7].message_id, received[7].method["routing_key"]) == ("7", "a.7")
+    assert (received[7].message_id, (received[7].method or {})["routing_key"]) == ("7", "a.7")
+
+
+def _get(storm: amqpstorm.Channel, queue: str) -> amqpstorm.Message:
+    found = storm.basic.get(queue)
+    assert isinstance(found, amqpstorm.Message)
+    return found
 
 
 def test_get_reject_and_purge(storm: amqpstorm.Channel, name: str) -> None:
     storm.queue.declare(name, exclusive=True)
     for body in ("one", "two", "three"):
         storm.basic.publish(body, name)
-    first = storm.basic.get(name)
+    first = _get(storm, name)
     first.reject(requeue=True)
-    again = storm.basic.get(name)
+    again = _get(storm, name)
     assert (again.body, again.redelivered) == ("one", True)
     again.nack(requeue=False)
     assert storm.queue.purge(name) == {"message_count": 2}
@@ -74,7 +80,7 @@ def test_transactions_commit_and_roll_back(storm: amqpstorm.Channel, name: str) 
         storm.basic.publish("forgotten", name)
         raise RuntimeError("something went wrong")
     storm.tx.select()
-    message = storm.basic.get(name)
+    message = _get(storm, name)
     assert message.body == "kept"
     message.ack()
     storm.tx.commit()

@@ -60,10 +60,13 @@ def test_priorities_expiry_and_compression(kombu_connection: kombu.Connection, n
     bound.declare()
     for priority in (1, 9, 5):
         producer.publish({"p": priority}, priority=priority, compression="zlib", expiration=60)
-    payloads = []
-    with kombu_connection.Consumer(
-        queue, callbacks=[lambda body, message: (payloads.append(body), message.ack())]
-    ):
+    payloads: list[Any] = []
+
+    def take(body: Any, message: Any) -> None:
+        payloads.append(body)
+        message.ack()
+
+    with kombu_connection.Consumer(queue, callbacks=[take]):
         drain_until(kombu_connection, lambda: len(payloads) == 3, "three messages")
     assert payloads == [{"p": 9}, {"p": 5}, {"p": 1}]
 

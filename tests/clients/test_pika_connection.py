@@ -157,7 +157,7 @@ def test_a_client_that_is_silent_is_dropped(broker: Any) -> None:
             try:
                 other.channel().queue_declare(queue, passive=True)
             except pika.exceptions.ChannelClosedByBroker as error:
-                return error.reply_code == 404
+                return bool(error.reply_code == 404)
             raise AssertionError("another connection could use an exclusive queue")
 
         until(gone, "the exclusive queue of the silent client is deleted")

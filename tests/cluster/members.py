@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 
@@ -258,6 +259,11 @@ def tables_of(member: Member) -> bytes:
     return _encode([state.next_queue_id, tables])
 
 
+def _votes(member: Member, name: str) -> bool:
+    """Whether the member counts `name` as a voter."""
+    return name in member.consensus.members.voters
+
+
 def cluster(count: int, **options: object) -> World:
     """Return a settled cluster of nodes a, b, c …"""
     world = World(**options)  # type: ignore[arg-type]
@@ -265,7 +271,7 @@ def cluster(count: int, **options: object) -> World:
     world.found(names[0])
     for name in names[1:]:
         world.join(name)
-        world.until(lambda name=name: name in world[names[0]].consensus.members.voters)
+        world.until(partial(_votes, world[names[0]], name))
         node = world[name].metadata.state.nodes[name]
         world.write(
             name, c.PutNode(msgspec.structs.replace(node, incarnation=node.incarnation + 1, running=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mirrormq.cluster.lifecycle import LEAVING_MS, STOPPED_BY_OPERATOR
@@ -15,7 +17,7 @@ LOST = "stop: the other nodes count this node as lost"
 MINORITY = "stop: the node reaches too few of its peers"
 
 
-def mirrored(count: int, handling: PartitionHandling | None = None, **policy: object) -> Cluster:
+def mirrored(count: int, handling: PartitionHandling | None = None, **policy: Any) -> Cluster:
     """Return a cluster with a queue whose master is on a, with synchronised mirrors on all nodes."""
     cluster = Cluster(count, handling)
     cluster.mirror_all(**policy)

@@ -7,6 +7,7 @@ with all other commands, and commands of masters and operators may overtake them
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,7 +24,7 @@ from mirrormq.replication.placement import mirroring, wanted
 from mirrormq.replication.promotion import CopyTrust, MemberFate, rules
 
 NODES = "abcd"
-DEFINITIONS = [
+DEFINITIONS: list[dict[str, Any]] = [
     {"ha-mode": "all"},
     {"ha-mode": "exactly", "ha-params": 2},
     {"ha-mode": "exactly", "ha-params": 3, "ha-promote-on-failure": "when-synced"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from mirrormq.cluster import member as member_module
@@ -47,14 +49,12 @@ def test_declarations_on_two_nodes_at_once_have_one_outcome() -> None:
     told: dict[str, list[str]] = {name: [] for name in "abc"}
     for name in "abc":
         world[name].metadata.observers.append(
-            lambda written, name=name: told[name].append(f"{written.actor} {written.here}")
+            partial(lambda name, written: told[name].append(f"{written.actor} {written.here}"), name)
         )
     done: list[str] = []
     for name, durable in (("b", True), ("c", False)):
         with world[name].metadata.acting_as(f"user of {name}"):
-            world[name].metadata.write(
-                declare("q", durable=durable, node=name), lambda name=name: done.append(name)
-            )
+            world[name].metadata.write(declare("q", durable=durable, node=name), partial(done.append, name))
     world.until(lambda: len(done) == 2)
     world.until(world.settled)
     records = {world[name].metadata.state.queues["/", "q"] for name in "abc"}
@@ -90,7 +90,7 @@ def test_all_writes_of_a_turn_share_one_sync() -> None:
     before = world.nodes[leader].disk.steps
     done: list[int] = []
     for number in range(100):
-        world[leader].metadata.write(declare(f"q{number}"), lambda number=number: done.append(number))
+        world[leader].metadata.write(declare(f"q{number}"), partial(done.append, number))
     world.until(lambda: len(done) == 100)
     assert world.nodes[leader].disk.steps - before <= 4, "a write and a sync, once or twice"
 

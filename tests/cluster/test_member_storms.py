@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from mirrormq.cluster import member as member_module
@@ -53,7 +55,7 @@ class Storm:
         for _ in range(count):
             self.written += 1
             queue = f"{name} {self.written}"
-            self.world[name].metadata.write(declare(queue), lambda queue=queue: self.done.add(queue))
+            self.world[name].metadata.write(declare(queue), partial(self.done.add, queue))
 
     def calm(self) -> None:
         for name, node in self.world.nodes.items():

@@ -231,13 +231,13 @@ def test_a_full_queue_leaves_the_rest_in_the_store_for_another_time() -> None:
 
 def test_the_first_marks_stand_until_everybody_is_back() -> None:
     node = Node()
-    assert not node.apart.begun
+    assert (node.apart.begun, node.apart.created_in_partition(50)) == (False, False)
     node.apart.begin(50, {7: DivergenceMark(100, (("b", 1),))})
     node.apart.begin(60, {7: DivergenceMark(200, (("b", 1),))})
-    assert node.apart.begun and node.apart.first(7, None) == 100
+    assert (node.apart.begun, node.apart.first(7, None)) == (True, 100)
     assert node.apart.created_in_partition(50) and not node.apart.created_in_partition(49)
     node.apart.end()
-    assert not node.apart.begun and not node.apart.created_in_partition(50)
+    assert (node.apart.begun, node.apart.created_in_partition(50)) == (False, False)
 
 
 def test_marks_survive_a_restart_and_their_loss_sets_aside_too_much() -> None:

@@ -41,7 +41,8 @@ DEFAULT_NAME = re.compile(r"^Cluster name: (NODE\d|.*@.*)$")
 class Trio(Protocol):
     """Three nodes of one kind of broker."""
 
-    names: Sequence[str]
+    @property
+    def names(self) -> Sequence[str]: ...
 
     def control(self, index: int, words: list[str]) -> Outcome: ...
     def amqp_port(self, index: int) -> int: ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,12 +121,16 @@ def test_of_three_nodes_the_lonely_one_is_forked_from_the_majority(seed: int) ->
     assert not any(world[name].forks for name in world.names), "those who follow know it as well"
 
 
+def _two_leaders(world: World) -> bool:
+    return len(world.leaders()) == 2
+
+
 def test_a_side_that_did_nothing_follows_the_other_by_itself() -> None:
     """Both sides elect a leader and open a branch; only one writes."""
     for writer, idle in ("AB", "BA"):
         world = cluster("AB")
         world.partition()
-        world.until(lambda world=world: len(world.leaders()) == 2)
+        world.until(partial(_two_leaders, world))
         key = world.write(writer)
         world.heal()
         world.settle()

@@ -44,7 +44,7 @@ def test_nothing_outside_is_imported() -> None:
 
 
 HISTORY = LogHistory((TermRun(1, 2, 3, True),), 9, 8)
-PAYLOADS = (
+PAYLOADS: tuple[Nothing | Command | ChangeMembers | Branch, ...] = (
     Nothing(),
     Command("A", 1 << 62, 0, b"\xff"),
     ChangeMembers(Members(("A",), ("B",))),

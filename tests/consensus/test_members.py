@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from mirrormq.consensus import ChangePending, Members, RaftRole
@@ -100,6 +102,10 @@ def test_what_makes_no_sense_is_refused() -> None:
             world["A"].propose_members(**wrong)
 
 
+def _votes(world: World, leader: str, name: str) -> bool:
+    return name in world[leader].members.voters
+
+
 def test_a_cluster_grows_from_one_to_five() -> None:
     world = World("A")
     leader = world.leader()
@@ -109,7 +115,7 @@ def test_a_cluster_grows_from_one_to_five() -> None:
         world.until(lambda: world[leader].state.membership.allowed)
         world[leader].propose_members(add=name)
         world.pump(world.nodes[leader])
-        world.until(lambda name=name: name in world[leader].members.voters)
+        world.until(partial(_votes, world, leader, name))
     world.settle()
     world.crash("A")
     world.crash("B")

@@ -205,9 +205,8 @@ def test_hard_state_is_persisted_before_a_vote_is_counted() -> None:
     core = world["A"]
     core.campaign()
     ready = core.ready()
-    assert core.role is RaftRole.CANDIDATE
+    assert (core.role, core.commit_index) == (RaftRole.CANDIDATE, 0)
     assert ready.must_sync
     assert ready.hard_state == HardState(1, "A", 1, 0)
     core.advance()
-    assert core.role is RaftRole.LEADER
-    assert core.commit_index == 0
+    assert (core.role, core.commit_index) == (RaftRole.LEADER, 0)

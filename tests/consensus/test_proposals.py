@@ -36,6 +36,7 @@ def test_a_forwarded_proposal_survives_its_leader_and_is_applied_once() -> None:
     world.settle()
     world.drop = lambda sender, to, message: to == origin
     key = world.propose(origin)
+    assert key is not None
     world.until(lambda: key in world.nodes[leader].machine, 20)
     world.crash(leader)
     world.drop = lambda sender, to, message: False
@@ -94,6 +95,7 @@ def test_a_proposal_that_is_in_a_snapshot_is_reported_as_settled() -> None:
     world.settle()
     world.drop = lambda sender, to, message: to == origin
     key = world.propose(origin)
+    assert key is not None
     assert key is not None
     world.until(lambda: key in world.nodes[leader].machine, 20)
     for _ in range(10):

@@ -52,7 +52,7 @@ class DedupStorm(LeaseStorm):
 
     def fresh(self, name: str) -> Publisher:
         """Another connection; the last one may be gone or not."""
-        if self.publisher in self.publisher.node.clients and self.choice.random() < 0.5:  # type: ignore[comparison-overlap]
+        if self.publisher in self.publisher.node.clients and self.choice.random() < 0.5:
             self.publisher.lose()
         publisher = Publisher(self, name)
         self.load_clients.append(publisher)

@@ -64,16 +64,17 @@ def test_a_wheel_in_an_empty_environment_runs_a_node(tmp_path: Path) -> None:
     (wheel,) = (tmp_path / "dist").glob("mirrormq-*.whl")
     where = tmp_path / "venv"
     venv.create(where, with_pip=True)
-    install = [where / "bin" / "pip", "install", "-q", wheel]
+    install = [str(where / "bin" / "pip"), "install", "-q", str(wheel)]
     subprocess.run(install, env=CLEAN, cwd=tmp_path, check=True, timeout=INSTALL_S)
     (typed,) = where.glob("lib/*/site-packages/mirrormq/py.typed")
     assert typed.is_file()
-    version = [where / "bin" / "python", "-m", "mirrormq", "--version"]
+    version = [str(where / "bin" / "python"), "-m", "mirrormq", "--version"]
     assert subprocess.check_output(version, env=CLEAN, cwd=tmp_path).startswith(b"mirrormq ")
     amqp, management = free_ports(2)
-    command = [where / "bin" / "mirrormq", "server", "--name", "wheel@localhost", "--data", tmp_path / "data"]
+    command = [str(where / "bin" / "mirrormq"), "server", "--name", "wheel@localhost"]
+    command += ["--data", str(tmp_path / "data")]
     command += ["--amqp", f"127.0.0.1:{amqp}", "--management", f"127.0.0.1:{management}"]
-    command += ["--cluster", "none", "--cookie-file", tmp_path / "cookie"]
+    command += ["--cluster", "none", "--cookie-file", str(tmp_path / "cookie")]
     environment = CLEAN | {"MIRRORMQ_RUNTIME_DIR": str(tmp_path / "run")}
     node = subprocess.Popen(command, env=environment, cwd=tmp_path)
     try:

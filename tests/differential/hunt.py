@@ -15,8 +15,8 @@ from tests.brokers.admin import RabbitAdmin
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.rabbitmq import RabbitMQ
 from tests.differential.context import Context
-from tests.differential.pending_replies.making import Step, pending_reply
-from tests.differential.pending_replies.playing import Player
+from tests.differential.conversations.making import Step, pending_reply
+from tests.differential.conversations.playing import Player
 from tests.differential.runner import Script, run_one
 from tests.differential.test_differential import difference
 

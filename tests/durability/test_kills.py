@@ -136,7 +136,8 @@ def test_an_acknowledgement_that_was_answered_for_survives_a_kill(node: Node) ->
     client.declare_queue("q", durable=True)
     publish_all(node, "q", 50)
     client.call(methods.encode_basic_qos(prefetch_count=20))
-    wire, reader, tags = Wire(client), Deliveries(), []
+    wire, reader = Wire(client), Deliveries()
+    tags: list[int] = []
     wire.send(method_frame(1, methods.encode_basic_consume("q", "c", nowait=True)))
     while len(tags) < 20:
         tags += [delivery.tag for delivery in reader.feed(wire.read(1.0))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from mirrormq.broker.broker import Broker, Environment
 from mirrormq.clock import Clock
@@ -23,7 +24,7 @@ from mirrormq.wire.frames import PROTOCOL_HEADER
 TURNS_MAX = 10_000
 
 
-def make_broker(**settings: int) -> Broker:
+def make_broker(**settings: Any) -> Broker:
     """A broker with the guest user; names, choices and time are the same in every run."""
     metadata = member_in_memory().metadata
     metadata.boot(Defaults(records.User("guest", tags=["administrator"])))

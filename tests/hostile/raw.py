@@ -108,7 +108,7 @@ class RawClient:
         self.expect("ChannelOpenOk")
         return self
 
-    def declare(self, queue: str, **how: bool) -> RawClient:
+    def declare(self, queue: str, **how: Any) -> RawClient:
         self.method(1, methods.encode_queue_declare(queue, **how))
         self.expect("QueueDeclareOk")
         return self

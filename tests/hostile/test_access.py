@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def log_in(node: MirrorMQ, user: str = "somebody", password: str = "secret") -> 
     return RawClient(node.amqp_port).log_in(user=user, password=password)
 
 
-def refusal(node: MirrorMQ, **login: str) -> str:
+def refusal(node: MirrorMQ, **login: Any) -> str:
     """What a login that must fail is told."""
     with raw_client(node.amqp_port) as client, pytest.raises(AssertionError) as refused:
         client.log_in(**login)

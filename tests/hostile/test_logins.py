@@ -18,8 +18,9 @@ import pytest
 from mirrormq.auth.password_queue import PENDING_PER_ADDRESS_MAX
 from mirrormq.auth.passwords import SHA256, hash_password, salt_bytes
 from mirrormq.wire import methods
+from mirrormq.wire.frames import PROTOCOL_HEADER
 from tests.brokers.mirrormq import MirrorMQ
-from tests.hostile.raw import PROTOCOL_HEADER, Ended, RawClient
+from tests.hostile.raw import Ended, RawClient
 from tests.management.conftest import managed
 from tests.management.http import Client
 from tests.waiting import until

@@ -49,7 +49,7 @@ def _client(port: int) -> None:
 def _strangers(port: int) -> None:
     for changed in ({"credentials": pika.PlainCredentials("guest", "wrong")}, {"virtual_host": "none"}):
         with contextlib.suppress(pika.exceptions.AMQPConnectionError):
-            pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, **changed))  # type: ignore[arg-type]
+            pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, **changed))
     with socket.create_connection(("127.0.0.1", port)) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         stranger.recv(100)

@@ -107,7 +107,7 @@ class Scene:
         second.basic_consume("scene.busy", lambda *_: None, consumer_tag="eater", arguments={"x-priority": 3})
         self.connect("quiet").channel(1).queue_declare("scene.exclusive", exclusive=True)
         deadline = time.monotonic() + SETTLE_DEADLINE_S
-        held = []
+        held: list[int] = []
         second.add_on_return_callback(lambda *_: None)
         while len(held) < 3:
             assert time.monotonic() < deadline, "no message came"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import amqpstorm
 import pytest
@@ -45,6 +46,7 @@ def test_it_declares_binds_publishes_and_gets(api: ManagementApi) -> None:
         "routed": True
     }
     (message,) = api.basic.get("storm", requeue=False)
+    assert isinstance(message, amqpstorm.Message)
     assert message.body == "hello" and message.properties["content_type"] == "text/plain"
     assert api.queue.get("storm")["messages"] == 0
     assert [found["name"] for found in api.queue.list(name="sto", page_size=10)] == ["storm"]
@@ -64,8 +66,11 @@ def test_it_manages_users_and_vhosts(api: ManagementApi) -> None:
     api.user.create("bird", "secret", tags="management")
     api.user.set_permission("bird", "sky")
     assert api.user.get_permission("bird", "sky")["configure"] == ".*"
-    assert [found["vhost"] for found in api.user.get_permissions("bird")] == ["sky"]
-    assert {found["user"] for found in api.virtual_host.get_permissions("sky")} == {"bird", "guest"}
+    # AMQPStorm announces dictionaries, and gives lists of them.
+    of_user: Any = api.user.get_permissions("bird")
+    of_vhost: Any = api.virtual_host.get_permissions("sky")
+    assert [found["vhost"] for found in of_user] == ["sky"]
+    assert {found["user"] for found in of_vhost} == {"bird", "guest"}
     api.user.delete_permission("bird", "sky")
     api.user.delete("bird")
     assert "bird" not in [found["name"] for found in api.user.list()]

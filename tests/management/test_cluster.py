@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pika
@@ -57,7 +58,7 @@ def test_every_node_lists_all_queues_with_their_messages(
     cluster: Cluster, clients: list[Client], work: Work
 ) -> None:
     for client in clients:
-        rows = until(lambda client=client: _complete(client))
+        rows = until(partial(_complete, client))
         seen = {row["name"]: (row["node"], row["messages"], row["state"]) for row in rows}
         assert seen == {
             "mirrored": (cluster.name(0), 1, "running"),
@@ -119,19 +120,28 @@ def test_one_connection_is_found_from_any_node(clients: list[Client], work: Work
 
 def test_totals_are_the_clusters(cluster: Cluster, clients: list[Client], work: Work) -> None:
     for client in clients:
-        shown = until(lambda client=client: _counted(client))
+        shown = until(partial(_counted, client))
         assert shown["queue_totals"]["messages"] == 7
         assert shown["object_totals"]["connections"] == 3 and shown["object_totals"]["consumers"] == 1
         assert shown["churn_rates"]["queue_created"] == 4
         assert {each["node"] for each in shown["listeners"]} == {cluster.name(n) for n in range(NODES)}
-        (vhost,) = until(lambda client=client: _all_published(client.get("vhosts"), "publish"))
+        (vhost,) = until(partial(_published, client, "vhosts", "publish"))
         assert set(vhost["cluster_state"]) == {cluster.name(n) for n in range(NODES)}
-        until(lambda client=client: _all_published([client.get("exchanges/%2F/amq.default")], "publish_in"))
+        until(partial(_published, client, "exchanges/%2F/amq.default", "publish_in"))
 
 
 def _all_published(rows: list[dict[str, Any]], what: str) -> list[dict[str, Any]]:
     """The rows, once they tell of everything that `work` has published."""
     return rows if all(row.get("message_stats", {}).get(what) == 7 for row in rows) else []
+
+
+def _published(client: Client, path: str, what: str) -> list[dict[str, Any]]:
+    found = client.get(path)
+    return _all_published(found if isinstance(found, list) else [found], what)
+
+
+def _runs(client: Client, path: str) -> bool:
+    return bool(client.get(path)["state"] == "running")
 
 
 def _counted(client: Client) -> dict[str, Any]:
@@ -346,12 +356,12 @@ def test_a_dead_nodes_queues_are_shown_as_declared(
         return not client.get(f"nodes/{dead}")["running"]
 
     for client in clients[:2]:
-        until(lambda client=client: gone(client))
-        row = until(lambda client=client: _down(client))
+        until(partial(gone, client))
+        row = until(partial(_down, client))
         assert (row["state"], row["node"], row["durable"]) == ("down", dead, True)
         assert "messages" not in row
         assert [node["running"] for node in client.get("nodes")] == [True, True, False]
-        assert until(lambda client=client: client.get("queues/%2F/mirrored")["state"] == "running")
+        assert until(partial(_runs, client, "queues/%2F/mirrored"))
     cluster.start(2)
     until(lambda: clients[0].get("queues/%2F/own2").get("messages") == 3)
 

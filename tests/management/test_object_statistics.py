@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pika
@@ -65,7 +66,7 @@ def test_clients_of_all_nodes_are_told_of(pair: Cluster) -> None:
             channel.basic_publish("", "shared", b"x")
         assert channel.basic_get("shared", auto_ack=True)[0] is not None
     for client in [Client(pair.management_port(index)) for index in range(2)]:
-        until(lambda client=client: len(_past(client)) == 7 and _told_all(client))
+        until(partial(_told_seven, client))
         queue = client.get("queues/%2F/shared")
         (row,) = queue["incoming"]
         assert row["exchange"] == {"name": "", "vhost": "/"} and row["stats"]["publish"] == 7
@@ -80,6 +81,10 @@ def test_clients_of_all_nodes_are_told_of(pair: Cluster) -> None:
         assert direct["stats"]["drop_unroutable"] == 3 and direct["stats"]["confirm"] == 3
     for connection in connections:
         connection.close()
+
+
+def _told_seven(client: Client) -> bool:
+    return len(_past(client)) == 7 and bool(_told_all(client))
 
 
 def _told_all(client: Client) -> bool:

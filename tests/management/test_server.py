@@ -214,7 +214,7 @@ def test_listing_ten_thousand_queues_does_not_hold_up_deliveries() -> None:
         channel.queue_declare("ping")
         for path in ("queues", "queues?sort=messages", "bindings", "definitions"):
             address = f"http://127.0.0.1:{node.management_port}/api/{path}"
-            worst = []
+            worst: list[float] = []
             while not worst or (min(worst) >= STALL_MS_MAX and len(worst) < ROUNDS):
                 asking = subprocess.Popen([sys.executable, "-c", LIST, address], stdout=subprocess.PIPE)
                 stalls = [stall_ms(node, channel)]

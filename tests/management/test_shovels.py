@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -44,6 +45,12 @@ def shovel(source: Any, target: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _take(receiver: Client, got: list[str]) -> bool:
+    """Add the messages that have come; True when all have."""
+    got += taken(receiver)
+    return len(got) >= MESSAGES
+
+
 @pytest.mark.rabbitmq
 @pytest.mark.slow
 def test_a_shovel_of_rabbitmq_moves_messages_from_here_and_to_here(node: MirrorMQ, client: Client) -> None:
@@ -61,7 +68,7 @@ def test_a_shovel_of_rabbitmq_moves_messages_from_here_and_to_here(node: MirrorM
                 assert sender.post("exchanges/%2F/amq.default/publish", body).json == {"routed": True}
             assert other.put(f"parameters/shovel/%2F/{name}", shovel(source, target)).status == 201
             got: list[str] = []
-            until(lambda r=receiver, g=got: g.extend(taken(r)) or len(g) >= MESSAGES)
+            until(partial(_take, receiver, got))
             assert got == [f"{name} {number}" for number in range(MESSAGES)]
 
 

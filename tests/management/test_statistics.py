@@ -20,7 +20,7 @@ from tests.waiting import until
 
 RECORDED: dict[str, Any] = json.loads(record.COUNTED.read_text())
 
-NOBODY_THERE = {
+NOBODY_THERE: dict[str, dict[str, int | None]] = {
     "exchanges in_transactions/": {"publish_out": 7},
     "exchanges queue_deleted/": {"publish_out": 3},
     "exchanges through_the_api/": {"publish_out": 2},

@@ -240,7 +240,7 @@ def _await_message(worker: Worker, channel: BlockingChannel, queue: str) -> None
 
 @work
 def refused_when_full(worker: Worker) -> None:
-    worker.queue(**{"x-max-length": 2, "x-overflow": "reject-publish"})
+    worker.queue("q", **{"x-max-length": 2, "x-overflow": "reject-publish"})
     channel = worker.channel(confirms=True)
     for _ in range(4):
         with contextlib.suppress(pika.exceptions.NackError):
@@ -300,7 +300,7 @@ def purged(worker: Worker) -> None:
 @work
 def expired(worker: Worker) -> None:
     channel = worker.channel(confirms=True)
-    publish(channel, 3, key=worker.queue(**{"x-message-ttl": 1}))
+    publish(channel, 3, key=worker.queue("q", **{"x-message-ttl": 1}))
     deadline = time.monotonic() + SETTLE_DEADLINE_S
     while channel.queue_declare("q", passive=True).method.message_count:
         assert time.monotonic() < deadline

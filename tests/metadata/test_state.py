@@ -78,7 +78,7 @@ def records_of(state: MetadataState) -> dict[tuple[type, object], r.Record]:
 
 def assert_nothing_dangles(state: MetadataState) -> None:
     for record in records_of(state).values():
-        if not isinstance(record, r.Vhost | r.User | r.GlobalParameter):
+        if not isinstance(record, r.Vhost | r.User | r.GlobalParameter | r.Node):
             assert record.vhost in state.vhosts
         if isinstance(record, r.Permission | r.TopicPermission):
             assert record.user in state.users

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -224,7 +225,7 @@ def test_in_a_cluster_done_comes_when_the_command_comes_back() -> None:
     store, group = slow_store()
     heard: list[str] = []
     for command in queues("a", "b"):
-        store.write(command, lambda name=command.record.name: heard.append(name))
+        store.write(command, partial(heard.append, command.record.name))
     store.written(store.last_written, lambda: heard.append("all"))
     assert (heard, store.unsettled, store.state.queues) == ([], 2, {})
     store.apply(group.proposed_entries[0], 0)
@@ -252,7 +253,7 @@ def test_what_the_group_does_not_take_waits_in_order() -> None:
     store, group = slow_store(room=2)
     done: list[str] = []
     for command in queues(*"abcde"):
-        store.write(command, lambda name=command.record.name: done.append(name))
+        store.write(command, partial(done.append, command.record.name))
     assert len(group.proposed_entries) == 2
     assert store.unsettled == 5
     group.room = 4
@@ -295,7 +296,7 @@ def test_a_snapshot_settles_what_is_in_it() -> None:
     store, group = slow_store()
     heard: list[str] = []
     for command in queues("a", "b"):
-        store.write(command, lambda name=command.record.name: heard.append(name))
+        store.write(command, partial(heard.append, command.record.name))
     store.written(1, lambda: heard.append("first mark"))
     other, _ = slow_store()
     other.apply(group.proposed_entries[0], None)
@@ -310,7 +311,7 @@ def test_what_is_written_together_costs_one_sync_and_is_applied_in_order() -> No
     done: list[str] = []
     with store.together():
         for command in queues(*"abc"):
-            store.write(command, lambda name=command.record.name: done.append(name))
+            store.write(command, partial(done.append, command.record.name))
         assert not done
     assert log.synced == [True]
     assert done == list("abc")

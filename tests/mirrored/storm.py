@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from itertools import combinations
 from typing import Any
 
+import pytest
+
 from mirrormq.broker.replica_manager import TICK_MS
 from mirrormq.channels.consumer import Consumer
 from mirrormq.metadata import commands as c
@@ -125,10 +127,10 @@ class Storm:
 
     def present(self) -> list[Person]:
         return [
-            load_client
-            for load_client in self.load_clients
-            if load_client.node.alive and load_client in load_client.node.clients
-        ]  # type: ignore[attr-defined]
+            client
+            for client in self.load_clients
+            if client.node.alive and client in client.node.clients  # type: ignore[attr-defined]
+        ]
 
     def publish(self) -> None:
         if load_clients := self.present():
@@ -172,7 +174,7 @@ class Storm:
     def kill(self) -> None:
         living = [member.name for member in self.cluster.living()]
         if len(living) == len(NAMES):
-            self.cluster.kill(self.choice.choice(living), self.choice.choice(["kill", "power"]))  # type: ignore[arg-type]
+            self.cluster.kill(self.choice.choice(living), self.choice.choice(["kill", "power"]))
 
     def start(self) -> None:
         for member in self.cluster.members.values():
@@ -278,11 +280,9 @@ def watching() -> Iterator[None]:
                 load_client.is_sent(consumer.queue, len(messages))
         deliver(consumer, messages)
 
-    Consumer.deliver = watched  # type: ignore[method-assign]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Consumer, "deliver", watched)
         yield
-    finally:
-        Consumer.deliver = deliver  # type: ignore[method-assign]
 
 
 def run(seed: int, steps: int = 400) -> Storm:

@@ -108,7 +108,7 @@ def test_one_node_is_enough_and_then_there_are_three_again() -> None:
     cluster, client = prepared(on="c")
     client.publish("q", *bodies(10), persistent=True)
     client.read()
-    cluster.follows = lambda member: True  # type: ignore[method-assign,assignment]
+    cluster.follows = lambda member: True  # type: ignore[method-assign]
     cluster.kill("a")
     cluster.settle()
     cluster.kill("b")
@@ -140,7 +140,7 @@ def test_a_master_that_was_cut_off_and_lives_gives_its_publishes_to_its_successo
     cluster.join("a", "c")
     client.read()
     assert client.confirmed == set(range(1, 10))
-    assert isinstance(cluster["a"].queue("q"), RemoteQueue)
+    assert isinstance(cluster["a"].queue_object("q"), RemoteQueue)
     assert cluster.connect("b").drain("q") == bodies(9)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mirrormq.broker.queue_roles import CONSUMERS_RETURN_MS
@@ -10,7 +12,7 @@ from tests.harness import deliveries
 from tests.mirrored.cluster import Cluster, MirroredClient, bodies
 
 
-def prepared(**arguments: object) -> tuple[Cluster, MirroredClient]:
+def prepared(**arguments: Any) -> tuple[Cluster, MirroredClient]:
     """Queue q with its master on a; a client of b."""
     cluster = Cluster("a", "b", "c")
     cluster.mirror_all()

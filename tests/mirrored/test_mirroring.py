@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mirrormq.broker.replica_manager import TICK_MS
@@ -14,7 +16,7 @@ from tests.harness import deliveries
 from tests.mirrored.cluster import Cluster, MirroredClient, bodies
 
 
-def alone(**arguments: object) -> tuple[Cluster, MirroredClient]:
+def alone(**arguments: Any) -> tuple[Cluster, MirroredClient]:
     """Queue q on node a, without mirrors."""
     cluster = Cluster("a", "b", "c")
     client = cluster.connect("a")
@@ -251,7 +253,7 @@ def test_a_mirror_that_is_too_late_does_not_count_until_it_keeps_pace_again() ->
     client.read()
     assert client.confirmed == {1}
     ring = cluster.record("q").ring
-    assert (ring.members, ring.in_sync) == (("a", "b", "c"), {"a", "c"})
+    assert (ring.members, ring.in_sync) == (("a", "b", "c"), frozenset({"a", "c"}))
     client.publish("q", b"2", persistent=True)
     client.read()
     assert client.confirmed == {1, 2}, "it does not even stand in the way"
@@ -317,5 +319,5 @@ def test_a_link_that_was_cut_for_a_moment_loses_nothing() -> None:
 def test_the_master_of_a_queue_with_a_ring_is_a_queue_and_others_have_its_face() -> None:
     cluster, _ = alone()
     cluster.mirror_all()
-    kinds = {name: isinstance(cluster[name].queue("q"), Queue) for name in cluster.members}
+    kinds = {name: isinstance(cluster[name].queue_object("q"), Queue) for name in cluster.members}
     assert kinds == {"a": True, "b": False, "c": False}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mirrormq.wire import methods
 from tests.mirrored.cluster import Cluster, MirroredClient
 
 
-def prepared(**arguments: object) -> tuple[Cluster, MirroredClient]:
+def prepared(**arguments: Any) -> tuple[Cluster, MirroredClient]:
     cluster = Cluster("a", "b", "c")
     cluster.mirror_all()
     client = cluster.connect("a")

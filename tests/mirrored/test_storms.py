@@ -12,7 +12,7 @@ import pytest
 from mirrormq.replication import mirror_sync
 from mirrormq.replication.replica import Replica
 from mirrormq.replication.ring import Ring
-from mirrormq.replication.ring_messages import SyncAck
+from mirrormq.replication.ring_messages import SyncAck, SyncRequest
 from tests.mirrored.storm import run
 
 STORMS = int(os.environ.get("STORMS", "40"))
@@ -69,7 +69,7 @@ def takes_batches_at_their_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mirror counts as complete while what it lacks is on its way."""
     joined = mirror_sync.MirrorSynchroniser.joined
 
-    def mutant(self: mirror_sync.MirrorSynchroniser, sender: str, join: mirror_sync.Join) -> object:
+    def mutant(self: mirror_sync.MirrorSynchroniser, sender: str, join: SyncRequest) -> object:
         answer = joined(self, sender, join)
         if sender in self.sessions:
             self.sessions[sender].missing.remove(0, 1 << 62)

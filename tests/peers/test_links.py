@@ -38,8 +38,9 @@ async def test_what_is_sent_in_one_turn_leaves_in_one_write() -> None:
         a.dial(b)
         await until(lambda: linked(a, b))
         link = a.links._links["b@x"]
-        transport, writes = link._transport, []
-        assert transport is not None
+        assert link._transport is not None
+        transport = link._transport
+        writes: list[bytes] = []
 
         class Counting:
             def write(self, data: bytes) -> None:

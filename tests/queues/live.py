@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mirrormq.broker.queue_factory import make_backing_queue
 from mirrormq.clock import Clock
+from mirrormq.queues.consumer_turns import ConsumerDescription
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
@@ -48,6 +49,9 @@ class TestConsumer:
 
     def activated(self, active: bool) -> None:
         self.active = active
+
+    def describe(self) -> ConsumerDescription:
+        raise NotImplementedError("the queue under test is not listed")
 
 
 class TestPublisher:

@@ -173,6 +173,7 @@ class Cluster:
             for member in self.living():
                 member.node.turn()
                 for client in list(member.node.clients):
+                    assert isinstance(client, RemoteTestClient)
                     client.collect()
             for pair in list(self.links):
                 one, other = sorted(pair)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mirrormq.remote import remote_limits
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Field
-from tests.harness import deliveries
+from tests.harness import Received, deliveries
 from tests.remote.cluster import Cluster, RemoteTestClient
 
 
-def prepared(count: int = 0, **arguments: object) -> tuple[Cluster, RemoteTestClient]:
+def prepared(count: int = 0, **arguments: Any) -> tuple[Cluster, RemoteTestClient]:
     """Queue q of node b with messages 1, 2, 3 …, and a client of node a."""
     cluster = Cluster("a", "b")
     cluster.declare("q", "b", **arguments)
@@ -22,12 +24,12 @@ def prepared(count: int = 0, **arguments: object) -> tuple[Cluster, RemoteTestCl
     return cluster, cluster.connect("a")
 
 
-def consume(client: RemoteTestClient, prefetch: int = 0, tag: str = "c", **options: object) -> list[object]:
+def consume(client: RemoteTestClient, prefetch: int = 0, tag: str = "c", **options: Any) -> list[Received]:
     client.send(methods.encode_basic_qos(0, prefetch), methods.encode_basic_consume("q", tag, **options))
     return client.read()
 
 
-def bodies(received: list[object]) -> list[bytes | None]:
+def bodies(received: list[Received]) -> list[bytes | None]:
     return [body for _, body, _ in deliveries(received)]
 
 

@@ -37,7 +37,8 @@ class Incarnation:
         elif what < 0.6:
             chance.choice(cluster.living()).node.broker.turn(chance.random() < 0.6)
         elif what < 0.97:
-            cluster.carry(*chance.sample(["a", "b", "c"], 2), chance.randint(1, 3))
+            one, other = chance.sample(["a", "b", "c"], 2)
+            cluster.carry(one, other, chance.randint(1, 3))
         else:
             pair = sorted(chance.choice(list(cluster.links)))
             cluster.cut(*pair)
@@ -62,7 +63,8 @@ def test_what_was_published_is_in_the_queue_once_and_in_order(seed: int) -> None
     for _ in range(incarnation.chance.randint(1, 40)):
         incarnation.step()
     assert not [one for one in incarnation.client.methods() if isinstance(one, methods.BasicNack)]
-    assert incarnation.client.connection.channels[1].publishing.confirms.open_count == 0
+    confirms = incarnation.client.connection.channels[1].publishing.confirms
+    assert confirms is not None and confirms.open_count == 0
     assert incarnation.cluster["a"].remote.unsettled_bytes == 0
     expected = [b"%d" % number for number in range(1, incarnation.published + 1)]
     assert incarnation.cluster.connect("c").drain("q") == expected

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mirrormq.metadata import commands, records
@@ -13,7 +15,7 @@ from mirrormq.wire.fields import Field
 from tests.remote.cluster import Cluster, RemoteTestClient
 
 
-def prepared(**arguments: object) -> tuple[Cluster, RemoteTestClient]:
+def prepared(**arguments: Any) -> tuple[Cluster, RemoteTestClient]:
     """Queue q of node b, and a client of node a that wants confirms."""
     cluster = Cluster("a", "b")
     cluster.declare("q", "b", **arguments)
@@ -206,12 +208,12 @@ def test_publishers_wait_while_the_master_cannot_be_reached_and_go_on_afterwards
     body = b"x" * 100_000
     for _ in range(3):
         client.publish("q", *[body] * (remote_limits.PUBLISH_BYTES_MAX // len(body) // 2))
-    assert client.connection.held and cluster["a"].vhost.queues["q"].full
+    assert (client.connection.held, cluster["a"].vhost.queues["q"].full) == (True, True)
     other.publish("here", b"1")
     assert other.drain("here") == [b"1"]
     cluster.join("a", "b")
     answers = client.methods()
-    assert not client.connection.held
+    assert (client.connection.held, cluster["a"].vhost.queues["q"].full) == (False, False)
     assert len(confirmed(answers)) == 3 * (remote_limits.PUBLISH_BYTES_MAX // len(body) // 2)
     assert cluster["a"].remote.unsettled_bytes == 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mirrormq.metadata import commands
@@ -14,7 +16,7 @@ from tests.harness import deliveries
 from tests.remote.cluster import Cluster, RemoteTestClient
 
 
-def prepared(*ring: str, **arguments: object) -> tuple[Cluster, RemoteTestClient]:
+def prepared(*ring: str, **arguments: Any) -> tuple[Cluster, RemoteTestClient]:
     """Queue q of node b, mirrored on c unless `ring` says otherwise, and a client of node a that wants
     confirms."""
     cluster = Cluster("a", "b", "c")

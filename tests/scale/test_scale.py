@@ -19,7 +19,7 @@ from mirrormq.perf.publish_frames import ack_frame, publish_frames
 from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
 from tests.durability.node import Node
-from tests.durability.traffic import Deliveries, Wire, ready
+from tests.durability.traffic import Deliveries, Delivery, Wire, ready
 from tests.waiting import until
 
 MESSAGES = 200_000
@@ -106,7 +106,7 @@ def test_a_consumer_that_takes_a_backlog_without_acknowledging_it_costs_less_tha
     again.call(methods.encode_basic_qos(prefetch_count=1))
     wire, reader = Wire(again), Deliveries()
     wire.send(method_frame(1, methods.encode_basic_consume("q", "c", nowait=True)))
-    found = []
+    found: list[Delivery] = []
     while not found:
         found += reader.feed(wire.read(5.0))
     assert (found[0].redelivered, len(found[0].body)) == (True, 100)

@@ -28,7 +28,7 @@ class Event(NamedTuple):
     epoch: int | None = None
     sequence: int | None = None
     checksum: int | None = None
-    count: int | None = None  # type: ignore[assignment] - the column's name
+    count: int | None = None  # type: ignore[assignment]  # the column's name
     fault: int | None = None
     what: str | None = None
     detail: str | None = None

@@ -121,9 +121,9 @@ def _cluster(directory: Path, seconds: float) -> None:
     end_ns = START_NS + int((seconds + 5) * 1e9)
     with HistoryWriter(directory, "cluster") as history:
         epochs = dict.fromkeys(QUEUES, 1)
-        for queue, node in zip(QUEUES, NODES, strict=True):
-            history.master(queue, node, 1, time_ns=START_NS)
-            history.master_confirmed(queue, node, 1, count=1000, time_ns=START_NS + 10**9)
+        for queue, first in zip(QUEUES, NODES, strict=True):
+            history.master(queue, first, 1, time_ns=START_NS)
+            history.master_confirmed(queue, first, 1, count=1000, time_ns=START_NS + 10**9)
         for node, begin, end, index in faults(seconds):
             number = history.fault_began("kill", NODES[node], time_ns=begin)
             history.fault_ended(number, time_ns=end)
@@ -137,8 +137,8 @@ def _cluster(directory: Path, seconds: float) -> None:
                 history.disconnected(NODES[node], consumer=client, time_ns=begin)
         for queue in QUEUES:
             history.drained(queue, time_ns=end_ns)
-            for node in NODES:
-                history.replica(queue, node, epochs[queue], 123456, 0xFEEDBEEF, 0, time_ns=end_ns)
+            for name in NODES:
+                history.replica(queue, name, epochs[queue], 123456, 0xFEEDBEEF, 0, time_ns=end_ns)
 
 
 def measure(rows: list[int], master: str, settings: list[str]) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pika
-
-Channel = pika.adapters.blocking_connection.BlockingChannel
+from pika.adapters.blocking_connection import BlockingChannel as Channel
 
 DAY_S = 86_400
 
@@ -15,7 +14,8 @@ DAY_S = 86_400
 @contextmanager
 def declared(uri: str, queues: Sequence[str], more: str) -> Iterator[Channel]:
     """A channel and these queues, durable; at the end they are gone, and so is the one that a test adds."""
-    connection = pika.BlockingConnection(pika.URLParameters(uri))
+    # Without heartbeats: nobody reads from this connection while Spark is at work.
+    connection = pika.BlockingConnection(pika.URLParameters(f"{uri}?heartbeat=0"))
     channel = connection.channel()
     for queue in queues:
         channel.queue_declare(queue, durable=True)

@@ -195,4 +195,4 @@ def test_the_session_is_left_as_it_was(spark: SparkSession, tmp_path: Path) -> N
     before = spark.conf.get("spark.sql.shuffle.partitions")
     test_a_history_without_publishes_does_not_pass(spark, tmp_path)
     assert spark.conf.get("spark.sql.shuffle.partitions") == before
-    assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()  # type: ignore[attr-defined]
+    assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()

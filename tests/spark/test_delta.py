@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.sql import SparkSession
 
 from mirrormq.spark.jobs import delta
@@ -20,7 +21,7 @@ from mirrormq.spark.jobs.archive import ArchiveOptions, archive
 from mirrormq.spark.jobs.replay import ReplayOptions, replay
 from mirrormq.spark.pipeline_errors import PipelineError
 from mirrormq.spark.spark_session import SHORT_WORK
-from tests.spark.numbered import Channel, declared, drain, publish
+from tests.spark.numbered import declared, drain, publish
 
 QUEUES = ("delta.a", "delta.b/ü:%20=[x]")
 AGAIN = "delta.again"

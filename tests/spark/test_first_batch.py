@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from mirrormq.spark.data_source_options import source_options
@@ -19,7 +20,7 @@ from mirrormq.spark.source.consume import ConsumeReader
 from mirrormq.spark.source.plan import RangePartition
 from mirrormq.spark.source.tasks import DataLoss
 from tests.ranges.range_requests import Asker
-from tests.spark.numbered import Channel, declared, drain, publish
+from tests.spark.numbered import declared, drain, publish
 
 QUEUES = ("first.a", "first.b")
 ALL = ReadAllAvailable()

@@ -15,6 +15,7 @@ from mirrormq.spark.interrupts import noted
 from mirrormq.spark.java import find_java
 
 PATIENCE_S = 150.0
+pytestmark = pytest.mark.usefixtures("interruptible")
 
 SCRIPT = """
 import sys

@@ -15,6 +15,7 @@ from pathlib import Path
 import pika
 import pyarrow.parquet as pq
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -24,7 +25,7 @@ from mirrormq.spark.jobs.compaction import ArchiveBatches, compact, parse, super
 from mirrormq.spark.jobs.replay import ReplayOptions, ReplayProgress, replay
 from mirrormq.spark.pipeline_errors import PipelineError
 from mirrormq.spark.spark_session import SHORT_WORK
-from tests.spark.numbered import Channel, declared, drain, publish
+from tests.spark.numbered import declared, drain, publish
 
 QUEUES = ("jobs.a", "jobs.b")
 
@@ -200,6 +201,7 @@ def test_what_fails_while_it_runs_is_one_sentence(
     assert "hidden-word" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_an_archive_after_a_batch(uri: str, channel: Channel, tmp_path: Path) -> None:
     publish(channel, QUEUES, range(10))
     command = [sys.executable, "-m", "mirrormq.cli.main", "pipeline", "archive", "--uri", uri]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from mirrormq.ranges import range_limits
@@ -18,7 +19,7 @@ from mirrormq.spark.source.consume import ConsumeReader
 from mirrormq.spark.source.plan import RangePartition
 from mirrormq.spark.source.tasks import DataLoss
 from tests.ranges.range_requests import Asker
-from tests.spark.numbered import Channel, declared, publish
+from tests.spark.numbered import declared, publish
 from tests.waiting import until
 
 QUEUE = "leases.of"

@@ -139,8 +139,14 @@ def test_findings_are_sentences() -> None:
 
 def test_an_audit_passes_only_if_something_was_published() -> None:
     book = AuditState.new(GRACE_MS)
-    assert not book.passed and book.verdict == "Nothing can be said: no message went into such a queue"
+    assert (book.passed, book.verdict) == (
+        False,
+        "Nothing can be said: no message went into such a queue",
+    )
     book.add({"q": {"published": 3, "ok": 3}}, {"q": {"out": 2, "waiting": 1}}, {})
-    assert book.passed and book.verdict == "Nothing was lost: 5 messages came out, 1 are waited for"
+    assert (book.passed, book.verdict) == (
+        True,
+        "Nothing was lost: 5 messages came out, 1 are waited for",
+    )
     book.add({}, {"q": {"out": 3, "waiting": 0}}, {})
     assert book.queues["q"] == dict.fromkeys(book.totals, 0) | {"published": 3, "ok": 3, "out": 3}

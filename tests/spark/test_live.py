@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.sql import SparkSession
 
 from mirrormq.spark.audit.trace import start_of
@@ -18,14 +19,14 @@ from mirrormq.spark.jobs.live_audit import LiveAuditOptions, live_audit, seconds
 from mirrormq.spark.pipeline_errors import PipelineError
 from tests.brokers.mirrormq import MirrorMQ
 
-Channel = pika.adapters.blocking_connection.BlockingChannel
 QUEUES = ("live.good", "live.purged", "live.waiting", "live.again", "live.deleted")
 PATIENCE_S = 90.0
 
 
 @pytest.fixture
 def channel(mirrormq: MirrorMQ, uri: str) -> Iterator[Channel]:
-    connection = pika.BlockingConnection(pika.URLParameters(uri))
+    # Without heartbeats: nobody reads from this connection while Spark is at work.
+    connection = pika.BlockingConnection(pika.URLParameters(f"{uri}?heartbeat=0"))
     channel = connection.channel()
     for queue in QUEUES:
         channel.queue_declare(queue, durable=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,10 +51,11 @@ def test_a_wrong_password_is_told_before_spark_starts(
     (tmp_path / "archive").mkdir()
     for job in (archive, replay, stats):
         monkeypatch.setattr(job, "session_for", start)
-    for run in (
+    runs: list[Callable[[], object]] = [
         lambda: archive.run(archive.ArchiveOptions(wrong, ".*", str(tmp_path / "to"))),
         lambda: replay.run(replay.ReplayOptions(wrong, str(tmp_path / "archive"))),
         lambda: stats.run(stats.StatsOptions(wrong, str(tmp_path / "stats"))),
-    ):
+    ]
+    for run in runs:
         with pytest.raises(PipelineError, match="ACCESS_REFUSED"):
             run()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -14,8 +15,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mirrormq.spark import register
 from tests.brokers.ports import free_port
 from tests.brokers.rabbitmq import RabbitMQ
-
-Channel = pika.adapters.blocking_connection.BlockingChannel
 
 
 @pytest.fixture

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mirrormq.spark import register
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.rabbitmq import RabbitMQ
-
-Channel = pika.adapters.blocking_connection.BlockingChannel
 
 
 @pytest.fixture(params=["mirrormq", "rabbitmq"])

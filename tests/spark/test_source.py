@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -16,8 +17,6 @@ from mirrormq.spark import register
 from mirrormq.spark.decode import dead_letters, json_body, split_bad, text_body
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
-
-Channel = pika.adapters.blocking_connection.BlockingChannel
 
 
 @pytest.fixture
@@ -28,7 +27,9 @@ def uri(mirrormq: MirrorMQ, spark: SparkSession) -> str:
 
 @pytest.fixture
 def channel(mirrormq: MirrorMQ) -> Iterator[Channel]:
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", mirrormq.amqp_port))
+    # Without heartbeats: nobody reads from this connection while Spark is at work.
+    parameters = pika.ConnectionParameters("127.0.0.1", mirrormq.amqp_port, heartbeat=0)
+    connection = pika.BlockingConnection(parameters)
     yield connection.channel()
     connection.close()
 
@@ -281,5 +282,5 @@ def test_credentials_are_in_no_plan(
     for reader in (spark.read, spark.readStream):
         frame = reader.format("mirrormq").options(uri=secret, queue="q", password="hidden-too").load()
         frame.explain(True)
-        plan = frame._jdf.queryExecution().analyzed().toString()  # type: ignore[operator]
+        plan = frame._jdf.queryExecution().analyzed().toString()
         assert "hidden" not in capsys.readouterr().out + plan

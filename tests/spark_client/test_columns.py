@@ -39,7 +39,8 @@ def table(
     maker = ArrowColumns(to_arrow_schema(columns(include_properties), timezone="UTC"))
     made = maker.record_batch("q", RangeBatch(builder.finish()))
     made.validate(full=True)
-    return pa.Table.from_batches([made]).to_pylist(maps_as_pydicts="strict")
+    found: list[dict[str, object]] = pa.Table.from_batches([made]).to_pylist(maps_as_pydicts="strict")
+    return found
 
 
 KINDS = to_arrow_schema(columns(True), timezone="UTC")

@@ -8,18 +8,19 @@ from collections.abc import Iterator
 import pika
 import pyarrow as pa
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel as Channel
 
 from mirrormq.spark.client.spark_publisher import NotRouted
 from mirrormq.spark.data_source_options import OptionError, sink_options
 from mirrormq.spark.sink.writers import Published, SinkTask, publish
 from tests.brokers.mirrormq import MirrorMQ
 
-Channel = pika.adapters.blocking_connection.BlockingChannel
-
 
 @pytest.fixture
 def channel(mirrormq: MirrorMQ) -> Iterator[Channel]:
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", mirrormq.amqp_port))
+    # Without heartbeats: nobody reads from this connection while a test is at work elsewhere.
+    parameters = pika.ConnectionParameters("127.0.0.1", mirrormq.amqp_port, heartbeat=0)
+    connection = pika.BlockingConnection(parameters)
     yield connection.channel()
     connection.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import pika
 import pyarrow as pa
@@ -43,7 +43,7 @@ def channel(port: int) -> Iterator[pika.adapters.blocking_connection.BlockingCha
 
 
 def publish(
-    uri: str, rows: dict[str, list[object]], producer: str | None = "w/0", **options: str
+    uri: str, rows: Mapping[str, Sequence[object]], producer: str | None = "w/0", **options: str
 ) -> SparkPublisher:
     asked = sink_options({"uri": uri, **options})
     made = RowEncoder(asked, producer, 1, FRAME_MAX)
@@ -72,7 +72,7 @@ def test_columns_become_properties(
 ) -> None:
     queue = channel.queue_declare("", exclusive=True).method.queue
     channel.queue_bind(queue, "amq.direct", "key")
-    rows: dict[str, list[object]] = {
+    rows: Mapping[str, Sequence[object]] = {
         "body": ["text", "second"],
         "exchange": ["amq.direct", None],
         "routing_key": ["key", queue],
@@ -81,7 +81,7 @@ def test_columns_become_properties(
         "content_type": ["text/plain", None],
         "message_id": ["m", None],
         "sequence": [1, 2],
-    }  # type: ignore[dict-item]
+    }
     publish(uri, rows, persistent="false")
     _, first, body = channel.basic_get(queue, auto_ack=True)
     assert (body, first.content_type, first.message_id) == (b"text", "text/plain", "m")
@@ -93,7 +93,7 @@ def test_columns_become_properties(
 
 
 def test_a_message_without_a_queue_fails_with_its_place(uri: str) -> None:
-    rows: dict[str, list[object]] = {"body": [b"x"]}
+    rows: Mapping[str, Sequence[object]] = {"body": [b"x"]}
     with pytest.raises(NotRouted, match=r"exchange 'amq.direct' is bound for routing key 'no' \(NO_ROUTE\)"):
         publish(uri, rows, exchange="amq.direct", routingKey="no")
     publish(uri, rows, exchange="amq.direct", routingKey="no", mandatory="false")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pika
 import pyarrow as pa
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.sql.types import StringType, StructField, StructType
 
 from mirrormq.spark.data_source_options import SinkOptions, sink_options
@@ -19,13 +20,14 @@ from mirrormq.spark.sink.spool import Spool
 from mirrormq.spark.sink.writers import ChangedRows, Published, SinkTask, publish
 from tests.brokers.mirrormq import MirrorMQ
 
-Channel = pika.adapters.blocking_connection.BlockingChannel
 SPLITS = 1000
 
 
 @pytest.fixture
 def channel(mirrormq: MirrorMQ) -> Iterator[Channel]:
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", mirrormq.amqp_port))
+    # Without heartbeats: nobody reads from this connection while a test is at work elsewhere.
+    parameters = pika.ConnectionParameters("127.0.0.1", mirrormq.amqp_port, heartbeat=0)
+    connection = pika.BlockingConnection(parameters)
     yield connection.channel()
     connection.close()
 

@@ -85,7 +85,7 @@ class Workload:
         for _ in range(operations):
             getattr(self, self.random.choice(kinds))(journal)
 
-    def _next(self, queue_id: int):
+    def _next(self, queue_id: int) -> Message:
         model = self.queues[queue_id]
         self.generation += 1
         return message(model.used + 1, f"{queue_id} {self.generation} " + "x" * self.random.randrange(60))

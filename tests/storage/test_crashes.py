@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mirrormq.storage import journal_writer, segment_compaction
-from mirrormq.storage.simulated_disk import SimulatedCrash
+from mirrormq.storage.journal import Journal
+from mirrormq.storage.simulated_disk import SimulatedCrash, SimulatedDisk
 from tests.storage.crash_model import FANOUT_BYTES, Workload
 from tests.storage.support import DIRECTORY, disk, journal, state
 
@@ -16,12 +17,12 @@ SEGMENT_BYTES = 1200
 
 
 @pytest.fixture(autouse=True)
-def _small_shared_contents(monkeypatch):
+def _small_shared_contents(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (journal_writer, segment_compaction):
         monkeypatch.setattr(module, "SHARED_CONTENT_BYTES_MIN", FANOUT_BYTES)
 
 
-def run_until(seed, crash_at_step):
+def run_until(seed: int, crash_at_step: int | None) -> tuple[SimulatedDisk, Workload, bool]:
     """Run a workload; gives the disk, the model, and whether it crashed."""
     on, workload = disk(seed), Workload(seed)
     on.crash_at_step = crash_at_step
@@ -35,14 +36,14 @@ def run_until(seed, crash_at_step):
     return on, workload, False
 
 
-def note_newest(on, workload):
+def note_newest(on: SimulatedDisk, workload: Workload) -> None:
     """The newest segment may have torn bytes after a crash."""
     workload.torn.update(
         [f"{DIRECTORY}/{name}" for name in on.list(DIRECTORY) if name.endswith(".journal")][-1:]
     )
 
 
-def recovered(on, workload):
+def recovered(on: SimulatedDisk, workload: Workload) -> Journal:
     """Open after a crash; only what was the newest segment at some crash may have torn bytes in it."""
     note_newest(on, workload)
     made = journal(on, SEGMENT_BYTES)
@@ -54,14 +55,14 @@ def recovered(on, workload):
     return made
 
 
-def steps_of(seed):
+def steps_of(seed: int) -> int:
     on, _, crashed = run_until(seed, None)
     assert not crashed
     return on.steps
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_no_crash_loses_a_synced_message_or_raises_an_acknowledged_one(seed):
+def test_no_crash_loses_a_synced_message_or_raises_an_acknowledged_one(seed: int) -> None:
     for crash_at_step in range(1, steps_of(seed) + 1):
         on, workload, crashed = run_until(seed, crash_at_step)
         assert crashed
@@ -77,7 +78,7 @@ def test_no_crash_loses_a_synced_message_or_raises_an_acknowledged_one(seed):
 
 
 @pytest.mark.parametrize("seed", range(100, 104))
-def test_a_crash_during_recovery_or_housekeeping_changes_nothing(seed):
+def test_a_crash_during_recovery_or_housekeeping_changes_nothing(seed: int) -> None:
     steps = steps_of(seed)
     for crash_at_step in range(1, steps, 11):
         for second in (1, 2, 3, 5, 8):
@@ -97,7 +98,7 @@ def test_a_crash_during_recovery_or_housekeeping_changes_nothing(seed):
 
 
 @pytest.mark.parametrize("seed", range(200, 206))
-def test_the_index_equals_a_scan_after_any_workload(seed):
+def test_the_index_equals_a_scan_after_any_workload(seed: int) -> None:
     on, _, crashed = run_until(seed, None)
     assert not crashed
     by_index = journal(on, SEGMENT_BYTES)
@@ -110,7 +111,7 @@ def test_the_index_equals_a_scan_after_any_workload(seed):
         assert segment.live == by_index.segments.by_number[number].live
 
 
-def test_the_workloads_do_free_compact_and_tear():
+def test_the_workloads_do_free_compact_and_tear() -> None:
     """Guards the tests above against becoming too tame to find anything."""
     removed = torn = 0
     for seed in range(8):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 
 import pytest
 
 from mirrormq.errors import DamageError
 from mirrormq.storage import journal_records, segment_header
+from mirrormq.storage.journal import Journal
 from mirrormq.storage.journal_errors import DamagedMessages, JournalFailed
+from mirrormq.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import DIRECTORY, content_frames, disk, journal, message, messages, opened
 
 SEGMENT = f"{DIRECTORY}/0000000001.journal"
 
 
-def small_journal(seed=1):
+def small_journal(seed: int = 1) -> tuple[SimulatedDisk, int]:
     """Two queues, acknowledgements; everything synced, no clean shutdown."""
     on = disk(seed)
     made = opened(on, segment_bytes=100_000)
@@ -28,7 +31,7 @@ def small_journal(seed=1):
     return on, made.segments.by_number[1].used_bytes
 
 
-def contents(made):
+def contents(made: Journal) -> dict[tuple[int, int], bytes]:
     return {
         (queue_id, loaded.sequence): loaded.frames
         for queue_id, store in made.queues.items()
@@ -36,7 +39,7 @@ def contents(made):
     }
 
 
-def test_a_flipped_bit_anywhere_costs_at_most_its_own_record_and_is_reported():
+def test_a_flipped_bit_anywhere_costs_at_most_its_own_record_and_is_reported() -> None:
     on, size = small_journal()
     undamaged = contents(opened(on))
     written = {(1, number): message(number).frames for number in range(1, 7)} | undamaged
@@ -58,7 +61,7 @@ def test_a_flipped_bit_anywhere_costs_at_most_its_own_record_and_is_reported():
             assert found == undamaged and not report.dropped
 
 
-def test_the_next_record_is_found_behind_several_damaged_ones():
+def test_the_next_record_is_found_behind_several_damaged_ones() -> None:
     on, _ = small_journal()
     made = opened(on)
     for sequence in (4, 5):
@@ -71,7 +74,7 @@ def test_the_next_record_is_found_behind_several_damaged_ones():
     assert sum(dropped.length for dropped in report.dropped) > 100
 
 
-def test_a_record_hidden_in_a_message_body_is_not_believed():
+def test_a_record_hidden_in_a_message_body_is_not_believed() -> None:
     on = disk()
     made = opened(on, segment_bytes=100_000)
     checksum = journal_records.checksum_named(journal_records.PREFERRED_CHECKSUM)
@@ -90,7 +93,7 @@ def test_a_record_hidden_in_a_message_body_is_not_believed():
     assert list(again.queue(1).recovered()) == [2]
 
 
-def test_damage_after_opening_is_named_and_the_rest_can_still_be_loaded():
+def test_damage_after_opening_is_named_and_the_rest_can_still_be_loaded() -> None:
     on, _ = small_journal()
     store = opened(on).queue(1)
     on.flip(SEGMENT, (store.load([5])[0].position & 0xFFFFFFFF) + 30, 2)
@@ -101,7 +104,7 @@ def test_damage_after_opening_is_named_and_the_rest_can_still_be_loaded():
     assert [loaded.sequence for loaded in store.load([1, 4, 6])] == [1, 4, 6]
 
 
-def test_a_damaged_index_is_ignored_and_the_scan_finds_everything():
+def test_a_damaged_index_is_ignored_and_the_scan_finds_everything() -> None:
     on, _ = small_journal()
     expected = contents(opened(on))
     opened(on).close()
@@ -116,7 +119,7 @@ def test_a_damaged_index_is_ignored_and_the_scan_finds_everything():
         made.close()
 
 
-def test_a_segment_whose_header_is_gone_is_set_aside_not_deleted():
+def test_a_segment_whose_header_is_gone_is_set_aside_not_deleted() -> None:
     on, _ = small_journal()
     for offset in (3, 3 + segment_header.DATA_AT // 2):
         on.flip(SEGMENT, offset, 1)
@@ -129,9 +132,9 @@ def test_a_segment_whose_header_is_gone_is_set_aside_not_deleted():
     assert on.list(DIRECTORY) == ["0000000001.journal.damaged", "0000000002.journal", "manifest"]
 
 
-def refuses_everything(made):
+def refuses_everything(made: Journal) -> None:
     store = made.queue(1)
-    attempts = [
+    attempts: list[Callable[[], object]] = [
         lambda: made.flush(sync=True),
         lambda: made.flush(sync=False),
         lambda: store.append(messages(50, 1), durable=True),
@@ -148,7 +151,9 @@ def refuses_everything(made):
 
 
 @pytest.mark.parametrize("fault", ["write", "sync", "full"])
-def test_after_a_failed_write_or_sync_every_call_fails_and_a_restart_finds_what_was_synced(fault):
+def test_after_a_failed_write_or_sync_every_call_fails_and_a_restart_finds_what_was_synced(
+    fault: str,
+) -> None:
     on = disk()
     made = opened(on, segment_bytes=2000)
     made.queue(1).append(messages(1, 5), durable=True)
@@ -169,7 +174,7 @@ def test_after_a_failed_write_or_sync_every_call_fails_and_a_restart_finds_what_
     assert recovered[:5] == [1, 2, 3, 4, 5]
 
 
-def test_a_failed_sync_of_housekeeping_removes_nothing():
+def test_a_failed_sync_of_housekeeping_removes_nothing() -> None:
     on = disk()
     made = opened(on, segment_bytes=1000)
     made.queue(1).append(messages(1, 60), durable=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -10,22 +12,22 @@ from mirrormq.errors import DamageError
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.entry_log import EntryLog
 from mirrormq.storage.journal_errors import JournalFailed
-from mirrormq.storage.simulated_disk import SimulatedCrash
+from mirrormq.storage.simulated_disk import SimulatedCrash, SimulatedDisk
 from tests.storage.support import disk
 
 DIRECTORY = "data/metadata"
 
 
-def entry(number):
+def entry(number: int) -> bytes:
     return f"entry {number} ".encode() * (number % 7 + 1)
 
 
-def opened(on):
+def opened(on: SimulatedDisk) -> tuple[EntryLog, list[bytes]]:
     log = EntryLog(on, DIRECTORY)
     return log, log.open()
 
 
-def test_entries_come_back_in_order_after_those_that_replaced_others(tmp_path):
+def test_entries_come_back_in_order_after_those_that_replaced_others(tmp_path: Path) -> None:
     directory = str(tmp_path / "a" / "b")
     log = EntryLog(LocalDisk(), directory)
     assert log.open() == []
@@ -40,7 +42,7 @@ def test_entries_come_back_in_order_after_those_that_replaced_others(tmp_path):
     assert again.entries == 3 and not again.dropped
 
 
-def history(on, synced):
+def history(on: SimulatedDisk, synced: dict[str, list[bytes]]) -> None:
     """Appends and snapshots; `synced` is always a history that must be found, as (base, certain, all)."""
     log, _ = opened(on)
     number = 0
@@ -57,7 +59,7 @@ def history(on, synced):
         synced["certain"] = synced["possible"] = replaced
 
 
-def test_a_crash_after_every_step_leaves_a_prefix_that_holds_all_that_was_synced():
+def test_a_crash_after_every_step_leaves_a_prefix_that_holds_all_that_was_synced() -> None:
     step, crashed = 0, True
     while crashed:
         step += 1
@@ -80,8 +82,8 @@ def test_a_crash_after_every_step_leaves_a_prefix_that_holds_all_that_was_synced
     assert step > 50
 
 
-def test_a_flipped_bit_costs_one_entry_and_is_reported():
-    def made():
+def test_a_flipped_bit_costs_one_entry_and_is_reported() -> None:
+    def made() -> tuple[SimulatedDisk, int]:
         on = disk()
         log, _ = opened(on)
         for number in range(8):
@@ -98,7 +100,7 @@ def test_a_flipped_bit_costs_one_entry_and_is_reported():
         assert len(log.dropped) == 1
 
 
-def test_without_its_header_nothing_is_believed():
+def test_without_its_header_nothing_is_believed() -> None:
     on = disk()
     log, _ = opened(on)
     log.append(b"something", sync=True)
@@ -109,7 +111,7 @@ def test_without_its_header_nothing_is_believed():
 
 
 @pytest.mark.parametrize("fault", ["write_error", "sync_error"])
-def test_after_a_failure_every_call_fails(fault):
+def test_after_a_failure_every_call_fails(fault: str) -> None:
     on = disk()
     log, _ = opened(on)
     log.append(b"kept", sync=True)
@@ -117,7 +119,12 @@ def test_after_a_failure_every_call_fails(fault):
     with pytest.raises(JournalFailed):
         log.append(b"refused", sync=True)
     setattr(on, fault, None)
-    for attempt in (lambda: log.append(b"x", sync=False), lambda: log.replace([]), log.close):
+    attempts: list[Callable[[], None]] = [
+        lambda: log.append(b"x", sync=False),
+        lambda: log.replace([]),
+        log.close,
+    ]
+    for attempt in attempts:
         with pytest.raises(JournalFailed):
             attempt()
     on.crash()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mirrormq.queues.message import Message
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.journal import Journal
+from mirrormq.storage.queue_store import JournalQueue
+from mirrormq.storage.recovery_report import RecoveryReport
 from tests.storage.support import (
     content_frames,
     disk,
@@ -19,7 +23,7 @@ from tests.storage.support import (
 )
 
 
-def test_a_message_is_loaded_as_it_was_appended():
+def test_a_message_is_loaded_as_it_was_appended() -> None:
     store = opened(disk()).queue(7)
     original = message(3, "three", publish=b"where to", expires_at=1234)
     store.append([original], durable=True)
@@ -29,7 +33,7 @@ def test_a_message_is_loaded_as_it_was_appended():
     assert (loaded.envelope.publish, loaded.envelope.properties) == (b"where to", b"\x10\x00\x02")
 
 
-def test_loaded_messages_share_equal_envelopes_and_only_those():
+def test_loaded_messages_share_equal_envelopes_and_only_those() -> None:
     store = opened(disk()).queue(7)
     store.append([*messages(1, 3), message(4, publish=b"elsewhere"), message(5)], durable=True)
     envelopes = [loaded.envelope for loaded in store.load(range(1, 6))]
@@ -37,7 +41,7 @@ def test_loaded_messages_share_equal_envelopes_and_only_those():
     assert envelopes[3].publish == b"elsewhere"
 
 
-def test_messages_come_in_the_order_asked_for_from_buffer_and_from_several_segments():
+def test_messages_come_in_the_order_asked_for_from_buffer_and_from_several_segments() -> None:
     made = opened(disk(), segment_bytes=600)
     store = made.queue(1)
     for first in (1, 11, 21):
@@ -50,7 +54,7 @@ def test_messages_come_in_the_order_asked_for_from_buffer_and_from_several_segme
     assert [loaded.frames for loaded in store.load(range(1, 41))] == [m.frames for m in messages(1, 40)]
 
 
-def test_a_message_larger_than_a_segment_and_than_a_read_window_is_stored():
+def test_a_message_larger_than_a_segment_and_than_a_read_window_is_stored() -> None:
     on = disk()
     made = opened(on)
     large = Message(message(2).envelope, content_frames(b"large" * 500_000))
@@ -61,7 +65,7 @@ def test_a_message_larger_than_a_segment_and_than_a_read_window_is_stored():
     assert opened(on).queue(1).load([2])[0].frames == large.frames
 
 
-def test_counts_and_body_bytes_follow_append_acknowledge_and_forget():
+def test_counts_and_body_bytes_follow_append_acknowledge_and_forget() -> None:
     store = opened(disk()).queue(1)
     stored = messages(1, 10, "x" * 8)
     store.append(stored, durable=True)
@@ -74,26 +78,26 @@ def test_counts_and_body_bytes_follow_append_acknowledge_and_forget():
         store.load([4, 5])
 
 
-def test_only_durable_messages_make_a_sync_necessary():
+def test_only_durable_messages_make_a_sync_necessary() -> None:
     made = opened(disk())
     store = made.queue(1)
     store.append(messages(1, 2), durable=False)
-    assert made.dirty and not made.needs_sync
+    assert (made.dirty, made.needs_sync) == (True, False)
     store.append(messages(3, 2), durable=True)
-    assert made.needs_sync
+    assert (made.dirty, made.needs_sync) == (True, True)
     made.flush(sync=False)
-    assert made.needs_sync and not made.dirty
+    assert (made.dirty, made.needs_sync) == (False, True)
     made.flush(sync=True)
-    assert not made.needs_sync
+    assert (made.dirty, made.needs_sync) == (False, False)
     store.acknowledge(messages_with_position(store, [3]))
-    assert made.dirty and not made.needs_sync
+    assert (made.dirty, made.needs_sync) == (True, False)
 
 
-def messages_with_position(store, sequences):
+def messages_with_position(store: JournalQueue, sequences: list[int]) -> list[Message]:
     return store.load(sequences)
 
 
-def test_paged_messages_can_be_loaded_but_are_not_recovered_in_any_way():
+def test_paged_messages_can_be_loaded_but_are_not_recovered_in_any_way() -> None:
     on = disk()
     made = opened(on)
     store = made.queue(1)
@@ -109,7 +113,7 @@ def test_paged_messages_can_be_loaded_but_are_not_recovered_in_any_way():
     assert state(by_index) == state(by_scan)
 
 
-def test_delivery_marks_and_numbers_survive_even_when_no_message_does():
+def test_delivery_marks_and_numbers_survive_even_when_no_message_does() -> None:
     on = disk()
     made = opened(on)
     store = made.queue(1)
@@ -123,7 +127,7 @@ def test_delivery_marks_and_numbers_survive_even_when_no_message_does():
     assert opened(on).queue(1).next_sequence == 6
 
 
-def test_reserved_numbers_are_not_given_again():
+def test_reserved_numbers_are_not_given_again() -> None:
     on = disk()
     made = opened(on)
     for next_sequence in (2, 100, 5000):
@@ -132,7 +136,7 @@ def test_reserved_numbers_are_not_given_again():
     assert opened(on).queue(1).next_sequence >= 5000
 
 
-def test_an_erased_queue_is_gone_and_its_id_can_start_again():
+def test_an_erased_queue_is_gone_and_its_id_can_start_again() -> None:
     on = disk()
     made = opened(on)
     made.queue(1).append(messages(1, 5), durable=True)
@@ -150,7 +154,7 @@ def test_an_erased_queue_is_gone_and_its_id_can_start_again():
     assert set(opened(on).queues) == {1}
 
 
-def test_a_number_stored_again_after_its_acknowledgement_lives():
+def test_a_number_stored_again_after_its_acknowledgement_lives() -> None:
     on = disk()
     made = opened(on)
     store = made.queue(1)
@@ -163,10 +167,10 @@ def test_a_number_stored_again_after_its_acknowledgement_lives():
         assert found.load([3])[0].frames == message(3, "again").frames
 
 
-def test_the_index_of_a_clean_shutdown_equals_a_scan(tmp_path):
+def test_the_index_of_a_clean_shutdown_equals_a_scan(tmp_path: Path) -> None:
     directory = str(tmp_path / "journal")
 
-    def start():
+    def start() -> tuple[Journal, RecoveryReport]:
         started = Journal(LocalDisk(), directory, make_envelope, segment_bytes=2000)
         return started, started.open()
 
@@ -190,7 +194,7 @@ def test_the_index_of_a_clean_shutdown_equals_a_scan(tmp_path):
             assert getattr(segment, name) == getattr(other, name), name
 
 
-def test_an_index_is_used_until_something_is_written_and_ignored_when_it_does_not_fit():
+def test_an_index_is_used_until_something_is_written_and_ignored_when_it_does_not_fit() -> None:
     on = disk()
     made = opened(on)
     made.queue(1).append(messages(1, 5), durable=True)
@@ -210,7 +214,7 @@ def test_an_index_is_used_until_something_is_written_and_ignored_when_it_does_no
     assert not report.from_index and "bytes, not" in (report.index_ignored or "")
 
 
-def test_a_closed_journal_refuses_work():
+def test_a_closed_journal_refuses_work() -> None:
     made = opened(disk())
     made.close()
     with pytest.raises(Exception, match="closed"):

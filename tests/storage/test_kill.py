@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,7 @@ while True:
 
 
 @pytest.mark.parametrize("lines", [1, 7, 60])
-def test_what_was_synced_before_a_kill_is_found_after_it(tmp_path, lines):
+def test_what_was_synced_before_a_kill_is_found_after_it(tmp_path: Path, lines: int) -> None:
     directory = str(tmp_path / "journal")
     for _ in range(2):
         command = [sys.executable, "-c", WRITER, directory]

@@ -5,19 +5,22 @@ from __future__ import annotations
 import pytest
 
 from mirrormq.errors import DamageError
+from mirrormq.storage.journal import Journal
+from mirrormq.storage.queue_store import JournalQueue
+from mirrormq.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import disk, journal, messages, opened, state
 
 BUDGET = 700
 
 
-def settle(made):
+def settle(made: Journal) -> None:
     """Housekeeping until there is nothing to do; it looks twice before it compacts."""
     idle = 0
     while idle < 2:
         idle = 0 if made.housekeeping(BUDGET) else idle + 1
 
 
-def filled(on, count=200):
+def filled(on: SimulatedDisk, count: int = 200) -> tuple[Journal, JournalQueue]:
     made = opened(on, segment_bytes=1500)
     store = made.queue(1)
     for first in range(1, count, 20):
@@ -26,7 +29,7 @@ def filled(on, count=200):
     return made, store
 
 
-def test_segments_of_consumed_messages_are_freed_while_the_queue_is_in_use():
+def test_segments_of_consumed_messages_are_freed_while_the_queue_is_in_use() -> None:
     made, store = filled(disk())
     before = len(made.segments.by_number)
     store.forget(range(1, 151))
@@ -36,7 +39,7 @@ def test_segments_of_consumed_messages_are_freed_while_the_queue_is_in_use():
     assert [loaded.sequence for loaded in store.load(range(151, 201))] == list(range(151, 201))
 
 
-def test_acknowledgements_outlive_their_segment_while_an_older_one_needs_them():
+def test_acknowledgements_outlive_their_segment_while_an_older_one_needs_them() -> None:
     on = disk()
     made = opened(on, segment_bytes=1500)
     pinned, busy = made.queue(1), made.queue(2)
@@ -62,7 +65,7 @@ def test_acknowledgements_outlive_their_segment_while_an_older_one_needs_them():
     assert again.queue(2).next_sequence == 201
 
 
-def test_an_erased_queue_stays_erased_when_the_segment_that_says_so_is_freed():
+def test_an_erased_queue_stays_erased_when_the_segment_that_says_so_is_freed() -> None:
     on = disk()
     made = opened(on, segment_bytes=1500)
     backing_queue, doomed, busy = made.queue(1), made.queue(2), made.queue(3)
@@ -78,11 +81,11 @@ def test_an_erased_queue_stays_erased_when_the_segment_that_says_so_is_freed():
     assert set(opened(on, segment_bytes=1500).queues) == {1, 3}
 
 
-def used_bytes(made):
+def used_bytes(made: Journal) -> int:
     return sum(segment.used_bytes for segment in made.segments.by_number.values())
 
 
-def test_sparse_segments_are_compacted_in_bounded_steps_and_read_the_same():
+def test_sparse_segments_are_compacted_in_bounded_steps_and_read_the_same() -> None:
     on = disk()
     made, store = filled(on)
     store.append(messages(201, 100), durable=False)
@@ -102,7 +105,7 @@ def test_sparse_segments_are_compacted_in_bounded_steps_and_read_the_same():
     assert list(opened(on, segment_bytes=1500).queue(1).recovered()) == durable
 
 
-def test_a_segment_of_several_queues_is_compacted_for_those_who_still_want_something():
+def test_a_segment_of_several_queues_is_compacted_for_those_who_still_want_something() -> None:
     on = disk()
     made = opened(on, segment_bytes=1500)
     queues = [made.queue(number) for number in (1, 2, 3)]
@@ -120,7 +123,7 @@ def test_a_segment_of_several_queues_is_compacted_for_those_who_still_want_somet
     assert state(again) == state(made)
 
 
-def test_a_segment_with_a_damaged_live_message_saves_the_others_and_waits_for_that_one():
+def test_a_segment_with_a_damaged_live_message_saves_the_others_and_waits_for_that_one() -> None:
     on = disk()
     made, store = filled(on)
     oldest = min(made.segments.by_number)
@@ -138,7 +141,7 @@ def test_a_segment_with_a_damaged_live_message_saves_the_others_and_waits_for_th
     assert oldest not in made.segments.by_number
 
 
-def test_small_files_of_many_restarts_do_not_pile_up():
+def test_small_files_of_many_restarts_do_not_pile_up() -> None:
     on = disk()
     for run in range(30):
         made = journal(on, segment_bytes=4096)

@@ -24,7 +24,9 @@ STEPS = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS, NUMBERS, st.integers(0, 700))
-def test_the_table_is_a_dictionary_of_numbers(steps, first, span):
+def test_the_table_is_a_dictionary_of_numbers(
+    steps: list[tuple[str, int, int]], first: int, span: int
+) -> None:
     table = PositionTable()
     model: dict[int, tuple[int, int]] = {}
     position = 0
@@ -57,13 +59,13 @@ def test_the_table_is_a_dictionary_of_numbers(steps, first, span):
 
 
 @given(st.lists(st.integers(1, 60), min_size=1))
-def test_runs_cover_exactly_the_numbers(numbers):
+def test_runs_cover_exactly_the_numbers(numbers: list[int]) -> None:
     covered = [number for first, count in runs(list(numbers)) for number in range(first, first + count)]
     assert covered == sorted(set(numbers))
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 9)), min_size=1))
-def test_merged_ranges_are_disjoint_and_cover_the_same(ranges):
+def test_merged_ranges_are_disjoint_and_cover_the_same(ranges: list[tuple[int, int]]) -> None:
     expected = {number for first, count in ranges for number in range(first, first + count)}
     joined = merged(list(ranges))
     assert [number for first, count in joined for number in range(first, first + count)] == sorted(expected)

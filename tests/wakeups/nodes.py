@@ -84,11 +84,11 @@ class Client:
         method_id = int.from_bytes(payload[:4], "big")
         self.heard[method_id] = self.heard.get(method_id, 0) + 1
         decoded = methods.decode_method(payload)
-        if method_id == methods.BASIC_ACK:
+        if isinstance(decoded, methods.BasicAck):
             self.confirmed_up_to = max(self.confirmed_up_to, decoded.delivery_tag)
-        elif method_id == methods.BASIC_DELIVER:
+        elif isinstance(decoded, methods.BasicDeliver):
             self.tag = decoded.delivery_tag
-        elif method_id in (methods.CHANNEL_CLOSE, methods.CONNECTION_CLOSE, methods.BASIC_NACK):
+        elif isinstance(decoded, methods.ChannelClose | methods.ConnectionClose | methods.BasicNack):
             raise AssertionError(decoded)
 
     def close(self) -> None:

@@ -46,9 +46,9 @@ def browser() -> Iterator[Browser]:
     # Chromium's sandbox does not work for root, who runs these tests in a container.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=arguments)
-        yield found
-        found.close()
+        launched = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield launched
+        launched.close()
 
 
 Opener = Callable[..., Watched]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pika
@@ -154,4 +155,4 @@ def test_the_story_outlives_those_who_saw_it(scene: Scene, failover: tuple[int, 
     scene.cluster.local.stop_all()
     scene.cluster.local.start_all()
     for index in range(NODES):
-        until(lambda i=index: scene.tells(i, event))
+        until(partial(scene.tells, index, event))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, expect
 
 EXPECTED_REFUSALS = ("status of 400", "status of 401", "status of 404", "net::ERR_")
 """The console mentions every answer that is an error; the page shows those itself."""
@@ -45,7 +45,11 @@ class Watched:
         page.on("requestfailed", lambda request: self._asked.discard(request))
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (self.alerts.append(dialog.message), dialog.dismiss()))
+        page.on("dialog", self._dismiss)
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.alerts.append(dialog.message)
+        dialog.dismiss()
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and not any(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import tracemalloc
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mirrormq.broker.broker import Broker
+from mirrormq.queues.queue import Queue
 from mirrormq.wire.content import method_frame
 from mirrormq.wire.frames import HEADER, METHOD
 from mirrormq.wire.methods import encode_basic_ack
@@ -29,12 +31,17 @@ def fed(stream: bytes, piece: int) -> tuple[bytes, dict[str, list[bytes]], dict[
 
 
 def contents(broker: Broker) -> dict[str, list[bytes]]:
-    queues = broker.vhosts["/"].queues
-    return {name: [m.frames for m in queue.backing.fetch(1000)] for name, queue in queues.items()}
+    return {name: [m.frames for m in queue.backing.fetch(1000)] for name, queue in local_queues(broker)}
+
+
+def local_queues(broker: Broker) -> Iterator[tuple[str, Queue]]:
+    for name, queue in broker.vhosts["/"].queues.items():
+        assert isinstance(queue, Queue)
+        yield name, queue
 
 
 def unacked(broker: Broker) -> dict[str, int]:
-    return {name: queue.backing.unacked_count for name, queue in broker.vhosts["/"].queues.items()}
+    return {name: queue.backing.unacked_count for name, queue in local_queues(broker)}
 
 
 @settings(max_examples=150)

@@ -111,7 +111,7 @@ class AsyncioClient(asyncio.Protocol):
 
     def _take(self, events: list[Event]) -> None:
         if self.connection.finished:
-            self._end(events)
+            self._end(events, hang_up=False)
             return
         if events:
             if not self._opened.done() and any(isinstance(event, Opened) for event in events):
@@ -127,18 +127,28 @@ class AsyncioClient(asyncio.Protocol):
     def _look_at_heartbeats(self) -> None:
         interval_s = self.connection.heartbeat_s
         if interval_s:
-            self._take(self.connection.tick(self._loop.time()))
+            events = self.connection.tick(self._loop.time())
+            if self.connection.finished:
+                self._end(events)
+                return
+            self._take(events)
             if not self.connection.finished:
                 wait_s = interval_s / HEARTBEATS_PER_INTERVAL
                 self._timer = self._loop.call_later(wait_s, self._look_at_heartbeats)
 
-    def _end(self, events: list[Event]) -> None:
-        """Hand over the last events, after which the transport and the timer go."""
+    def _end(self, events: list[Event], *, hang_up: bool = True) -> None:
+        """Hand over the last events, after which the transport and the timer go.
+
+        `close` of a transport sends its buffer first. A broker that does not read keeps socket and buffer
+        that way for ever, so a connection that is given up hangs up instead.
+        """
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self.flush()  # connection.close-ok
-        if self._transport is not None:
+        if self._transport is not None and hang_up:
+            self._transport.abort()
+        elif self._transport is not None:
+            self.flush()  # connection.close-ok
             self._transport.close()
         closed = next((event for event in events if isinstance(event, Closed)), None)
         if closed is not None and not self._opened.done():

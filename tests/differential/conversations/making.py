@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.differential.pending_replies.words import EXCHANGES, KINDS, QUEUES, STANDARD, TAGS, Words
+from tests.differential.conversations.words import EXCHANGES, KINDS, QUEUES, STANDARD, TAGS, Words
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import Any
 from tests.differential.client import Channel, Connection, Event
 from tests.differential.codec import METHODS
 from tests.differential.context import Context
-from tests.differential.pending_replies.making import Step
-from tests.differential.pending_replies.words import QUEUES
+from tests.differential.conversations.making import Step
+from tests.differential.conversations.words import QUEUES
 
 DRAIN_MAX = 40
 RESOURCE_LOCKED = 405

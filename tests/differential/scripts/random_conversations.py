@@ -8,8 +8,8 @@ made and spoken; `python -m tests.differential.hunt` speaks thousands more of th
 from __future__ import annotations
 
 from tests.differential.context import Context
-from tests.differential.pending_replies.making import pending_reply
-from tests.differential.pending_replies.playing import Player
+from tests.differential.conversations.making import pending_reply
+from tests.differential.conversations.playing import Player
 from tests.differential.runner import script
 
 SEEDS = range(30)

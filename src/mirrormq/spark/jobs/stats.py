@@ -99,7 +99,8 @@ def observations(messages: DataFrame) -> DataFrame:
         "node",
         "size_bytes",
         "redelivered",
-        f.when(f.col("exact"), age).alias("age_ms"),
+        # `greatest` skips nulls: without the header it would give an age of 0.
+        f.when(f.col("exact") & f.col("stamp_ms").isNotNull(), age).alias("age_ms"),
     )
 
 
