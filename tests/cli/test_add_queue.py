@@ -60,8 +60,8 @@ def test_without_mirroring_it_is_just_a_queue(node: ControlledNode) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "explanation"),
     [
-        (["q", "mirrored=true"], 64, "Only mirroring=JSON may stand behind the queue's name: mirroring='{"),
-        (["q", "mirroring={}", "more"], 64, "Only mirroring=JSON may stand"),
+        (["q", "mirrored=true"], 64, "Only mirroring=JSON may follow the queue's name: mirroring='{"),
+        (["q", "mirroring={}", "more"], 64, "Only mirroring=JSON may follow"),
         (["q", "mirroring=copies"], 65, "JSON is malformed"),
         (["q", 'mirroring={"copies": [{}]}'], 65, "missing required field `src_name` - at `$.copies[0]`"),
         (["q", 'mirroring={"copy": []}'], 65, "unknown field `copy`"),

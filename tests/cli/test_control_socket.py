@@ -63,10 +63,10 @@ def test_a_document_that_is_no_request_is_answered(
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (Request("fly"), "does not know the verb 'fly'"),
-        (Request("add_user"), "cannot be used"),
-        (Request("set_permissions", ["guest"]), "cannot be used"),
-        (Request("close_all_connections", ["bye"], {"limit": "many"}), "cannot be used"),
+        (Request("fly"), "does not know the command 'fly'"),
+        (Request("add_user"), "are invalid"),
+        (Request("set_permissions", ["guest"]), "are invalid"),
+        (Request("close_all_connections", ["bye"], {"limit": "many"}), "are invalid"),
         (Request("set_policy", ["p", "^q", '{"max-length": 1}'], {"priority": "high"}), "Validation failed"),
         (Request("import_definitions", ["{"]), "JSON decoding error"),
     ],

@@ -1,9 +1,9 @@
-"""Definitions files: everything declared, as the JSON document RabbitMQ writes and reads.
+"""Export and import of definitions files, RabbitMQ's JSON document of all declared objects.
 
-An import is a sequence of metadata commands in the order of dependence (users and vhosts before
-permissions, queues before bindings). The whole document is checked and turned into commands first,
-so a bad one changes nothing. What exists already keeps its place: users, policies and parameters
-are overwritten, exchanges and queues that exist stay as they are, as in RabbitMQ.
+An import is a sequence of metadata commands in the order of dependence: users and vhosts before
+permissions, queues before bindings. The whole document is checked and turned into commands first, so an
+invalid document changes nothing. As in RabbitMQ, an import overwrites users, policies and parameters, and
+leaves existing exchanges and queues unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mirrormq.metadata.store import MetadataStore
 
 
 def export_definitions(state: MetadataState, version: str) -> dict[str, Any]:
-    """Everything durable that is declared."""
+    """Return all durable declared objects."""
     return {
         "rabbit_version": version,
         "rabbitmq_version": version,
@@ -65,7 +65,7 @@ def _is_exported(exchange: r.Exchange) -> bool:
 
 
 def _is_lasting(state: MetadataState, binding: r.Binding) -> bool:
-    """Both ends outlive a restart."""
+    """Report whether source and destination of a binding both survive a restart."""
     source = state.exchanges.get((binding.vhost, binding.source))
     if binding.destination_kind == "exchange":
         target = state.exchanges.get((binding.vhost, binding.destination))
@@ -75,23 +75,25 @@ def _is_lasting(state: MetadataState, binding: r.Binding) -> bool:
 
 
 def import_definitions(metadata: MetadataStore, document: Any, settings: Settings) -> None:
-    """Apply a definitions document; raises ControlError, having changed nothing, if it is a bad one."""
+    """Apply a definitions document; raise ControlError and change nothing if the document is invalid."""
     if not isinstance(document, dict):
         raise ControlError("The definitions must be a JSON object.", EXIT_DATA)
     try:
         wanted = list(_commands(metadata.state, document, settings))
         for command in wanted:
-            c.checked(command)  # all of them before the first is written
+            c.checked(command)  # All commands are checked before the first is written.
     except ControlError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ControlError(f"The definitions cannot be used: {_words(error)}.", EXIT_DATA) from None
+        raise ControlError(
+            f"The definitions are invalid: {_reason(error)}. Nothing was imported.", EXIT_DATA
+        ) from None
     with metadata.together():
         for command in wanted:
             metadata.write(command)
 
 
-def _words(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
 
 
@@ -155,7 +157,7 @@ def _declarations(
 
 
 def _with_vhosts(state: MetadataState, document: dict[str, Any]) -> MetadataState:
-    """A copy of the vhosts as they will be, for everything that refers to them."""
+    """Return a scratch state with the vhosts as they will be after the import."""
     scratch = MetadataState()
     for vhost in state.vhosts.values():
         scratch.apply(c.PutVhost(vhost))
@@ -179,7 +181,7 @@ def _vhost_name(scratch: MetadataState, found: dict[str, Any]) -> str:
 
 
 def _user_record(found: dict[str, Any]) -> r.User:
-    """Tags come as a list or, from old files, as words with commas between them."""
+    """Build a user record. Tags are a list, or comma-separated text in files of old RabbitMQ versions."""
     tags = found.get("tags", [])
     if isinstance(tags, str):
         tags = [tag.strip() for tag in tags.split(",") if tag.strip()]

@@ -1,4 +1,4 @@
-"""What users may touch: permissions and topic permissions."""
+"""Commands for permissions and topic permissions of users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirrormq.metadata.records import Permission, TopicPermission
 
 
 def _check_target(node: ControlledNode, user: str, vhost: str) -> None:
-    """RabbitMQ looks for the vhost first."""
+    """Check vhost and user; RabbitMQ checks the vhost first."""
     if vhost not in node.metadata.state.vhosts:
         raise ControlError(f"Virtual host {vhost} does not exist")
     user_of(node, user, quoted=False)
