@@ -122,7 +122,7 @@ def test_keepalived_takes_the_file(words: tuple[str, ...], tmp_path: Path) -> No
             ("keepalived-config", "--address", "here"),
             "'here' does not appear to be an IPv4 or IPv6",
         ),
-        (("keepalived-config", "--interface", "a b"), "'a b' is no name of a network interface."),
+        (("keepalived-config", "--interface", "a b"), "'a b' is not a valid name of a network interface."),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(words: tuple[str, ...], sentence: str) -> None:

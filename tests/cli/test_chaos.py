@@ -52,7 +52,7 @@ def test_a_configuration_file_that_cannot_be_read_is_named(tmp_path: Path) -> No
     assert f"{conf} cannot be read: No such file" in complaint(tmp_path / "h", "--conf", str(conf))
     assert f"{tmp_path} cannot be read: Is a directory" in complaint(tmp_path / "h", "--conf", str(tmp_path))
     conf.write_bytes(b"\xff\xfe")
-    assert f"{conf} is no text" in complaint(tmp_path / "h", "--conf", str(conf))
+    assert f"{conf} is not a text file" in complaint(tmp_path / "h", "--conf", str(conf))
 
 
 def test_a_place_where_no_history_can_be_is_named_before_nodes_start(tmp_path: Path) -> None:
@@ -83,5 +83,5 @@ def test_a_run_that_is_ended_leaves_no_nodes(near: Path, number: signal.Signals)
     finally:
         run.kill()
     assert run.returncode == 130
-    assert complained.splitlines()[-1].startswith("mirrormq chaos: stopped; there is no verdict")
+    assert complained.splitlines()[-1].startswith("mirrormq chaos: interrupted; there is no verdict")
     assert not is_running(node) and not found.parent.exists()

@@ -111,9 +111,9 @@ def test_one_queue_is_not_several_and_rates_that_are_hidden_are_not_nought() -> 
 def test_trouble_is_said_at_the_top() -> None:
     lines = screen(_picture(mem_alarm=True, partitions=[B]), "messages", 120, 30)
     texts = [_text(line) for line in lines]
-    assert f"! {A} is short of memory: publishers are blocked" in texts
-    assert f"! {A} is apart from {B}" in texts
-    assert f"! {A} does not run" in [_text(line) for line in screen(_picture(running=False), "in", 120, 30)]
+    assert f"! {A} has a memory alarm: publishers are blocked" in texts
+    assert f"! {A} is partitioned from {B}" in texts
+    assert f"! {A} is down" in [_text(line) for line in screen(_picture(running=False), "in", 120, 30)]
 
 
 def test_numbers_for_people() -> None:
@@ -159,7 +159,7 @@ def test_a_script_gets_one_look_and_a_dead_node_is_skipped(node: MirrorMQ) -> No
 
 @pytest.mark.parametrize(
     ("secret", "options", "said"),
-    [("wrong", (), "refused"), ("guest", ("--sort", "colour"), "'colour' is no order")],
+    [("wrong", (), "refused"), ("guest", ("--sort", "colour"), "'colour' is not a sort order")],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(
     node: MirrorMQ, secret: str, options: tuple[str, ...], said: str

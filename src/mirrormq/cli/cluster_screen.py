@@ -1,4 +1,4 @@
-"""`mirrormqctl cluster_status` for people, in rabbitmqctl's sections."""
+"""Text form of `mirrormqctl cluster_status`, in rabbitmqctl's sections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ALARMS = {"memory": "Memory", "disk": "Free disk space"}
 
 
 def cluster_screen(found: dict[str, Any]) -> Iterable[str]:
-    """The lines."""
+    """Yield the lines of the screen."""
     yield from ("Basics", "", f"Cluster name: {found['cluster_name']}", "")
     yield from _section("Disk Nodes", sorted(found["disk_nodes"]))
     if found["ram_nodes"]:
@@ -46,17 +46,17 @@ def _version(name: str, found: dict[str, str]) -> str:
 
 
 def alarm_line(alarm: dict[str, str]) -> str:
-    """An alarm in RabbitMQ's words."""
+    """Describe an alarm with RabbitMQ's text."""
     return f"{ALARMS.get(alarm['resource'], alarm['resource'])} alarm on node {alarm['node']}"
 
 
 def fault_line(fault: dict[str, Any]) -> str:
-    """Journal fault of a node, and how many of its copies have not caught up."""
+    """Describe a journal fault of a node and the number of its untrusted copies."""
     return f"Node: {fault['node']}, fault: {fault['fault']}, untrusted copies: {fault['untrusted_copies']}"
 
 
 def listener_line(row: dict[str, Any], *, with_node: bool = True) -> str:
-    """Where a node listens and what for."""
+    """Describe a listener: interface, port, protocol and purpose."""
     where = f"interface: {row['interface']}, port: {row['port']}"
     start = f"Node: {row['node']}, {where}" if with_node else f"I{where[1:]}"
     return f"{start}, protocol: {row['protocol']}, purpose: {row['purpose']}"

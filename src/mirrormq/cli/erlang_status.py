@@ -1,4 +1,4 @@
-"""What a node tells of its cluster, as the Erlang terms that rabbitmqctl shows: nodes by kind, listeners as
+"""Erlang terms of cluster status and listeners, as rabbitmqctl shows them: nodes by kind, listeners as
 records, versions as maps."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LOOPBACK = {"localhost": "127.0.0.1"}
 
 
 def listeners(rows: list[Row]) -> list[Any]:
-    """A list of pairs for each."""
+    """Return a list of pairs for each listener."""
     return [
         [
             (Atom("node"), Atom(row["node"])),
@@ -27,7 +27,7 @@ def listeners(rows: list[Row]) -> list[Any]:
 
 
 def cluster_status(found: Row) -> list[Any]:
-    """The sections in rabbitmqctl's order."""
+    """Return the sections in rabbitmqctl's order."""
     kinds = [("disc", found["disk_nodes"]), ("ram", found["ram_nodes"])]
     return [
         (Atom("nodes"), [(Atom(kind), _atoms(names)) for kind, names in kinds if names]),
@@ -56,7 +56,7 @@ def cluster_status(found: Row) -> list[Any]:
 
 
 def _faults(faults: list[Row]) -> list[Any]:
-    """Section that RabbitMQ does not have; absent without faults."""
+    """Return the journal faults, a section that RabbitMQ does not have; empty without faults."""
     if not faults:
         return []
     return [(Atom("journal_faults"), [(Atom(fault["node"]), Atom(fault["fault"])) for fault in faults])]
@@ -75,19 +75,19 @@ def _alarms(alarms: list[Row], node: str) -> list[Any]:
 
 
 def _listener(row: Row) -> tuple[Any, ...]:
-    """A record: whose, what for, the host's name and address, the port, options of its socket."""
+    """Return a listener record: node, protocol, host name, address, port, socket options."""
     node, text = row["node"], LOOPBACK.get(row["interface"], row["interface"].strip("[]"))
     whose = (Atom("listener"), Atom(node), Atom(row["protocol"]))
     try:
         address = ipaddress.ip_address(text)
-    except ValueError:  # a name
+    except ValueError:  # A host name, not an address.
         return (*whose, Chars(text), Chars(text), row["port"], [])
     host = "localhost" if address.is_loopback else node.partition("@")[2]
     return (*whose, Chars(host), _numbers(address.packed, 2 if address.version == 6 else 1), row["port"], [])
 
 
 def _numbers(packed: bytes, size: int) -> tuple[int, ...]:
-    return tuple(int.from_bytes(packed[at : at + size], "big") for at in range(0, len(packed), size))
+    return tuple(int.from_bytes(packed[start : start + size], "big") for start in range(0, len(packed), size))
 
 
 def _flag(flag: Row) -> list[Any]:

@@ -1,4 +1,4 @@
-"""`mirrormqctl status` for people."""
+"""Text form of `mirrormqctl status`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _gigabytes(size: float) -> str:
 
 
 def status_screen(found: dict[str, Any]) -> Iterable[str]:
-    """The sections in RabbitMQ's order, with what a MirrorMQ node has to say in each."""
+    """Yield the sections in RabbitMQ's order, with a MirrorMQ node's values."""
     yield from _section("Runtime")
     yield f"OS PID: {found['pid']}"
     yield f"OS: {found['os']}"
