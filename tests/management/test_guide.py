@@ -1,4 +1,4 @@
-"""The description of the API: every route is in it, and nothing else."""
+"""Description of the API: it contains exactly the routes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters of vhosts, and global ones. Operator policies and vhost limits are shown among them."""
+"""Resource: parameters of vhosts and of the cluster, including operator policies and vhost limits."""
 
 from __future__ import annotations
 
