@@ -1,4 +1,4 @@
-"""mirrormqctl add_queue: a queue and its named copies, as one of the first texts about this project says."""
+"""Command add_queue: a queue and its named copies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def mirroring(*copies: dict[str, str]) -> str:
 
 
 def sources(node: ControlledNode, vhost: str = "/") -> dict[str, object]:
-    """Queue → what it is a copy of."""
+    """Return the source of each queue that is a copy."""
     found = node.live.queues(vhost)
     assert all(row["durable"] for row in found)
     return {

@@ -1,4 +1,4 @@
-"""`mirrormq chaos` at the terminal: what cannot work is told in a sentence, and nothing is left behind."""
+"""Command `mirrormq chaos`: one-sentence errors, and no processes left behind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROGRAM = Path(sys.executable).with_name("mirrormq")
 
 @pytest.fixture
 def near() -> Iterator[Path]:
-    """A directory with a short path: control sockets are in it, and their paths may not be long."""
+    """Directory with a short path: the paths of control sockets are limited."""
     with TemporaryDirectory(prefix="chaos-") as directory:
         yield Path(directory)
 
@@ -35,7 +35,7 @@ def begin(history: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def complaint(history: Path, *options: str) -> str:
-    """The only line that a run without a verdict says."""
+    """Return the only line that a run without a verdict prints."""
     run = begin(history, "--duration", "1", *options)
     said, complained = run.communicate(timeout=60)
     assert run.returncode == 2 and not said

@@ -1,4 +1,4 @@
-"""`mirrormq cluster` does what it says, and says what it did."""
+"""Commands of `mirrormq cluster` and their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is written to the control socket gets an answer or the end, and the node goes on."""
+"""Control socket: every input gets a reply or a closed connection, and the node survives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def node(tmp_path: Path) -> Iterator[ControlledNode]:
 
 
 def send(directory: Path, data: bytes) -> bytes:
-    """Everything the node says to these bytes."""
+    """Return everything that the node replies to these bytes."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(10)
         connection.connect(str(socket_path(directory, NODE_NAME)))

@@ -1,4 +1,4 @@
-"""Which node is asked when the command line names none."""
+"""Default node of mirrormqctl if the command line names none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mirrormq.cli.node_discovery import DEFAULT_NODE, node_meant, runtime_direct
     ],
 )
 def test_the_only_node_is_meant(tmp_path: Path, sockets: list[str], meant: str) -> None:
-    """A second node of a cluster on this machine does not stand in for the first that is stopped."""
+    """Check that a second node of a local cluster does not replace a stopped first one."""
     for name in sockets:
         (tmp_path / f"{name}.sock").touch()
     assert node_meant({}, tmp_path) == meant

@@ -1,4 +1,4 @@
-"""`mirrormq top`: what is drawn, what a script gets, and the screen in a real terminal."""
+"""Command `mirrormq top`: its screen, its output for scripts, and a real terminal."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
 
 
 class Terminal:
-    """A real one, of 100 columns and 30 lines, with the program in it."""
+    """Pseudo terminal of 100 columns and 30 lines that runs the program."""
 
     def __init__(self, *arguments: str) -> None:
         self._master, slave = pty.openpty()
@@ -189,7 +189,7 @@ class Terminal:
         self.seen = ""
 
     def await_text(self, text: str) -> str:
-        """Everything drawn since the last call, until the text is there."""
+        """Return everything drawn since the last call, until the text appears."""
         deadline = time.monotonic() + DEADLINE_S
         while text not in ESCAPES.sub("", self.seen):
             assert time.monotonic() < deadline, self.seen[-2000:]
@@ -203,7 +203,7 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def end(self) -> tuple[int, bool]:
-        """The exit code, and whether the terminal is as it was."""
+        """Return the exit code, and whether the terminal was restored."""
         code = self._process.wait(DEADLINE_S)
         return code, termios.tcgetattr(self.slave) == self._before
 

@@ -191,6 +191,7 @@ def _is_alive(process_id: int) -> bool:
     except ProcessLookupError:
         return False
     except (OSError, IndexError):
+        # A process of another user cannot be signalled, but is alive; without /proc assume the same.
         return Path(f"/proc/{process_id}").exists() or not Path("/proc/self").exists()
 
 

@@ -73,6 +73,7 @@ class _TooFarRight(Exception):
 def written(term: Any) -> str:
     """Format a term as Erlang's `~p` does."""
     piece = _piece(term)
+    # Erlang tries its layouts in this order and uses the first that fits for the whole text.
     for step in (BESIDE, 4):
         try:
             return _pretty_printed(piece, step)

@@ -34,6 +34,7 @@ def node_meant(environment: Mapping[str, str], directory: Path) -> str:
     if chosen := environment.get("MIRRORMQ_NODE"):
         return chosen
     names = _names(directory)
+    # The second node of a local cluster never replaces a stopped first one.
     if len(names) == 1 and not OF_A_LOCAL_CLUSTER.fullmatch(names[0]):
         return names[0]
     return DEFAULT_NODE

@@ -88,6 +88,7 @@ class LocalCluster:
                     node.cluster_port = known.get(node.name, node.cluster_port)
         _check_ports(nodes)
         members = len(list(data.glob("mirror*@localhost/metadata")))
+        # Without a majority of its members a cluster never serves clients.
         if conf is None and members > 2 and 2 * count <= members:
             raise ClusterError(
                 f"{data} has a cluster of {members} nodes, and {count} are not a majority: "
@@ -116,6 +117,7 @@ class LocalCluster:
             "conf": self._conf,
             "runtime_directory": self.runtime_directory,
         }
+        # Replaced atomically: commands in other shells read this file at any time.
         part = self.data / "cluster.json.part"
         part.write_text(json.dumps(document, indent=2))
         part.replace(self.data / "cluster.json")

@@ -16,6 +16,7 @@ def ended_by_signals() -> Iterator[None]:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
+        # A second signal must not interrupt the cleanup.
         for handled in numbers:
             signal.signal(handled, signal.SIG_IGN)
         raise KeyboardInterrupt

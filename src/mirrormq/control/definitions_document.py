@@ -128,6 +128,7 @@ def _commands(state: MetadataState, document: dict[str, Any], settings: Settings
                 found.get("priority", 0),
             )
         )
+        # The import's own policies determine where its queues are placed.
         places.heed(policy)
         yield policy
     yield from _declarations(scratch, document, places)

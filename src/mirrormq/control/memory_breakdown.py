@@ -43,6 +43,7 @@ def memory_parts(broker: Broker, total_bytes: int) -> dict[str, int]:
     }
     parts, left = dict.fromkeys(KINDS, 0), total_bytes
     for kind, size in reckoned.items():
+        # Estimates may exceed the measured total: cap them, so that the sum stays exact.
         parts[kind] = min(size, left)
         left -= parts[kind]
     parts["other_system"] = left

@@ -50,6 +50,7 @@ async def _close_on_peers(node: NodeShell, request: Request, left: int | None) -
     """Close connections on the other nodes; one node after the other if there is a limit."""
     if left is None:
         return sum((await on_all_nodes(node, request, lambda: 0))[1:])
+    # One after the other: the limit left for a node depends on the count of the previous one.
     closed = 0
     for peer in node.cluster.running:
         if peer != node.settings.name and closed < left:

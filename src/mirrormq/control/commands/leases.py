@@ -25,6 +25,7 @@ async def release_lease(node: NodeShell, request: Request) -> str:
     """Release a lease: its messages return to the queue."""
     vhost, (queue, name) = request.vhost, request.arguments
     live, record = node.live, node.metadata.state.queues.get((vhost, queue))
+    # A down queue has no master: this node releases its lease in the metadata.
     here = record is None or record.waits_for
     master = node.settings.name if record is None or here else record.ring.master
 

@@ -24,6 +24,7 @@ async def list_queues(node: NodeShell, request: Request) -> list[dict[str, Any]]
         return here
     parts = await on_all_nodes(node, request, lambda: here)
     found = {row["name"]: row for part in parts for row in part}
+    # A queue whose master did not reply is shown from the metadata.
     names = list(node.metadata.state.queues_of(vhost))
     rows = await collected(found.get(name) or _cut(live.queue(vhost, name), chosen) for name in names)
     online, offline = request.flag("online"), request.flag("offline")

@@ -77,6 +77,7 @@ def rebalance(node: NodeShell, request: Request) -> Awaitable[list[dict[str, Any
     if kind not in KINDS:
         raise ControlError(f"type {kind} is not supported. Try one of all, classic, quorum.")
     wanted = _chosen(request)
+    # Written before the first await: the dispatcher's acting user applies only until then.
     if kind in ("all", "classic"):
         for command in master_moves.rebalance(node.metadata.state, wanted):
             node.metadata.write(command)

@@ -43,8 +43,9 @@ async def delete_queue(node: NodeShell, request: Request) -> str:
     record = node.metadata.state.queues.get((vhost, name))
     if record is not None and record.waits_for:
         return _delete_down_queue(node, request, record)
-    asked = Request("queue_row", [name], {"vhost": vhost})
-    row = await at(node, _master(node, asked), asked, lambda: queue_row(node, asked))
+    # Only the master knows the queue's messages and consumers.
+    row_request = Request("queue_row", [name], {"vhost": vhost})
+    row = await at(node, _master(node, row_request), row_request, lambda: queue_row(node, row_request))
     if row is None:
         raise ControlError("Queue not found", EXIT_USAGE)
     ready = row["messages_ready"]
