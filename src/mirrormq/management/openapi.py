@@ -10,7 +10,7 @@ from typing import Any
 from mirrormq import __version__
 from mirrormq.management import access
 from mirrormq.management.access import Check
-from mirrormq.management.api_request import ApiRequest, RawReply
+from mirrormq.management.api_request import ApiRequest, ListReply, RawReply
 from mirrormq.management.descriptions import BODIES, HERE, SENTENCES
 from mirrormq.management.http_errors import encode
 from mirrormq.management.resources.session import FORM
@@ -112,7 +112,7 @@ class OpenApiGuide:
 
 
 def _operation(route: ApiRoute, method: str, handler: Handler) -> dict[str, Any]:
-    is_listing = "Listing" in str(getattr(handler, "__annotations__", {}).get("return", ""))
+    is_listing = ListReply.__name__ in str(getattr(handler, "__annotations__", {}).get("return", ""))
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in VARIABLE.findall(route.path)
