@@ -73,7 +73,7 @@ def add_user(verb: CtlCommand, line: CommandLine) -> int:
     """Add a user and print a reminder of the next step."""
     code = invoke.perform(verb, line)
     if not line.is_quiet:
-        invoke.say(line, USER_ADDED)
+        invoke.print_sentence(line, USER_ADDED)
     return code
 
 
@@ -96,7 +96,7 @@ def list_limits(verb: CtlCommand, line: CommandLine) -> int:
     if formatter == "json":
         return _json_limits(verb, line, rows)
     if rows or formatter == "table":
-        invoke.say(line, formatting.compact_json(rows[0]["limits"]) if rows else "")
+        invoke.print_sentence(line, formatting.compact_json(rows[0]["limits"]) if rows else "")
     else:
         print(erlang_format.written("{}" if verb.name == "list_user_limits" else []))
     return 0
@@ -115,7 +115,7 @@ def _json_limits(verb: CtlCommand, line: CommandLine, rows: list[dict[str, Any]]
 def ping(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
     invoke.ask(line, "ping", [])
-    invoke.say(line, "Ping succeeded")
+    invoke.print_sentence(line, "Ping succeeded")
     return 0
 
 

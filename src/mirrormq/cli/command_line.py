@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrormq.cli.ctl_commands import FLAGS_WITH_VALUE, FLAGS_WITHOUT_VALUE
-from mirrormq.cli.node_discovery import node_meant, runtime_directory
+from mirrormq.cli.node_discovery import default_node, runtime_directory
 from mirrormq.control.control_protocol import EXIT_USAGE
 
 DEFAULT_TIMEOUT_S = 60.0
@@ -78,7 +78,7 @@ class CommandLine:
             return self.answering
         if not self._default_node:
             named = str(self.options.get("node", ""))
-            self._default_node = full_name(named or node_meant(os.environ, self.runtime_directory))
+            self._default_node = full_name(named or default_node(os.environ, self.runtime_directory))
         return self._default_node
 
     @property

@@ -18,7 +18,7 @@ from mirrormq.cli.ctl_commands import COMMANDS, usage_of
 from mirrormq.cli.invoke import check_app, columns_of, perform
 from mirrormq.cli.unsupported import REFUSED
 from mirrormq.control.control_protocol import EXIT_UNAVAILABLE, EXIT_USAGE, ControlError
-from mirrormq.control.preconditions import AT_THE_MACHINE, at_the_machine
+from mirrormq.control.preconditions import LOCAL_ONLY, local_only_error
 from mirrormq.control.suggestions import suggestion
 from mirrormq.errors import ConfigurationError
 
@@ -89,8 +89,8 @@ def check(verb: CtlCommand, line: CommandLine) -> None:
     if line.options.get("formatter", "table") not in formatting.FORMATTERS:
         raise UsageError(f"the formatter must be one of {', '.join(formatting.FORMATTERS)}.")
     is_offline = verb.name == "forget_cluster_node" and "offline" in line.options
-    if line.uri and (verb.name in AT_THE_MACHINE or is_offline):
-        raise UsageError(at_the_machine(verb.name), heading="Error")
+    if line.uri and (verb.name in LOCAL_ONLY or is_offline):
+        raise UsageError(local_only_error(verb.name), heading="Error")
     client_side.check_values(verb, line.words)
     health_checks.check_values(verb, line)
     diagnostic_output.check_values(verb, line)

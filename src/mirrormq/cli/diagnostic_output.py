@@ -80,7 +80,7 @@ def _listing(about: Callable[[CommandLine, list[str]], dict[str, Any]], nothing:
         if _is_json(line):
             print(_shown(about(line, found)))
         else:
-            invoke.say(line, "\n".join(found) or nothing)
+            invoke.print_sentence(line, "\n".join(found) or nothing)
         return 0
 
     return program

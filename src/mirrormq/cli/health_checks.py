@@ -43,7 +43,7 @@ def _shown(value: dict[str, Any]) -> str:
 
 def _print_result(line: CommandLine, sentence: str, **more: Any) -> int:
     """Print a sentence, or an object with --formatter json."""
-    print(_shown(more)) if _is_json(line) else invoke.say(line, sentence)
+    print(_shown(more)) if _is_json(line) else invoke.print_sentence(line, sentence)
     return 0
 
 

@@ -29,7 +29,7 @@ def perform(verb: CtlCommand, line: CommandLine) -> int:
     if verb.columns:
         show_rows(verb, line, result)
     elif isinstance(result, str) and not line.options.get("silent"):
-        say(line, result)
+        print_sentence(line, result)
     elif isinstance(result, dict) and "warning" in result:
         print(f"Warning: {result['warning']}", file=sys.stderr)
     return 0
@@ -56,7 +56,7 @@ def _first_reply(verb: CtlCommand, line: CommandLine) -> dict[str, str]:
     except control_client.NodeUnreachable:
         if verb.name not in ("await_startup", "force_boot"):
             raise
-        return {"name": http_client.place(line.uri) if line.uri else line.node, "app": ""}
+        return {"name": http_client.host_and_port(line.uri) if line.uri else line.node, "app": ""}
 
 
 def ask(line: CommandLine, verb: str, words: list[str], more: dict[str, Any] | None = None) -> Any:
@@ -81,7 +81,7 @@ def is_erlang(line: CommandLine) -> bool:
     return bool(line.options.get("formatter") == "erlang")
 
 
-def say(line: CommandLine, sentence: str) -> None:
+def print_sentence(line: CommandLine, sentence: str) -> None:
     """Print a sentence, as a term in Erlang format."""
     if not is_erlang(line):
         print(sentence)

@@ -29,7 +29,7 @@ def runtime_directory(environment: Mapping[str, str], service: Path = SERVICE_DI
     return service
 
 
-def node_meant(environment: Mapping[str, str], directory: Path) -> str:
+def default_node(environment: Mapping[str, str], directory: Path) -> str:
     """Return the default node if the command line names none."""
     if chosen := environment.get("MIRRORMQ_NODE"):
         return chosen

@@ -44,7 +44,7 @@ def parsed(uri: str) -> SplitResult:
     return parts
 
 
-def place(uri: str) -> str:
+def host_and_port(uri: str) -> str:
     """Return host and port, for messages."""
     parts = parsed(uri)
     return f"{parts.hostname}:{parts.port or PORTS[parts.scheme]}"
@@ -62,17 +62,17 @@ def call(uri: str, node: str, request: Request, timeout_s: float | None) -> Any:
         answer = connection.getresponse()
         status, body = answer.status, answer.read()
     except TimeoutError:
-        text = f"operation {request.verb} at {place(uri)} timed out. Timeout value used: {timeout_s}"
+        text = f"operation {request.verb} at {host_and_port(uri)} timed out. Timeout value used: {timeout_s}"
         raise ControlError(text, EXIT_TIMEOUT) from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise NodeUnreachable(
-            f"unable to perform an operation at {place(uri)}: {reason}. "
+            f"unable to perform an operation at {host_and_port(uri)}: {reason}. "
             "Start the node, or name the host and port of its HTTP API with --uri."
         ) from None
     finally:
         connection.close()
-    reply = _reply(status, body, place(uri))
+    reply = _reply(status, body, host_and_port(uri))
     if not reply["ok"]:
         raise ControlError.of_reply(reply)
     return reply["result"]

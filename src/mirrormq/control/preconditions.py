@@ -14,10 +14,10 @@ IN_ANY_STATE = frozenset(
 
 WHILE_STOPPED = frozenset({"join_cluster", "reset", "force_reset", "force_boot", "change_cluster_node_type"})
 
-AT_THE_MACHINE = WHILE_STOPPED | {"start_app", "stop_app", "stop", "shutdown", "export_orphans"}
+LOCAL_ONLY = WHILE_STOPPED | {"start_app", "stop_app", "stop", "shutdown", "export_orphans"}
 """Commands that stop or change the process, or write files on its host: refused over HTTP."""
 
-BETWEEN_NODES = frozenset({"management", "membership", "node_facts", "queue_row"})
+INTERNAL_COMMANDS = frozenset({"management", "membership", "node_facts", "queue_row"})
 """Internal commands that only nodes send to each other."""
 
 RUNNING = "running"
@@ -40,6 +40,6 @@ def objection(verb: str, app_state: str) -> str | None:
     return None
 
 
-def at_the_machine(verb: str) -> str:
+def local_only_error(verb: str) -> str:
     """Return the error text for a command that is refused over HTTP."""
     return f"'{verb}' concerns the node's process or files: run it on the node's machine, without --uri."

@@ -62,7 +62,7 @@ def login_failed() -> HttpRefusal:
     return HttpRefusal(UNAUTHORISED, "not_authorized", "Login failed", headers=CHALLENGE)
 
 
-def nobody_is_asked(call: ApiRequest) -> None:
+def no_login_required(call: ApiRequest) -> None:
     """Accept requests without a login."""
 
 

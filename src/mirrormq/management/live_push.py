@@ -25,7 +25,7 @@ from mirrormq.management import access
 from mirrormq.management.api_request import ApiRequest, ListReply, StreamReply
 from mirrormq.management.counter_kinds import LENGTHS
 from mirrormq.management.http_errors import HttpRefusal, encode
-from mirrormq.management.live_rows import LiveRows, SentRow, busiest, news
+from mirrormq.management.live_rows import LiveRows, SentRow, busiest, without_constant_fields
 from mirrormq.management.managed_node import ManagedNode
 from mirrormq.management.paged_listing import rows_of
 from mirrormq.management.resources import nodes, overview
@@ -192,7 +192,12 @@ class LivePush:
         head = HEAD % (time.time() * 1000, self._changes, self._pipeline)
         number = self._frame.number + 1
         self._frame = LiveFrame(
-            number, head, encode(totals), encode([news(row) for row in members]), rows, more
+            number,
+            head,
+            encode(totals),
+            encode([without_constant_fields(row) for row in members]),
+            rows,
+            more,
         )
         self._shares.clear()
         self._notify_viewers()

@@ -34,7 +34,7 @@ ROWS_MAX = 200
 FORGOTTEN_S = 5.0
 """Time without a request after which a node no longer counts as watching: five events."""
 
-NOT_NEWS = frozenset(
+CONSTANT_FIELDS = frozenset(
     {
         "applications", "arguments", "auth_mechanisms", "config_files", "contexts", "db_dir",
         "effective_policy_definition", "enabled_plugins", "exchange_types", "log_files",
@@ -43,7 +43,7 @@ NOT_NEWS = frozenset(
 """Long and constant fields, which pages request from the API once."""
 
 Key = tuple[str, str]
-Looks = tuple[Any, ...]
+QueueState = tuple[Any, ...]
 
 
 class SentRow(NamedTuple):
@@ -58,7 +58,7 @@ class SeenRow(NamedTuple):
     """State of the queues at a node's last request."""
 
     at_s: float
-    looks: dict[Key, Looks]
+    states: dict[Key, QueueState]
 
 
 class LiveRows:
@@ -78,8 +78,8 @@ class LiveRows:
 
     async def changed(self, asking_node: str, call: ApiRequest) -> tuple[list[SentRow], bool]:
         """Return the rows that changed since this node's last request, and whether there are more."""
-        before = self._seen[asking_node].looks if self.wanted and asking_node in self._seen else None
-        now: dict[Key, Looks] = {}
+        before = self._seen[asking_node].states if self.wanted and asking_node in self._seen else None
+        now: dict[Key, QueueState] = {}
         changed: list[tuple[float, Key]] = []
         live = [
             (vhost.name, queue)
@@ -89,9 +89,9 @@ class LiveRows:
         for start in range(0, len(live), SLICE_QUEUES):
             for vhost, queue in live[start : start + SLICE_QUEUES]:
                 key = vhost, queue.name
-                now[key] = looks = self._looks(queue)
-                if before is not None and before.get(key) != looks:
-                    changed.append((sum(map(abs, looks[1])), key))
+                now[key] = queue_state = self._queue_state(queue)
+                if before is not None and before.get(key) != queue_state:
+                    changed.append((sum(map(abs, queue_state[1])), key))
             await asyncio.sleep(0)
         self._seen[asking_node] = SeenRow(time.monotonic(), now)
         rows = await self._rows(call, heapq.nlargest(ROWS_MAX, changed))
@@ -102,20 +102,20 @@ class LiveRows:
         for busy, key in changed:
             record = call.state.queues.get(key)
             if record is not None:
-                rows.append(SentRow(busy, key[0], encode(news(queues.row(call, record)))))
+                rows.append(SentRow(busy, key[0], encode(without_constant_fields(queues.row(call, record)))))
             if len(rows) % SLICE_ROWS == 0:
                 await asyncio.sleep(0)
         return rows
 
-    def _looks(self, queue: Queue) -> Looks:
+    def _queue_state(self, queue: Queue) -> QueueState:
         sample = self._statistics.last(queue)
         numbers, rates = (sample.numbers, sample.rates) if sample is not None else ((), ())
         return numbers, rates, len(queue.consumers.all)
 
 
-def news(row: dict[str, Any]) -> dict[str, Any]:
+def without_constant_fields(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row without its constant fields."""
-    return {name: value for name, value in row.items() if name not in NOT_NEWS}
+    return {name: value for name, value in row.items() if name not in CONSTANT_FIELDS}
 
 
 def busiest(rows: list[SentRow]) -> list[SentRow]:

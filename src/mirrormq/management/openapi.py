@@ -45,7 +45,7 @@ class OpenApiGuide:
         self._routes = routes
         self._document: bytes | None = None
         self._page: bytes | None = None
-        check: Check = access.nobody_is_asked  # The API's description is public.
+        check: Check = access.no_login_required  # The API's description is public.
         self.routes = [
             ApiRoute("openapi.json", check, {"GET": self._show_document}, is_open=True),
             ApiRoute(HERE, check, {"GET": self._show_page}, is_open=True),

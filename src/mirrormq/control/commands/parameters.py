@@ -35,7 +35,7 @@ VHOST_LIMITS_COMPONENT = "vhost-limits"
 OPERATOR_POLICY_COMPONENT = "operator_policy"
 POLICY_COMPONENT = "policy"
 POLICY_KEYS = ("apply-to", "definition", "pattern", "priority")
-NOT_SO = "policies may not be set using this method"
+POLICY_NOT_A_PARAMETER = "policies may not be set using this method"
 COMPONENTS = ("shovel", "federation-upstream", "federation-upstream-set")
 """Components whose values are stored unchecked; any other is refused with RabbitMQ's text."""
 
@@ -85,7 +85,7 @@ def set_parameter(node: ControlledNode, request: Request) -> None:
     component, name, value = request.arguments
     vhost_of(node, request.vhost)
     if component == POLICY_COMPONENT:
-        raise ControlError(NOT_SO)
+        raise ControlError(POLICY_NOT_A_PARAMETER)
     node.metadata.write(
         parameter_command(node.metadata.state, request.vhost, component, name, json_value(value))
     )

@@ -78,7 +78,7 @@ async def detailed(node: ManagedNode, query: Iterable[tuple[str, str]]) -> Async
     if any(
         exposition.wants(f"rabbitmq_{kind}") for kind in ("connection_", "channel_", "queue_", "consumer_")
     ):
-        await ObjectMetrics(node, exposition, per_object=True, vhosts=vhosts).tell()
+        await ObjectMetrics(node, exposition, per_object=True, vhosts=vhosts).collect()
     await _of_metadata(node, exposition)
     for piece in exposition.pieces():
         yield piece

@@ -144,7 +144,7 @@ class ObjectMetrics:
         chosen = [vhost for name, vhost in node.broker.vhosts.items() if not vhosts or name in vhosts]
         self.queues = [queue for vhost in chosen for queue in vhost.local_queues()]
 
-    async def tell(self) -> Counter[str]:
+    async def collect(self) -> Counter[str]:
         """Add all samples and return the sums. Counters of closed channels and connections stay in the
         sums, so that these never decrease."""
         pids = self._broker.pids

@@ -53,7 +53,7 @@ async def _everything(node: ManagedNode, per_object: bool) -> AsyncIterator[byte
     exposition = Exposition()
     of_node(node, exposition)
     objects = ObjectMetrics(node, exposition, per_object)
-    sums = await objects.tell()
+    sums = await objects.collect()
     _counted(exposition, objects)
     _global(exposition, objects, sums)
     await of_rings(node, exposition, per_object)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from mirrormq.control.control_protocol import EXIT_USAGE, ControlError, Request, encode_document
-from mirrormq.control.preconditions import AT_THE_MACHINE, BETWEEN_NODES, at_the_machine
+from mirrormq.control.preconditions import INTERNAL_COMMANDS, LOCAL_ONLY, local_only_error
 from mirrormq.management import access
 from mirrormq.management.api_request import ApiRequest, RawReply
 from mirrormq.management.http_errors import bad_request
@@ -21,9 +21,9 @@ async def carry_out(call: ApiRequest) -> RawReply:
     body = call.body("verb")
     request, node = _request(body), body.get("node") or call.me
     try:
-        if request.verb in AT_THE_MACHINE:
-            raise ControlError(at_the_machine(request.verb), EXIT_USAGE)
-        if request.verb in BETWEEN_NODES:
+        if request.verb in LOCAL_ONLY:
+            raise ControlError(local_only_error(request.verb), EXIT_USAGE)
+        if request.verb in INTERNAL_COMMANDS:
             raise ControlError(f"This node does not know the command '{request.verb}'.", EXIT_USAGE)
         return _reply({"ok": True, "result": await _result(call, node, request)})
     except ControlError as error:

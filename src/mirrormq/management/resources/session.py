@@ -63,8 +63,8 @@ async def rebalance(call: ApiRequest) -> EmptyReply:
 
 ROUTES = [
     ApiRoute("whoami", access.management, {"GET": whoami}),
-    ApiRoute("auth", access.nobody_is_asked, {"GET": how_to_log_in}, is_open=True),
-    ApiRoute("login", access.nobody_is_asked, {"POST": log_in}, is_open=True),
+    ApiRoute("auth", access.no_login_required, {"GET": how_to_log_in}, is_open=True),
+    ApiRoute("login", access.no_login_required, {"POST": log_in}, is_open=True),
     ApiRoute("extensions", access.management, {"GET": extensions}),
     ApiRoute("feature-flags", access.administrator, {"GET": feature_flags}),
     ApiRoute(
