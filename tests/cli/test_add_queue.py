@@ -39,7 +39,7 @@ def test_the_command_of_the_text_makes_a_queue_and_its_copy(node: ControlledNode
     words = ("add_queue", "myqueue", """mirroring={"copies": [{"src_name": "otherq", "dst_tag": ""}]}""")
     for _ in range(2):
         assert run_ctl(*words) == (
-            0, "Adding queue 'myqueue' to vhost '/' ...\nQueue 'myqueue' is there, copied to otherq\n", "",
+            0, "Adding queue 'myqueue' to vhost '/' ...\nQueue 'myqueue' is declared, copied to otherq\n", "",
         )  # fmt: skip
     assert sources(node) == {"myqueue": None, "otherq": "myqueue"}
 
@@ -53,7 +53,7 @@ def test_a_tag_stands_behind_the_name_of_the_copy(node: ControlledNode) -> None:
 
 
 def test_without_mirroring_it_is_just_a_queue(node: ControlledNode) -> None:
-    assert run_ctl("-q", "add_queue", "q") == (0, "Queue 'q' is there\n", "")
+    assert run_ctl("-q", "add_queue", "q") == (0, "Queue 'q' is declared\n", "")
     assert sources(node) == {"q": None}
 
 

@@ -125,7 +125,8 @@ def data_directory(node: str) -> Path:
         owner = ""
     if owner != node:
         raise ControlError(
-            f"{directory} is not the data directory of {node}: set MIRRORMQ_DATA_DIRECTORY to that directory."
+            f"{directory} is not the data directory of {node}: "
+            "set MIRRORMQ_DATA_DIRECTORY to its data directory."
         )
     return directory
 

@@ -76,7 +76,7 @@ def add_queue(node: ControlledNode, request: Request) -> str:
         for command in commands:
             if command is not None:
                 node.metadata.write(command)
-    return f"Queue '{name}' is there" + (f", copied to {', '.join(names)}" if names else "")
+    return f"Queue '{name}' is declared" + (f", copied to {', '.join(names)}" if names else "")
 
 
 COMMANDS = {"add_queue": add_queue}
