@@ -29,13 +29,13 @@ NOT_FROM_HERE = (
 
 def cluster_status(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    found = invoke.ask(line, "cluster_status", [])
+    reply = invoke.ask(line, "cluster_status", [])
     if line.options.get("formatter") == "json":
-        print(json.dumps(found, separators=(",", ":"), sort_keys=True))
+        print(json.dumps(reply, separators=(",", ":"), sort_keys=True))
     elif invoke.is_erlang(line):
-        print(erlang_format.written(erlang_status.cluster_status(found)))
+        print(erlang_format.written(erlang_status.cluster_status(reply)))
     else:
-        print("\n".join(cluster_screen(found)))
+        print("\n".join(cluster_screen(reply)))
     return 0
 
 
@@ -133,12 +133,12 @@ def data_directory(node: str) -> Path:
 
 def environment(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    found = invoke.ask(line, "environment", [])
+    reply = invoke.ask(line, "environment", [])
     if invoke.is_erlang(line):
-        invoke.show_facts(line, found)
+        invoke.show_facts(line, reply)
         return 0
     is_json = line.options.get("formatter") == "json"
-    print(json.dumps(found, separators=(",", ":")) if is_json else json.dumps(found, indent=1))
+    print(json.dumps(reply, separators=(",", ":")) if is_json else json.dumps(reply, indent=1))
     return 0
 
 

@@ -76,43 +76,43 @@ def _listing(about: Callable[[CommandLine, list[str]], dict[str, Any]], nothing:
 
     def program(verb: CtlCommand, line: CommandLine) -> int:
         invoke.show_banner(verb, line)
-        found: list[str] = invoke.ask(line, verb.name, line.words)
+        reply: list[str] = invoke.ask(line, verb.name, line.words)
         if _is_json(line):
-            print(_shown(about(line, found)))
+            print(_shown(about(line, reply)))
         else:
-            invoke.print_sentence(line, "\n".join(found) or nothing)
+            invoke.print_sentence(line, "\n".join(reply) or nothing)
         return 0
 
     return program
 
 
-def _located(line: CommandLine, found: list[str]) -> dict[str, Any]:
-    return {"node_name": line.node, "paths": found, "result": "ok"}
+def _located(line: CommandLine, reply: list[str]) -> dict[str, Any]:
+    return {"node_name": line.node, "paths": reply, "result": "ok"}
 
 
-def _versions(line: CommandLine, found: list[str]) -> dict[str, Any]:
-    return {"versions": found}
+def _versions(line: CommandLine, reply: list[str]) -> dict[str, Any]:
+    return {"versions": reply}
 
 
-def _suites(line: CommandLine, found: list[str]) -> dict[str, Any]:
-    return {"suites": found}
+def _suites(line: CommandLine, reply: list[str]) -> dict[str, Any]:
+    return {"suites": reply}
 
 
-def _arguments(line: CommandLine, found: list[str]) -> dict[str, Any]:
-    return {"node": line.node, "result": "ok", "arguments": found}
+def _arguments(line: CommandLine, reply: list[str]) -> dict[str, Any]:
+    return {"node": line.node, "result": "ok", "arguments": reply}
 
 
 NO_PEERS = "No peers discovered"
 
 
-def _peers(line: CommandLine, found: list[str]) -> dict[str, Any]:
-    return {"peers": found} if found else {"message": NO_PEERS}
+def _peers(line: CommandLine, reply: list[str]) -> dict[str, Any]:
+    return {"peers": reply} if reply else {"message": NO_PEERS}
 
 
-def _addresses(line: CommandLine, found: list[str]) -> dict[str, Any]:
+def _addresses(line: CommandLine, reply: list[str]) -> dict[str, Any]:
     family = line.options.get("address-family", "IPv4")
     return {
-        "address_family": family, "addresses": found, "hostname": line.words[0], "node": line.node,
+        "address_family": family, "addresses": reply, "hostname": line.words[0], "node": line.node,
         "result": "ok",
     }  # fmt: skip
 
@@ -162,14 +162,14 @@ def consume_event_stream(verb: CtlCommand, line: CommandLine) -> int:
 
 def memory_breakdown(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    found: dict[str, int] = invoke.ask(line, "memory_breakdown", [])
+    reply: dict[str, int] = invoke.ask(line, "memory_breakdown", [])
     unit = str(line.options.get("unit", "gb"))
-    shares = {name: round(100 * size / max(sum(found.values()), 1), 2) for name, size in found.items()}
+    shares = {name: round(100 * size / max(sum(reply.values()), 1), 2) for name, size in reply.items()}
     if _is_json(line):
-        rows = {name: {"bytes": size, "percentage": shares[name]} for name, size in found.items()}
+        rows = {name: {"bytes": size, "percentage": shares[name]} for name, size in reply.items()}
         print(json.dumps(rows, separators=(",", ":")))
         return 0
-    for name, size in found.items():
+    for name, size in reply.items():
         shown = size if unit == "bytes" else round(size / UNITS[unit], 4)
         print(f"{name}: {shown} {unit} ({shares[name]}%)")
     return 0
@@ -177,22 +177,22 @@ def memory_breakdown(verb: CtlCommand, line: CommandLine) -> int:
 
 def os_env(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    found: dict[str, str] = invoke.ask(line, "os_env", [])
+    reply: dict[str, str] = invoke.ask(line, "os_env", [])
     if _is_json(line):
-        print(_shown({"node": line.node, "result": "ok", "variables": found}))
+        print(_shown({"node": line.node, "result": "ok", "variables": reply}))
     else:
-        print("\n".join(f"{name}={value}" for name, value in found.items()))
+        print("\n".join(f"{name}={value}" for name, value in reply.items()))
     return 0
 
 
 def certificates(verb: CtlCommand, line: CommandLine) -> int:
     """Print each listener and the contents of its certificate files."""
     invoke.show_banner(verb, line)
-    found: list[dict[str, Any]] = invoke.ask(line, "certificates", [])
+    reply: list[dict[str, Any]] = invoke.ask(line, "certificates", [])
     if _is_json(line):
-        print(_shown(found))
+        print(_shown(reply))
         return 0
-    for row in found:
+    for row in reply:
         print(f"Interface: {row['interface']}, port: {row['port']}, protocol: {row['protocol']}\n")
         print("\n".join(row[name] for name in ("certfile", "cacertfile") if name in row))
     return 0

@@ -26,32 +26,32 @@ def listeners(rows: list[Row]) -> list[Any]:
     ]
 
 
-def cluster_status(found: Row) -> list[Any]:
+def cluster_status(status: Row) -> list[Any]:
     """Return the sections in rabbitmqctl's order."""
-    kinds = [("disc", found["disk_nodes"]), ("ram", found["ram_nodes"])]
+    kinds = [("disc", status["disk_nodes"]), ("ram", status["ram_nodes"])]
     return [
         (Atom("nodes"), [(Atom(kind), _atoms(names)) for kind, names in kinds if names]),
-        (Atom("running_nodes"), _atoms(found["running_nodes"])),
-        (Atom("cluster_name"), found["cluster_name"]),
-        (Atom("partitions"), [(Atom(name), _atoms(others)) for name, others in found["partitions"].items()]),
-        (Atom("alarms"), [(Atom(name), _alarms(found["alarms"], name)) for name in found["running_nodes"]]),
+        (Atom("running_nodes"), _atoms(status["running_nodes"])),
+        (Atom("cluster_name"), status["cluster_name"]),
+        (Atom("partitions"), [(Atom(name), _atoms(others)) for name, others in status["partitions"].items()]),
+        (Atom("alarms"), [(Atom(name), _alarms(status["alarms"], name)) for name in status["running_nodes"]]),
         (
             Atom("listeners"),
-            [(Atom(name), [_listener(row) for row in rows]) for name, rows in found["listeners"].items()],
+            [(Atom(name), [_listener(row) for row in rows]) for name, rows in status["listeners"].items()],
         ),
         (
             Atom("versions"),
             [
                 (Atom(name), {Atom(what): version for what, version in sorted(versions.items())})
-                for name, versions in found["versions"].items()
+                for name, versions in status["versions"].items()
             ],
         ),
         (
             Atom("maintenance_status"),
-            [(Atom(name), state) for name, state in found["maintenance_status"].items()],
+            [(Atom(name), state) for name, state in status["maintenance_status"].items()],
         ),
-        (Atom("feature_flags"), [_flag(flag) for flag in found["feature_flags"]]),
-        *_faults(found.get("journal_faults", [])),
+        (Atom("feature_flags"), [_flag(flag) for flag in status["feature_flags"]]),
+        *_faults(status.get("journal_faults", [])),
     ]
 
 

@@ -97,9 +97,9 @@ def is_booting(verb: CtlCommand, line: CommandLine) -> int:
 
 def _alarms(line: CommandLine) -> tuple[list[str], list[str]]:
     """Return this node's alarms and those of the other nodes."""
-    found = invoke.ask(line, "cluster_status", [])["alarms"]
-    local = [alarm_line(alarm) for alarm in found if alarm["node"] == line.node]
-    return local, [alarm_line(alarm) for alarm in found if alarm["node"] != line.node]
+    reply = invoke.ask(line, "cluster_status", [])["alarms"]
+    local = [alarm_line(alarm) for alarm in reply if alarm["node"] == line.node]
+    return local, [alarm_line(alarm) for alarm in reply if alarm["node"] != line.node]
 
 
 def alarms(verb: CtlCommand, line: CommandLine) -> int:
@@ -137,56 +137,56 @@ def check_local_alarms(verb: CtlCommand, line: CommandLine) -> int:
 
 
 def _listeners(line: CommandLine) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = invoke.ask(line, "status", [])["listeners"]
-    return found
+    reply: list[dict[str, Any]] = invoke.ask(line, "status", [])["listeners"]
+    return reply
 
 
 def listeners(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    found = _listeners(line)
+    reply = _listeners(line)
     if _is_json(line):
-        print(_shown({"result": "ok", "node": line.node, "listeners": found}))
+        print(_shown({"result": "ok", "node": line.node, "listeners": reply}))
     elif invoke.is_erlang(line):
-        print(erlang_format.written(erlang_status.listeners(found)))
+        print(erlang_format.written(erlang_status.listeners(reply)))
     else:
-        print("\n".join(listener_line(row, with_node=False) for row in found))
+        print("\n".join(listener_line(row, with_node=False) for row in reply))
     return 0
 
 
 def check_port_listener(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    port, found = int(line.words[0]), _listeners(line)
-    ports = [row["port"] for row in found]
+    port, reply = int(line.words[0]), _listeners(line)
+    ports = [row["port"] for row in reply]
     if port in ports:
         sentence = f"A listener for port {port} is running on node {line.node}."
         return passed(line, sentence, port=line.words[0], node=line.node)
     known = ", ".join(map(str, ports))
     text = f"No listener for port {port} is active on node {line.node}. "
     text += f"Found listeners that use the following ports: {known}"
-    return failed(line, text, heading="", missing=port, ports=ports, listeners=found)
+    return failed(line, text, heading="", missing=port, ports=ports, listeners=reply)
 
 
 def check_protocol_listener(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    found = _listeners(line)
+    reply = _listeners(line)
     wanted = PROTOCOLS.get(line.words[0].lower(), line.words[0].lower())
-    protocols = sorted({row["protocol"] for row in found})
+    protocols = sorted({row["protocol"] for row in reply})
     if wanted in protocols:
         sentence = f"A listener for protocol {wanted} is running on node {line.node}."
         return passed(line, sentence, protocol=wanted, node=line.node)
     text = f"No listener for protocol {wanted} is active on node {line.node}. "
     text += f"Found listeners for the following protocols: {', '.join(protocols)}"
-    return failed(line, text, missing=wanted, protocols=protocols, listeners=found)
+    return failed(line, text, missing=wanted, protocols=protocols, listeners=reply)
 
 
 def check_port_connectivity(verb: CtlCommand, line: CommandLine) -> int:
     """Connect to all listeners from the host of this program, which may be a remote one."""
     invoke.show_banner(verb, line)
-    found, address = _listeners(line), line.options.get("address")
-    bad = [row for row in found if not _accepts(str(address or _host(line, row)), row["port"])]
+    reply, address = _listeners(line), line.options.get("address")
+    bad = [row for row in reply if not _accepts(str(address or _host(line, row)), row["port"])]
     if not bad:
-        ports = ", ".join(str(row["port"]) for row in found)
-        return passed(line, f"Successfully connected to ports {ports} on node {line.node}.", listeners=found)
+        ports = ", ".join(str(row["port"]) for row in reply)
+        return passed(line, f"Successfully connected to ports {ports} on node {line.node}.", listeners=reply)
     lines = "\n".join(listener_line(row, with_node=False) for row in bad)
     text = f"Connection to ports of the following listeners on node {line.node} failed: \n{lines}"
     return failed(line, text, failures=bad)
@@ -215,12 +215,12 @@ def check_virtual_hosts(verb: CtlCommand, line: CommandLine) -> int:
 def check_certificate_expiration(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
     within, unit = int(line.options.get("within", 4)), str(line.options.get("unit", "weeks"))
-    found = invoke.ask(line, "expiring_certificates", [], {"within": within, "unit": unit})
-    if not found:
+    reply = invoke.ask(line, "expiring_certificates", [], {"within": within, "unit": unit})
+    if not reply:
         period = f"{within} {unit if within != 1 else unit.removesuffix('s')}"
         return passed(line, f"No certificates are expiring within {period}.")
-    text = "\n".join(json.dumps(row) for row in found)
-    return failed(line, text, heading="", expired=found)
+    text = "\n".join(json.dumps(row) for row in reply)
+    return failed(line, text, heading="", expired=reply)
 
 
 def check_mirrors(verb: CtlCommand, line: CommandLine) -> int:
@@ -228,14 +228,14 @@ def check_mirrors(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
     if _is_alone(line):
         return passed(line, _alone(line, "check"), **_alone_json("check"))
-    found = invoke.ask(line, "critical_queues", [])
+    reply = invoke.ask(line, "critical_queues", [])
     sentence = f"Node {line.node} reported no classic mirrored queues without online synchronised mirrors"
-    if not found:
+    if not reply:
         return passed(line, sentence)
     rest = f"would lose its only synchronised replica (master) if node {line.node} is stopped"
-    text = "\n".join(f"{queue['readable_name']} {rest}" for queue in found)
+    text = "\n".join(f"{queue['readable_name']} {rest}" for queue in reply)
     message = f"Node {line.node} reported local classic mirrored queues without online synchronised mirrors"
-    return failed(line, text, heading="", queues=found, message=message)
+    return failed(line, text, heading="", queues=reply, message=message)
 
 
 def check_quorum(verb: CtlCommand, line: CommandLine) -> int:
@@ -323,8 +323,8 @@ def node_health_check(verb: CtlCommand, line: CommandLine) -> int:
             f"{DEPRECATED}\nTimeout: {limit_s} seconds ...\nChecking health of node {line.node} ...",
             flush=True,
         )
-    found = invoke.ask(line, "cluster_status", [])["alarms"]
-    local = [alarm for alarm in found if alarm["node"] == line.node]
+    reply = invoke.ask(line, "cluster_status", [])["alarms"]
+    local = [alarm for alarm in reply if alarm["node"] == line.node]
     if not local:
         return passed(line, "Health check passed")
     names = ",".join(f"{{resource_limit,{alarm['resource']},{alarm['node']}}}" for alarm in local)
@@ -335,8 +335,8 @@ def node_health_check(verb: CtlCommand, line: CommandLine) -> int:
 
 def server_version(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    found = invoke.ask(line, "status", [])["rabbitmq_version"]
-    return _print_result(line, found, result="ok", value=found)
+    reply = invoke.ask(line, "status", [])["rabbitmq_version"]
+    return _print_result(line, reply, result="ok", value=reply)
 
 
 def check_values(verb: CtlCommand, line: CommandLine) -> None:

@@ -98,12 +98,12 @@ def _history(
 ) -> None:
     from mirrormq.spark.jobs.audit import FAILED, PASSED, AuditOptions, run
 
-    found = run(AuditOptions(history, report, master, settings, uri))
+    findings = run(AuditOptions(history, report, master, settings, uri))
     if as_json:
-        print(json.dumps(found.as_dict()))
+        print(json.dumps(findings.as_dict()))
     else:
-        print("\n".join(_lines(found, report)))
-    raise typer.Exit(PASSED if found.passed else FAILED)
+        print("\n".join(_lines(findings, report)))
+    raise typer.Exit(PASSED if findings.passed else FAILED)
 
 
 def _live(options: LiveOptions, as_json: bool) -> None:
@@ -121,34 +121,34 @@ def _live(options: LiveOptions, as_json: bool) -> None:
     raise typer.Exit(PASSED if book.passed else FAILED)
 
 
-def _lines(found: Findings, report: Path | None) -> list[str]:
+def _lines(findings: Findings, report: Path | None) -> list[str]:
     """Return the findings for a terminal: verdict, counts, problems, latencies, and the path of the
     report."""
     counts = ("attempted", "confirmed", "ok", "lost", "unexpected", "duplicated", "recovered")
     lines = [
-        f"{'PASSED' if found.passed else 'FAILED'}: {found.verdict}.",
-        "  " + "  ".join(f"{name} {found.totals[name]:,}" for name in counts),
+        f"{'PASSED' if findings.passed else 'FAILED'}: {findings.verdict}.",
+        "  " + "  ".join(f"{name} {findings.totals[name]:,}" for name in counts),
     ]
-    lines += [f"  {'!' if problem.serious else '-'} {problem.title}" for problem in found.problems]
-    for row in found.latencies:
+    lines += [f"  {'!' if problem.serious else '-'} {problem.title}" for problem in findings.problems]
+    for row in findings.latencies:
         times = ", ".join(f"{name} {row[name] / 1e6:,.1f} ms" for name in ("p50", "p99", "max"))
         lines.append(f"  time to {row['measure']}: {times}")
-    lines += _silences(found)
+    lines += _silences(findings)
     return [*lines, f"The report is {report}."] if report else lines
 
 
-def _silences(found: Findings) -> list[str]:
+def _silences(findings: Findings) -> list[str]:
     """Return the longest times without a confirm, the cluster's first. A node's time is longer if that
     node was down."""
-    cluster_wide = [row for row in found.cluster_silences if row["kind"] == "confirmed"]
-    nodes = [row for row in found.silences if row["kind"] == "confirmed"]
+    cluster_wide = [row for row in findings.cluster_silences if row["kind"] == "confirmed"]
+    nodes = [row for row in findings.silences if row["kind"] == "confirmed"]
     lines = ["  longest time without a confirm:"] if cluster_wide else []
     lines += [
         f"    {row['node']}: {_milliseconds(row)} (the outage for clients that may connect to any node)"
         for row in cluster_wide
     ]
     for row in nodes:
-        faults = [_fault(fault) for fault in found.faults if _explains(fault, row)]
+        faults = [_fault(fault) for fault in findings.faults if _explains(fault, row)]
         away = f" (no outage of the cluster: {', '.join(faults)})" if faults else ""
         lines.append(f"    {row['node']}: {_milliseconds(row)}{away}")
     return lines

@@ -83,22 +83,22 @@ async def rows_of(listing: ListReply) -> list[dict[str, Any]]:
 
 async def _page(listing: ListReply, query: dict[str, str]) -> dict[str, Any]:
     number, size = _page_numbers(query)
-    found = await _filtered(listing, query)
-    pages = -(-len(found) // size)
+    matching = await _filtered(listing, query)
+    pages = -(-len(matching) // size)
     first = (number - 1) * size
     # As in RabbitMQ, the page right after the last one is empty and no error.
-    if first > len(found):
-        text = f"Page out of range, page: {number} page size: {size}, len: {len(found)}"
+    if first > len(matching):
+        text = f"Page out of range, page: {number} page size: {size}, len: {len(matching)}"
         raise HttpRefusal(BAD_REQUEST, "page_out_of_range", text)
     if "sort" in query:
-        rows = _sorted(await _rows(listing, found), query)[first : first + size]
+        rows = _sorted(await _rows(listing, matching), query)[first : first + size]
     else:
         if query.get("sort_reverse") == "true":
-            found.reverse()
-        rows = await _rows(listing, found[first : first + size])
+            matching.reverse()
+        rows = await _rows(listing, matching[first : first + size])
     wanted = columns.wanted(query)
     return {
-        "filtered_count": len(found),
+        "filtered_count": len(matching),
         "item_count": len(rows),
         "items": [columns.cut(row, wanted) for row in rows],
         "page": number,
@@ -130,9 +130,9 @@ async def _filtered(listing: ListReply, query: dict[str, str]) -> list[Any]:
     try:
         is_pattern = query.get("use_regex") == "true"
         pattern = regex.compile(part if is_pattern else regex.escape(part), regex.IGNORECASE)
-        found: list[Any] = []
+        matching: list[Any] = []
         for start in range(0, len(listing.items), SLICE_ROWS):
-            found += [
+            matching += [
                 item
                 for item in listing.items[start : start + SLICE_ROWS]
                 if pattern.search(listing.name(item), timeout=FILTER_TIMEOUT_S)
@@ -140,7 +140,7 @@ async def _filtered(listing: ListReply, query: dict[str, str]) -> list[Any]:
             await asyncio.sleep(0)
     except (regex.error, TimeoutError):
         raise bad_request("Pagination parameters are invalid") from None
-    return found
+    return matching
 
 
 def _sorted(rows: list[dict[str, Any]], query: dict[str, str]) -> list[dict[str, Any]]:

@@ -70,14 +70,14 @@ def lengths(
     kind: CounterKind, numbers: Numbers, track: TrackedCounter | None, wanted: SampleRange | None
 ) -> dict[str, Any]:
     """Return the queue lengths."""
-    at = kind.lengths_at
-    return with_details(LENGTHS, numbers[at : at + len(LENGTHS)], track, at, wanted)
+    start = kind.lengths_at
+    return with_details(LENGTHS, numbers[start : start + len(LENGTHS)], track, start, wanted)
 
 
 def data(
     kind: CounterKind, numbers: Numbers, track: TrackedCounter | None, wanted: SampleRange | None
 ) -> dict[str, Any]:
     """Return the received and sent bytes; empty if both are 0."""
-    at = kind.data_at
-    found = numbers[at : at + len(DATA)]
-    return with_details(DATA, found, track, at, wanted) if any(found) else {}
+    start = kind.data_at
+    counts = numbers[start : start + len(DATA)]
+    return with_details(DATA, counts, track, start, wanted) if any(counts) else {}

@@ -152,15 +152,20 @@ class ObjectMetrics:
         for vhost in self._broker.vhosts.values():
             sums.update(dict(of_counters(vhost.past)) | dict(of_traffic(vhost.past_traffic)))
         await self._each(
-            self.connections, of_connection, lambda one: labels(channel=pids.of_connection(one)), sums
+            self.connections,
+            of_connection,
+            lambda connection: labels(channel=pids.of_connection(connection)),
+            sums,
         )
-        await self._each(self.channels, of_channel, lambda one: labels(channel=pids.of_channel(one)), sums)
+        await self._each(
+            self.channels, of_channel, lambda channel: labels(channel=pids.of_channel(channel)), sums
+        )
         await self._count_channels(sums)
         now_ms = self._broker.clock.now_ms
         await self._each(
             self.queues,
-            lambda one: of_queue(one, now_ms),
-            lambda one: labels(vhost=one.vhost, queue=one.name),
+            lambda queue: of_queue(queue, now_ms),
+            lambda queue: labels(vhost=queue.vhost, queue=queue.name),
             sums,
         )
         if not self._per_object:
