@@ -1,4 +1,4 @@
-"""What RabbitMQ's tools tell of a node with an alarm, as JSON and as Erlang terms.
+"""Recorder of RabbitMQ's tools on a node with an alarm, as JSON and as Erlang terms.
 
     python -m tests.cli.facts_scene
 
@@ -19,11 +19,11 @@ RECORDED = Path(__file__).parent / "transcripts" / "facts.json"
 TOOLS = {"listeners": "rabbitmq-diagnostics", "cluster_status": "rabbitmqctl"}
 MACHINE = "vm"
 NODE, PORTS = "rabbit10001@localhost", ("10001", "10002", "10003")
-"""Names and ports are replaced by these, which are as long: lines break where they broke."""
+"""Replacements of names and ports, of equal length so that lines break at the same places."""
 
 
 def record() -> dict[str, str]:
-    """By verb and formatter."""
+    """Record the output by command and formatter."""
     with RabbitMQ() as broker:
         ask(broker, "rabbitmqctl", "set_vm_memory_high_watermark", "0.0000001")
         until(lambda: "resource_limit" in ask(broker, "rabbitmqctl", "cluster_status", "--formatter", "json"))

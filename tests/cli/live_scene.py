@@ -1,4 +1,4 @@
-"""A broker with clients at work, and what its tools say of them: recorded from RabbitMQ, asked of MirrorMQ.
+"""Broker with active clients, and its tools' output: recorded from RabbitMQ, compared with MirrorMQ.
 
     python -m tests.cli.live_scene > tests/cli/transcripts/live.txt
 
@@ -30,25 +30,25 @@ RECORDED = HERE / "transcripts" / "live.txt"
 
 Outcome = tuple[int, str, str]
 Tool = Callable[[str, list[str]], Outcome]
-"""Runs a program's words; says exit code, stdout and stderr."""
+"""Function that runs a program with arguments and returns exit code, stdout and stderr."""
 
 PID = re.compile(r"(#PID)?<[\w.@-]+>")
-"""In JSON rabbitmqctl shows pids of its own, which nobody else understands."""
+"""Pids; in JSON rabbitmqctl shows pids of its own node."""
 CLIENT = re.compile(r"127\.0\.0\.1:\d+ -> 127\.0\.0\.1:\d+")
 PEER = re.compile(r"(127\.0\.0\.1\t)\d+")
 TOOLS = re.compile(r"rabbitmq(ctl|-diagnostics|-queues|-upgrade|-plugins)|mirrormqctl")
 LOGGED_BY_THE_TOOL = re.compile(r"^\d\d:\d\d:\d\d\.\d+ \[")
 NOT_HERE = re.compile(r"\b((quorum|stream)_queue|internal_cluster_id)\b")
-"""Feature flags of what MirrorMQ does not have, and a parameter that is another one in each cluster."""
+"""Feature flags that MirrorMQ does not have, and a parameter that differs between clusters."""
 MORE_PLUGINS = ("rabbitmq_prometheus",)
-"""What is built in here beside what other recordings need."""
+"""Plugins that are built in here, besides those that other recordings need."""
 OWN_LISTENER = re.compile(r", http/prometheus\b")
-"""RabbitMQ's metrics have a port of their own; here they are on that of the HTTP API."""
+"""Listener of RabbitMQ's metrics; here the HTTP API's listener serves them."""
 SENT_AT_MS = 1_700_000_000
 
 
 def declare(channel: BlockingChannel) -> None:
-    """Exchanges, queues, bindings and messages."""
+    """Declare exchanges, queues, bindings and messages."""
     channel.confirm_delivery()
     channel.exchange_declare("places", "topic", durable=True, arguments={"alternate-exchange": "amq.fanout"})
     channel.exchange_declare("inner", "fanout", auto_delete=True, internal=True)
@@ -68,7 +68,7 @@ def declare(channel: BlockingChannel) -> None:
 
 
 def consume(connection: pika.BlockingConnection) -> None:
-    """Channels of different kinds, some with consumers."""
+    """Open channels of different kinds, some with consumers."""
     first = connection.channel()
     first.basic_qos(prefetch_count=2)
     first.basic_consume("orders", lambda *_: None, consumer_tag="taker", arguments={"x-priority": 7})
@@ -85,7 +85,7 @@ def consume(connection: pika.BlockingConnection) -> None:
 
 
 def administer(admin: RabbitAdmin | MirrorAdmin) -> None:
-    """Users, vhosts, policies and limits."""
+    """Create users, vhosts, policies and limits."""
     admin.add_vhost("other")
     admin.set_permissions("other", "guest", ".*", ".*", ".*")
     admin.add_user("anna", "pw", "monitoring")
@@ -99,7 +99,7 @@ def administer(admin: RabbitAdmin | MirrorAdmin) -> None:
 
 @contextlib.contextmanager
 def scene(broker: Any, admin: RabbitAdmin | MirrorAdmin) -> Iterator[None]:
-    """Everything there, and clients connected for as long as it lasts."""
+    """Create everything and keep clients connected inside the block."""
     administer(admin)
     parameters = pika.ConnectionParameters("127.0.0.1", broker.amqp_port, heartbeat=600)
     with pika.BlockingConnection(parameters) as making:
@@ -112,7 +112,7 @@ def scene(broker: Any, admin: RabbitAdmin | MirrorAdmin) -> Iterator[None]:
     try:
         consume(connection)
         if isinstance(admin, RabbitAdmin):
-            time.sleep(1.0)  # its queues tell their numbers at once, its connections a moment later
+            time.sleep(1.0)  # RabbitMQ's queues report their numbers at once, its connections a moment later.
         yield
     finally:
         with contextlib.suppress(pika.exceptions.AMQPError, OSError):
@@ -120,7 +120,7 @@ def scene(broker: Any, admin: RabbitAdmin | MirrorAdmin) -> Iterator[None]:
 
 
 def transcript(tool: Tool, broker: Any) -> str:
-    """What the tools say to every line."""
+    """Return the tools' output for every command line."""
     lines = [line for line in COMMANDS.read_text().splitlines() if line and not line.startswith("#")]
     return "\n".join(_written(line, tool, broker) for line in lines) + "\n"
 
@@ -136,7 +136,7 @@ def _written(line: str, tool: Tool, broker: Any) -> str:
         while rows and not rows[-1]:
             rows.pop()
         if "erlang" in line:
-            rows = sorted(row.strip(" [],") for row in rows)  # which brackets a row has tells its place
+            rows = sorted(row.strip(" [],") for row in rows)  # The brackets of a row depend on its position.
         elif " list_" in line and "pretty" not in line:
             rows = sorted(row.lstrip(",") for row in rows)
         lines += [f"{mark}|{row}".rstrip() for row in rows]

@@ -1,4 +1,4 @@
-"""A node for the control socket: real metadata, real broker and journal, a simulated disk, no AMQP port."""
+"""Node behind a control socket: real metadata, broker and journal, a simulated disk, no AMQP port."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ NODE_NAME = "mirror1@localhost"
 
 
 class Alone:
-    """A cluster of one: what `control.node.ClusterInterface` tells of it. It cannot be changed."""
+    """Cluster of one node, an implementation of `control.node_interface.ClusterInterface` that cannot
+    change."""
 
     def __init__(self) -> None:
         self.members = [NODE_NAME]
@@ -42,12 +43,12 @@ class Alone:
         self.address = ""
 
     async def ask_others(self, request: Request) -> list[Any]:
-        """There are none."""
+        """Return no results: there are no other nodes."""
         return []
 
 
 class ControlledNode:
-    """Implements `control.node.NodeShell`."""
+    """Implementation of `control.node_interface.NodeShell`."""
 
     def __init__(self, runtime_directory: Path) -> None:
         self.settings = Settings(name=NODE_NAME, runtime_directory=runtime_directory)
@@ -86,7 +87,7 @@ class ControlledNode:
         return self.app_state is AppState.RUNNING
 
     async def settled(self) -> None:
-        """A node on its own agrees at once."""
+        """Return at once: a single node needs no agreement."""
 
     async def start_app(self) -> None:
         self.app_state = AppState.RUNNING
@@ -108,7 +109,7 @@ class ControlledNode:
 
 
 def run_ctl(*words: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of mirrormqctl as a process."""
+    """Run mirrormqctl as a process; return exit code, stdout and stderr."""
     command = [sys.executable, "-c", "from mirrormq.cli.ctl import main; main()", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ, timeout=120)
     return done.returncode, done.stdout, done.stderr
@@ -116,7 +117,7 @@ def run_ctl(*words: str) -> tuple[int, str, str]:
 
 @contextmanager
 def served(runtime_directory: Path) -> Iterator[ControlledNode]:
-    """A node whose control socket answers, from a thread of its own."""
+    """Serve a node's control socket in a separate thread."""
     node = ControlledNode(runtime_directory)
     ready, loop = threading.Event(), asyncio.new_event_loop()
     finish = asyncio.Event()

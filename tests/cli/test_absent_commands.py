@@ -1,4 +1,4 @@
-"""Verbs that no plugin brings here: what is said of them is what rabbitmqctl says without these plugins."""
+"""Commands of absent plugins: the output is rabbitmqctl's without these plugins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINES = {
     "list_user": "list_users",
     "sync_que orders": "sync_queue",
 }
-"""What is typed, and what both programs think was meant."""
+"""Typed commands, and the suggestion of both programs."""
 BOLD = re.compile(r"\x1b\[\d+m")
 USAGE = (
     "mirrormqctl [--node <node>] [--timeout <timeout>] [--longnames] [--quiet] <command> [<command options>]"
@@ -29,7 +29,7 @@ USAGE = (
 
 
 def begin(text: str) -> str:
-    """Up to the list of verbs, which is another one."""
+    """Return the output up to the list of commands, which differs."""
     plain = BOLD.sub("", text).replace("rabbitmqctl", "mirrormqctl")
     return plain.partition("Available commands:")[0].rstrip("\n")
 

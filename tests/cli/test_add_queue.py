@@ -1,4 +1,4 @@
-"""mirrormqctl add_queue: a queue and its named copies, as one of the first texts about this project says."""
+"""Command add_queue: a queue and its named copies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def mirroring(*copies: dict[str, str]) -> str:
 
 
 def sources(node: ControlledNode, vhost: str = "/") -> dict[str, object]:
-    """Queue → what it is a copy of."""
+    """Return the source of each queue that is a copy."""
     found = node.live.queues(vhost)
     assert all(row["durable"] for row in found)
     return {
@@ -39,7 +39,7 @@ def test_the_command_of_the_text_makes_a_queue_and_its_copy(node: ControlledNode
     words = ("add_queue", "myqueue", """mirroring={"copies": [{"src_name": "otherq", "dst_tag": ""}]}""")
     for _ in range(2):
         assert run_ctl(*words) == (
-            0, "Adding queue 'myqueue' to vhost '/' ...\nQueue 'myqueue' is there, copied to otherq\n", "",
+            0, "Adding queue 'myqueue' to vhost '/' ...\nQueue 'myqueue' is declared, copied to otherq\n", "",
         )  # fmt: skip
     assert sources(node) == {"myqueue": None, "otherq": "myqueue"}
 
@@ -53,15 +53,15 @@ def test_a_tag_stands_behind_the_name_of_the_copy(node: ControlledNode) -> None:
 
 
 def test_without_mirroring_it_is_just_a_queue(node: ControlledNode) -> None:
-    assert run_ctl("-q", "add_queue", "q") == (0, "Queue 'q' is there\n", "")
+    assert run_ctl("-q", "add_queue", "q") == (0, "Queue 'q' is declared\n", "")
     assert sources(node) == {"q": None}
 
 
 @pytest.mark.parametrize(
     ("words", "code", "explanation"),
     [
-        (["q", "mirrored=true"], 64, "Only mirroring=JSON may stand behind the queue's name: mirroring='{"),
-        (["q", "mirroring={}", "more"], 64, "Only mirroring=JSON may stand"),
+        (["q", "mirrored=true"], 64, "Only mirroring=JSON may follow the queue's name: mirroring='{"),
+        (["q", "mirroring={}", "more"], 64, "Only mirroring=JSON may follow"),
         (["q", "mirroring=copies"], 65, "JSON is malformed"),
         (["q", 'mirroring={"copies": [{}]}'], 65, "missing required field `src_name` - at `$.copies[0]`"),
         (["q", 'mirroring={"copy": []}'], 65, "unknown field `copy`"),

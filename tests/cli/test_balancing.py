@@ -1,4 +1,5 @@
-"""Files for HAProxy and keepalived: the real programs take them, and clients come through."""
+"""Configurations of HAProxy and keepalived: the real programs accept them, and clients connect through
+them."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def program(name: str) -> str:
 
 @contextmanager
 def haproxy(text: str, port: int, directory: Path) -> Iterator[None]:
-    """A real one, for a while."""
+    """Run a real HAProxy inside the block."""
     file = directory / "haproxy.cfg"
     file.write_text(text)
     process = subprocess.Popen([program("haproxy"), "-db", "-f", str(file)], stdin=subprocess.DEVNULL)
@@ -122,7 +123,7 @@ def test_keepalived_takes_the_file(words: tuple[str, ...], tmp_path: Path) -> No
             ("keepalived-config", "--address", "here"),
             "'here' does not appear to be an IPv4 or IPv6",
         ),
-        (("keepalived-config", "--interface", "a b"), "'a b' is no name of a network interface."),
+        (("keepalived-config", "--interface", "a b"), "'a b' is not a valid name of a network interface."),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(words: tuple[str, ...], sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""`mirrormq chaos` at the terminal: what cannot work is told in a sentence, and nothing is left behind."""
+"""Command `mirrormq chaos`: one-sentence errors, and no processes left behind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROGRAM = Path(sys.executable).with_name("mirrormq")
 
 @pytest.fixture
 def near() -> Iterator[Path]:
-    """A directory with a short path: control sockets are in it, and their paths may not be long."""
+    """Directory with a short path: the paths of control sockets are limited."""
     with TemporaryDirectory(prefix="chaos-") as directory:
         yield Path(directory)
 
@@ -35,7 +35,7 @@ def begin(history: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def complaint(history: Path, *options: str) -> str:
-    """The only line that a run without a verdict says."""
+    """Return the only line that a run without a verdict prints."""
     run = begin(history, "--duration", "1", *options)
     said, complained = run.communicate(timeout=60)
     assert run.returncode == 2 and not said
@@ -52,7 +52,7 @@ def test_a_configuration_file_that_cannot_be_read_is_named(tmp_path: Path) -> No
     assert f"{conf} cannot be read: No such file" in complaint(tmp_path / "h", "--conf", str(conf))
     assert f"{tmp_path} cannot be read: Is a directory" in complaint(tmp_path / "h", "--conf", str(tmp_path))
     conf.write_bytes(b"\xff\xfe")
-    assert f"{conf} is no text" in complaint(tmp_path / "h", "--conf", str(conf))
+    assert f"{conf} is not a text file" in complaint(tmp_path / "h", "--conf", str(conf))
 
 
 def test_a_place_where_no_history_can_be_is_named_before_nodes_start(tmp_path: Path) -> None:
@@ -84,5 +84,5 @@ def test_a_run_that_is_ended_leaves_no_nodes(near: Path, number: signal.Signals)
     finally:
         run.kill()
     assert run.returncode == 130
-    assert complained.splitlines()[-1].startswith("mirrormq chaos: stopped; there is no verdict")
+    assert complained.splitlines()[-1].startswith("mirrormq chaos: interrupted; there is no verdict")
     assert not is_running(node) and not found.parent.exists()

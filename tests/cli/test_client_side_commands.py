@@ -1,4 +1,4 @@
-"""`mirrormq cluster` does what it says, and says what it did."""
+"""Commands of `mirrormq cluster` and their output."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_node_is_frozen_and_resumed(nodes: Cluster) -> None:
     pid = second_pid(nodes)
     code, said, _ = say(nodes, "freeze", "mirror2")
     again = f"mirrormq cluster resume --data {nodes.directory} {SECOND}"
-    assert (code, said) == (0, f"{SECOND} frozen (SIGSTOP, pid {pid}). Let it go on with: {again}\n")
+    assert (code, said) == (0, f"{SECOND} frozen (SIGSTOP, pid {pid}). Continue it with: {again}\n")
     assert is_frozen(nodes.local.nodes[1])
     assert f"frozen, pid {pid}" in say(nodes, "status")[1]
     assert say(nodes, "freeze", SECOND)[::2] == (
@@ -50,7 +50,7 @@ def test_a_node_is_frozen_and_resumed(nodes: Cluster) -> None:
     )
     code, _, error = say(nodes, "start", SECOND)
     assert code == 1 and again in error
-    assert say(nodes, "resume", SECOND) == (0, f"{SECOND} goes on (SIGCONT, pid {pid}).\n", "")
+    assert say(nodes, "resume", SECOND) == (0, f"{SECOND} continues (SIGCONT, pid {pid}).\n", "")
     assert not is_frozen(nodes.local.nodes[1])
     assert say(nodes, "resume", SECOND)[::2] == (1, f"mirrormq cluster: {SECOND} is not frozen, pid {pid}.\n")
     until(lambda: SECOND in nodes.ctl("-q", "cluster_status"), "the node is back")
@@ -63,7 +63,7 @@ def test_a_node_is_stopped_or_killed_and_started(nodes: Cluster, verb: str, did:
     again = f"Start it again with: mirrormq cluster start --data {nodes.directory} {SECOND}"
     assert (code, said) == (0, f"{SECOND} {did.format(pid)} {again}\n")
     assert not is_running(nodes.local.nodes[1])
-    assert say(nodes, verb, SECOND)[::2] == (1, f"mirrormq cluster: {SECOND} does not run.\n")
+    assert say(nodes, verb, SECOND)[::2] == (1, f"mirrormq cluster: {SECOND} is not running.\n")
     code, said, _ = say(nodes, "start", SECOND)
     assert code == 0
     nodes.local.nodes[1].pid = pid = second_pid(nodes)

@@ -1,4 +1,4 @@
-"""Whatever is written to the control socket gets an answer or the end, and the node goes on."""
+"""Control socket: every input gets a reply or a closed connection, and the node survives."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def node(tmp_path: Path) -> Iterator[ControlledNode]:
 
 
 def send(directory: Path, data: bytes) -> bytes:
-    """Everything the node says to these bytes."""
+    """Return everything that the node replies to these bytes."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(10)
         connection.connect(str(socket_path(directory, NODE_NAME)))
@@ -65,10 +65,10 @@ def test_a_document_that_is_no_request_is_answered(
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (Request("fly"), "does not know the verb 'fly'"),
-        (Request("add_user"), "cannot be used"),
-        (Request("set_permissions", ["guest"]), "cannot be used"),
-        (Request("close_all_connections", ["bye"], {"limit": "many"}), "cannot be used"),
+        (Request("fly"), "does not know the command 'fly'"),
+        (Request("add_user"), "are invalid"),
+        (Request("set_permissions", ["guest"]), "are invalid"),
+        (Request("close_all_connections", ["bye"], {"limit": "many"}), "are invalid"),
         (Request("set_policy", ["p", "^q", '{"max-length": 1}'], {"priority": "high"}), "Validation failed"),
         (Request("import_definitions", ["{"]), "JSON decoding error"),
     ],

@@ -1,4 +1,4 @@
-"""mirrormqctl says and does what rabbitmqctl 3.10.8 says and does, over a real control socket."""
+"""Comparison of mirrormqctl with rabbitmqctl 3.10.8, over a real control socket."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Controlled
 
 
 def run(*words: str) -> transcript.Outcome:
-    """Exit code, stdout and stderr of one command line."""
+    """Run one command line; return exit code, stdout and stderr."""
     out, error = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(error):
         code = ctl.run(list(words))
@@ -40,7 +40,7 @@ def run(*words: str) -> transcript.Outcome:
 
 
 def rows(*words: str) -> list[dict[str, object]]:
-    """The rows of a list verb."""
+    """Return the rows of a list command."""
     code, out, error = run(*words, "--formatter", "json")
     assert (code, error) == (0, "")
     found: list[dict[str, object]] = json.loads(out)

@@ -1,4 +1,4 @@
-"""Verbs that look into a node or open and close its doors, on a node that runs."""
+"""Diagnostic commands, and commands that open and close listeners, on a running node."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_node_in_maintenance_sends_its_clients_away(node: Cluster) -> None:
 
 @pytest.mark.parametrize("how", ["start_app", "kill"])
 def test_a_node_that_starts_again_is_out_of_maintenance(node: Cluster, how: str) -> None:
-    """As in RabbitMQ: a restart is the end of what the node was drained for."""
+    """Check that a restart ends maintenance mode, as in RabbitMQ."""
     assert ctl("-q", "drain")[0] == 0
     assert "status: marked for maintenance" in ctl("-q", "cluster_status")[1]
     if how == "kill":
@@ -92,7 +92,7 @@ def test_the_logs_file_is_named_and_its_last_lines_are_told(node: Cluster, log: 
 
 
 def streamed(node: Cluster, printed: Path, *words: str) -> list[str]:
-    """What a verb prints while clients come and go."""
+    """Return the output of a command while clients connect and disconnect."""
     command = [sys.executable, "-c", CTL, "-q", *words, "--duration", "60"]
     with printed.open("w") as output, subprocess.Popen(command, stdout=output, env=os.environ) as stream:
         try:

@@ -1,4 +1,4 @@
-"""Terms are written, and broken into lines, as Erlang writes and breaks them."""
+"""Erlang terms are formatted and broken into lines as Erlang does."""
 
 from __future__ import annotations
 

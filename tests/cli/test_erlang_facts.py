@@ -1,5 +1,5 @@
-"""`cluster_status` and `listeners` as Erlang terms: from the facts that RabbitMQ tells as JSON comes the very
-text that RabbitMQ's tools write."""
+"""Erlang terms of `cluster_status` and `listeners`: RabbitMQ's JSON facts give exactly the text of
+RabbitMQ's tools."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AMQP = [
     (Atom("exit_on_close"), False),
 ]
 OPTIONS: dict[str, list[Any]] = {"http": HTTP, "amqp": AMQP, "clustering": []}
-"""Of RabbitMQ's sockets; its JSON does not tell them, and a node of ours shows none."""
+"""Socket options of RabbitMQ's listeners; its JSON omits them, and a MirrorMQ node shows none."""
 
 
 def test_listeners_are_rabbitmqs() -> None:
@@ -42,7 +42,8 @@ def test_a_clusters_status_is_rabbitmqs() -> None:
     ((node, records),) = terms[place][1]
     told = []
     for *whose, host, address, port, _ in records:
-        # Of who listens everywhere RabbitMQ tells the machine's name, ours the host in the node's name.
+        # For a listener on all interfaces RabbitMQ shows the machine's name, MirrorMQ the host in the node's
+        # name.
         shown = host if any(address) else Chars(facts_scene.MACHINE)
         told.append((*whose, shown, address, port, OPTIONS[whose[2]]))
     terms[place] = (Atom("listeners"), [(node, told)])
@@ -69,7 +70,7 @@ def test_the_recording_is_what_rabbitmq_tells() -> None:
     need_rabbitmq()
 
     def words(texts: dict[str, str]) -> dict[str, str]:
-        """Another machine's name may break lines elsewhere."""
+        """Return the words of a text: another machine's name may break lines at other places."""
         return {name: "".join(text.split()) for name, text in texts.items()}
 
     assert words(facts_scene.record()) == words(RECORDED)

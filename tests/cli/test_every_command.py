@@ -1,4 +1,5 @@
-"""Every verb of RabbitMQ's tools is here, or is refused with a sentence; and the manual lists them all."""
+"""Completeness of mirrormqctl: every command of RabbitMQ's tools exists or is refused, and the manual
+lists all."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ HERE = Path(__file__).parent
 MANUAL = HERE.parent.parent / "docs" / "mirrormqctl.md"
 _LINES = (HERE / "rabbitmq_verbs.txt").read_text().splitlines()
 RABBITMQ = dict(line.split() for line in _LINES if not line.startswith("#"))
-"""Verb → the tool that has it."""
+"""Tool of each RabbitMQ command."""
 
 
 @pytest.mark.parametrize("verb", RABBITMQ)
@@ -53,7 +54,7 @@ COMPARED = (
     HERE / "live_commands.txt",
     HERE.parent / "cluster_processes" / "verbs.txt",
 )
-"""What both programs were asked; the answers of RabbitMQ's are in the transcripts beside them."""
+"""Command lines of both programs; RabbitMQ's output is in the transcripts beside them."""
 
 
 @pytest.mark.parametrize("verb", [verb for verb in RABBITMQ if verb.startswith("list_") and verb in COMMANDS])

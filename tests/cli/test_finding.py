@@ -1,4 +1,4 @@
-"""Which node is asked when the command line names none."""
+"""Default node of mirrormqctl if the command line names none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrormq.cli.node_discovery import DEFAULT_NODE, node_meant, runtime_directory
+from mirrormq.cli.node_discovery import DEFAULT_NODE, default_node, runtime_directory
 
 
 @pytest.mark.parametrize(
@@ -22,15 +22,15 @@ from mirrormq.cli.node_discovery import DEFAULT_NODE, node_meant, runtime_direct
     ],
 )
 def test_the_only_node_is_meant(tmp_path: Path, sockets: list[str], meant: str) -> None:
-    """A second node of a cluster on this machine does not stand in for the first that is stopped."""
+    """Check that a second node of a local cluster does not replace a stopped first one."""
     for name in sockets:
         (tmp_path / f"{name}.sock").touch()
-    assert node_meant({}, tmp_path) == meant
-    assert node_meant({"MIRRORMQ_NODE": "chosen@box"}, tmp_path) == "chosen@box"
+    assert default_node({}, tmp_path) == meant
+    assert default_node({"MIRRORMQ_NODE": "chosen@box"}, tmp_path) == "chosen@box"
 
 
 def test_a_directory_that_is_not_there_has_no_nodes(tmp_path: Path) -> None:
-    assert node_meant({}, tmp_path / "none") == DEFAULT_NODE
+    assert default_node({}, tmp_path / "none") == DEFAULT_NODE
 
 
 def test_the_services_directory_is_looked_into_if_the_users_own_has_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Errors that RabbitMQ words as Erlang terms are followed by a hint in words; hidden policies are named."""
+"""Hints after errors that RabbitMQ words as Erlang terms, and warnings about overridden policies."""
 
 from __future__ import annotations
 

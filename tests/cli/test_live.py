@@ -1,4 +1,4 @@
-"""What clients do on a running node is what mirrormqctl shows of them, and what it does reaches them."""
+"""Live objects of a running node in mirrormqctl, and commands that act on clients."""
 
 from __future__ import annotations
 
@@ -129,16 +129,16 @@ def test_the_watermark_set_here_blocks_publishers_and_frees_them(
     assert ctl("-q", "set_vm_memory_high_watermark", "absolute", "1")[0] == 0
     try:
         channel.basic_publish("", "alarm", b"x")
-        _hear(channel, blocked, 1)
+        _await_messages(channel, blocked, 1)
         assert blocked == ["blocked"]
     finally:
         assert ctl("-q", "set_vm_memory_high_watermark", "0.9")[0] == 0
-    _hear(channel, blocked, 2)
+    _await_messages(channel, blocked, 2)
     assert blocked == ["blocked", "unblocked"]
 
 
-def _hear(channel: BlockingChannel, told: list[str], count: int) -> None:
-    """Until so much was told."""
+def _await_messages(channel: BlockingChannel, told: list[str], count: int) -> None:
+    """Wait until the expected messages have arrived."""
     deadline = time.monotonic() + 60
     while len(told) < count:
         assert time.monotonic() < deadline, told

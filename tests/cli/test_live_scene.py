@@ -1,4 +1,4 @@
-"""What mirrormqctl says of a broker with clients at work is what RabbitMQ's tools said of theirs."""
+"""Comparison of mirrormqctl's output for a broker with active clients with that of RabbitMQ's tools."""
 
 from __future__ import annotations
 

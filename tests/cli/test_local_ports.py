@@ -1,4 +1,4 @@
-"""`mirrormq cluster up` refuses ports that its nodes cannot have."""
+"""Invalid ports of `mirrormq cluster up` are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mirrormq`: help, refusals in one sentence, and local nodes as real processes."""
+"""Program `mirrormq`: help, one-sentence errors, and local nodes as real processes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ def test_a_data_directory_in_use_is_refused(tmp_path: Path, node: Cluster) -> No
 
 
 def test_only_what_a_restart_cannot_mend_ends_with_78(tmp_path: Path) -> None:
-    """A path through a file is a mistake of the settings; an address that no interface has may come yet."""
+    """Check the exit codes: a path through a file is a mistake in the settings; a missing address may
+    appear later."""
     (tmp_path / "file").write_text("")
     run = {"MIRRORMQ_RUNTIME_DIR": str(tmp_path / "run")}
     done = mirrormq("server", "--data", str(tmp_path / "file" / "data"), **run)
@@ -118,7 +119,7 @@ def test_only_what_a_restart_cannot_mend_ends_with_78(tmp_path: Path) -> None:
 
 
 def chosen(first: int) -> list[str]:
-    """Ports that nobody else is given: those that a node chooses by itself may be in use."""
+    """Choose ports that no other test gets; a node's default ports may be in use."""
     flags = ("--amqp-port", "--management-port", "--cluster-port")
     return [word for number, flag in enumerate(flags) for word in (flag, str(first + number))]
 
@@ -144,7 +145,7 @@ def test_the_settings_of_the_file_reach_clients(node: Cluster) -> None:
 
 @contextlib.contextmanager
 def server(data: Path, name: str, run_directory: Path) -> Iterator[subprocess.Popen[str]]:
-    """A node on its own, in the foreground; it must heed SIGTERM although nobody reads what it says then."""
+    """Run one node in the foreground; it must stop on SIGTERM although its output is not read."""
     words = ("--name", name, "--data", str(data), "--amqp", f"localhost:{free_ports(1)}")
     process = subprocess.Popen(
         [

@@ -1,4 +1,4 @@
-"""Completion in a real shell, and mirrormqctl under the names of RabbitMQ's programs."""
+"""Completion in real shells, and mirrormqctl under the names of RabbitMQ's programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHELL_DEADLINE_S = 60.0
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A directory with both programs, as an installation makes them."""
+    """Directory with both programs, as an installation creates them."""
     for name, module in (("mirrormq", "main"), ("mirrormqctl", "ctl")):
         path = tmp_path / "bin" / name
         path.parent.mkdir(exist_ok=True)
@@ -111,7 +111,7 @@ def test_fish_completes_both_programs(programs: Path) -> None:
     ],
 )
 def test_zsh_completes_both_programs(programs: Path, typed: str, completed: str) -> None:
-    """In a terminal, with the tabulator key, as people do."""
+    """Check completion in a terminal with the tab key."""
     with Terminal(programs, "zsh", "-f", "-i") as terminal:
         terminal.type("PS1=READY; bindkey '^I' expand-or-complete; autoload -U compinit; compinit -D\n")
         terminal.type("source <(mirrormq completion zsh); print DO''NE\n")
@@ -121,7 +121,7 @@ def test_zsh_completes_both_programs(programs: Path, typed: str, completed: str)
 
 
 class Terminal:
-    """A program that believes that somebody sits before it."""
+    """Program in a pseudo terminal."""
 
     def __init__(self, programs: Path, *words: str) -> None:
         process, self._file = pty.fork()
@@ -135,7 +135,7 @@ class Terminal:
         os.write(self._file, text.encode())
 
     def until(self, wanted: str) -> str:
-        """What it has shown by the time it shows this."""
+        """Return the output up to this text."""
         deadline = time.monotonic() + SHELL_DEADLINE_S
         while wanted not in self._seen:
             left = deadline - time.monotonic()
@@ -157,7 +157,7 @@ def test_every_shell_has_a_script_and_others_are_refused(programs: Path) -> None
         done = run(programs, "mirrormq", "completion", shell)
         assert done.returncode == 0 and "mirrormqctl autocomplete" in done.stdout
     refused = run(programs, "mirrormq", "completion", "tcsh")
-    assert refused.returncode == 2 and "say bash, zsh, fish" in refused.stderr
+    assert refused.returncode == 2 and "name one of bash, zsh, fish" in refused.stderr
 
 
 def test_one_command_installs_rabbitmqs_names_and_takes_them_away(programs: Path, tmp_path: Path) -> None:
@@ -176,4 +176,4 @@ def test_another_program_of_that_name_stays(programs: Path, tmp_path: Path) -> N
         run(programs, "mirrormq", "alias", "--directory", str(tmp_path), *flags)
         assert (tmp_path / "rabbitmqctl").read_text() == "RabbitMQ's own"
     refused = run(programs, "mirrormq", "alias", "--directory", str(tmp_path))
-    assert refused.returncode == 1 and "is another program and stays" in refused.stderr
+    assert refused.returncode == 1 and "is another program and was kept" in refused.stderr

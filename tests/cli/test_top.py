@@ -1,4 +1,4 @@
-"""`mirrormq top`: what is drawn, what a script gets, and the screen in a real terminal."""
+"""Command `mirrormq top`: its screen, its output for scripts, and a real terminal."""
 
 from __future__ import annotations
 
@@ -111,9 +111,9 @@ def test_one_queue_is_not_several_and_rates_that_are_hidden_are_not_nought() -> 
 def test_trouble_is_said_at_the_top() -> None:
     lines = screen(_picture(mem_alarm=True, partitions=[B]), "messages", 120, 30)
     texts = [_text(line) for line in lines]
-    assert f"! {A} is short of memory: publishers are blocked" in texts
-    assert f"! {A} is apart from {B}" in texts
-    assert f"! {A} does not run" in [_text(line) for line in screen(_picture(running=False), "in", 120, 30)]
+    assert f"! {A} has a memory alarm: publishers are blocked" in texts
+    assert f"! {A} is partitioned from {B}" in texts
+    assert f"! {A} is down" in [_text(line) for line in screen(_picture(running=False), "in", 120, 30)]
 
 
 def test_numbers_for_people() -> None:
@@ -159,7 +159,7 @@ def test_a_script_gets_one_look_and_a_dead_node_is_skipped(node: MirrorMQ) -> No
 
 @pytest.mark.parametrize(
     ("secret", "options", "said"),
-    [("wrong", (), "refused"), ("guest", ("--sort", "colour"), "'colour' is no order")],
+    [("wrong", (), "refused"), ("guest", ("--sort", "colour"), "'colour' is not a sort order")],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(
     node: MirrorMQ, secret: str, options: tuple[str, ...], said: str
@@ -171,7 +171,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
 
 
 class Terminal:
-    """A real one, of 100 columns and 30 lines, with the program in it."""
+    """Pseudo terminal of 100 columns and 30 lines that runs the program."""
 
     def __init__(self, *arguments: str) -> None:
         self._master, slave = pty.openpty()
@@ -189,7 +189,7 @@ class Terminal:
         self.seen = ""
 
     def await_text(self, text: str) -> str:
-        """Everything drawn since the last call, until the text is there."""
+        """Return everything drawn since the last call, until the text appears."""
         deadline = time.monotonic() + DEADLINE_S
         while text not in ESCAPES.sub("", self.seen):
             assert time.monotonic() < deadline, self.seen[-2000:]
@@ -203,7 +203,7 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def end(self) -> tuple[int, bool]:
-        """The exit code, and whether the terminal is as it was."""
+        """Return the exit code, and whether the terminal was restored."""
         code = self._process.wait(DEADLINE_S)
         return code, termios.tcgetattr(self.slave) == self._before
 

@@ -1,4 +1,4 @@
-"""What rabbitmqctl says to each line of commands.txt: run it, normalise it, write it down.
+"""Recorder of rabbitmqctl's output for each line of commands.txt, in a normalised form.
 
     python -m tests.cli.transcript > tests/cli/transcripts/rabbitmqctl.txt
 
@@ -19,22 +19,22 @@ HERE = Path(__file__).parent
 COMMANDS = HERE / "commands.txt"
 RECORDED = HERE / "transcripts" / "rabbitmqctl.txt"
 OF_A_PLUGIN = "amq.rabbitmq.event"
-"""An exchange that the broker of the tests has and a plain one has not."""
+"""Exchange that the test broker has and a plain RabbitMQ does not."""
 BOLD = re.compile(r"\x1b\[\d+m")
 HINT = re.compile(r"^(Hint|Warning): .*\n", re.MULTILINE)
-"""Sentences that mirrormqctl adds to an error or a success of RabbitMQ's."""
+"""Sentences that mirrormqctl adds to RabbitMQ's output."""
 
 Outcome = tuple[int, str, str]
 """Exit code, stdout, stderr."""
 
 
 def commands() -> list[str]:
-    """The lines to run, in order."""
+    """Return the command lines in order."""
     return COMMANDS.read_text().splitlines()
 
 
 def written(line: str, outcome: Outcome, node: str) -> str:
-    """One command and what came of it, without what may differ: the program's and the node's name.
+    """Return one command and its outcome, without the names of the program and the node.
 
     Rows of a list come in no particular order, so they are sorted.
     """
@@ -50,12 +50,12 @@ def written(line: str, outcome: Outcome, node: str) -> str:
 
 
 def transcript(run: Callable[[list[str]], Outcome], node: str) -> str:
-    """Everything, as one text."""
+    """Return all outcomes as one text."""
     return "\n".join(written(line, run(shlex.split(line)), node) for line in commands()) + "\n"
 
 
 def recorded() -> str:
-    """The same from a real RabbitMQ."""
+    """Record the transcript of a real RabbitMQ."""
     scripts = script_directory()
     assert scripts is not None
 

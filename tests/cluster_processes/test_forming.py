@@ -209,4 +209,4 @@ def test_a_note_is_left_in_the_directory_of_its_node_only(nodes: Nodes) -> None:
     nodes.start(0)
     data = {"MIRRORMQ_DATA_DIRECTORY": str(nodes.data(0))}
     code, _, error = nodes.control(1, ["forget_cluster_node", "--offline", MIRROR3], **data)
-    assert (code, "There is no data of mirror2@localhost in" in error) == (69, True)
+    assert (code, "is not the data directory of mirror2@localhost" in error) == (69, True)

@@ -84,7 +84,7 @@ def test_a_cluster_comes_back_at_other_ports_but_not_with_too_few_nodes(tmp_path
             assert cluster("down").returncode == 0
             refused = up(1)
             assert refused.returncode == 1
-            assert "has a cluster of 3 nodes, and 1 may not go on without the others" in refused.stderr
+            assert "has a cluster of 3 nodes, and 1 are not a majority" in refused.stderr
             done = up(3)
             assert done.returncode == 0, done.stderr
         finally:

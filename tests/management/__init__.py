@@ -1,1 +1,1 @@
-"""The HTTP management API, beside RabbitMQ's and with the clients people use."""
+"""Tests of the HTTP management API, compared with RabbitMQ's and driven by common clients."""

@@ -1,7 +1,7 @@
-"""Requests whose answers must be RabbitMQ's, word for word: mistakes, rights, and what changes things.
+"""Requests whose replies must equal RabbitMQ's exactly: mistakes, permissions, and changes.
 
-They run in this order on one node, so a later one may rest on an earlier one. `CASES` holds tuples of
-(user, method, path under /api, body); a body of bytes goes out as it is.
+They run in this order on one node, so a later one may depend on an earlier one. `CASES` holds tuples of
+(user, method, path under /api, body); a body of bytes is sent unchanged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A MirrorMQ node whose management API answers."""
+"""Fixtures: a MirrorMQ node with its management API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.waiting import until
 
 @contextmanager
 def managed(configuration: str = "") -> Iterator[MirrorMQ]:
-    """A node of its own; its API opens a moment after its AMQP port."""
+    """Start a separate node; its API opens shortly after its AMQP port."""
     with MirrorMQ(configuration=configuration) as broker:
         until(lambda: accepts(broker.management_port), lambda: broker.output, patience_s=START_DEADLINE_S)
         yield broker
@@ -24,12 +24,12 @@ def managed(configuration: str = "") -> Iterator[MirrorMQ]:
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[MirrorMQ]:
-    """One node for a file of tests."""
+    """Node shared by a file of tests."""
     with managed() as broker:
         yield broker
 
 
 @pytest.fixture
 def client(node: MirrorMQ) -> Client:
-    """guest's view of it."""
+    """API client of the user guest."""
     return Client(node.management_port)

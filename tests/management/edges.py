@@ -1,7 +1,7 @@
-"""The edges of the API: paths, queries, content types, rights and bodies that are odd, and what they lead to.
+"""Edge cases of the API: unusual paths, queries, content types, permissions and bodies.
 
-`EDGES` are asked in this order of a node on which `WORLD` was made, so a later one may rest on an earlier
-one. What a real RabbitMQ answers to each is in `recorded_edges.json`: status, some headers, and the body.
+`EDGES` are sent in this order to a node on which `WORLD` was created, so a later one may depend on an
+earlier one. `recorded_edges.json` holds RabbitMQ's replies: status, some headers, and the body.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ USERS = {
     "manager": "management",
     "nobody": "",
 }
-"""`root` has no rights in any vhost, the others some in `/`."""
+"""Users by tag; `root` has no permissions in any vhost, the others have some in `/`."""
 
 HEADERS = ("allow", "cache-control", "content-type", "location", "www-authenticate")
 JSON = "application/json"
@@ -27,7 +27,7 @@ FORM = "multipart/form-data; boundary=XX"
 
 
 class Edge(NamedTuple):
-    """One request."""
+    """Single request."""
 
     method: str
     path: str
@@ -37,7 +37,7 @@ class Edge(NamedTuple):
 
 
 def read(lines: str) -> list[Edge]:
-    """A line for each: the user if it is not guest, the method, the path, the body."""
+    """Parse one request per line: the user unless it is guest, the method, the path, the body."""
     found = []
     for line in lines.strip().splitlines():
         first, rest = line.split(" ", 1)
@@ -232,7 +232,7 @@ EDGES = [*PATHS, *QUERIES, *TYPES, *FORMS, *RIGHTS, *BODIES]
 
 
 def observe(management_port: int) -> list[dict[str, Any]]:
-    """Make the world and ask everything."""
+    """Create the world and send every request."""
     guest = Client(management_port)
     for name, tag in USERS.items():
         assert guest.put(f"users/{name}", {"password": PASSWORD, "tags": tag}).status == 201
@@ -243,7 +243,7 @@ def observe(management_port: int) -> list[dict[str, Any]]:
 
 
 def ask(port: int, edge: Edge, node: str) -> dict[str, Any]:
-    """One answer, without what is different on every node."""
+    """Return one reply without node-specific values."""
     client = Client(port, edge.user, "guest" if edge.user == "guest" else PASSWORD)
     raw = None if edge.body is None else edge.body.encode()
     answer = client.request(

@@ -1,4 +1,4 @@
-"""A small client of the HTTP API: one request, one answer, nothing hidden."""
+"""Minimal client of the HTTP API: one request, one reply."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIMEOUT_S = 60.0
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """Reply to a request."""
 
     status: int
     headers: dict[str, str]
@@ -25,7 +25,7 @@ class Answer(NamedTuple):
 
     @property
     def shown(self) -> Any:
-        """The body as JSON where it is some, else as text."""
+        """Body as JSON if it is JSON, else as text."""
         try:
             return json.loads(self.body)
         except ValueError:
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
 
 class Client:
-    """One user of one node's API. Every request has a connection of its own."""
+    """User of one node's API. Every request uses a new connection."""
 
     def __init__(self, port: int, user: str = "guest", password: str = "guest") -> None:
         self._port = port
@@ -48,7 +48,8 @@ class Client:
         *,
         raw: bytes | None = None,
     ) -> Answer:
-        """`path` is under /api unless it starts with two slashes; a header that is None is not sent."""
+        """Send a request. `path` is under /api unless it starts with two slashes; a header that is None is
+        not sent."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
         given = {"Authorization": f"Basic {self._credentials}", "Content-Type": "application/json"}
@@ -63,7 +64,7 @@ class Client:
             connection.close()
 
     def get(self, path: str) -> Any:
-        """The JSON of a GET that must succeed."""
+        """Return the JSON of a GET that must succeed."""
         answer = self.request("GET", path)
         assert answer.status == 200, (path, answer.status, answer.body)
         return answer.json
@@ -79,5 +80,5 @@ class Client:
 
 
 def part(name: str) -> str:
-    """A name as one part of a path."""
+    """Encode a name as one part of a path."""
     return quote(name, safe="")

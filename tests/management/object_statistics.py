@@ -1,4 +1,4 @@
-"""What each channel did at each exchange and queue, looked at in the same way on any broker."""
+"""Observation of per-channel statistics at each exchange and queue, equal on any broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LISTS = ("deliveries", "incoming", "outgoing", "publishes")
 
 
 def observe(amqp_port: int, management_port: int) -> dict[str, Any]:
-    """Everything while the clients are there, and what is left when they have gone."""
+    """Observe the statistics while the clients are connected, and after they have disconnected."""
     with Scene(amqp_port, management_port) as scene:
         client, name = scene.client, scene.connection_name
         channels = [f"channels/{part(name)}%20({number})" for number in (1, 2)]
@@ -33,7 +33,7 @@ def observe(amqp_port: int, management_port: int) -> dict[str, Any]:
 
 
 def _complete(client: Client) -> bool:
-    """Numbers come channel by channel; these are the last."""
+    """Report whether all numbers have arrived; they come channel by channel."""
     got = client.get("queues/%2F/scene.full")["deliveries"]
     busy = client.get("queues/%2F/scene.busy")
     at_default = client.get("exchanges/%2F/amq.default")
@@ -48,7 +48,7 @@ def _complete(client: Client) -> bool:
 
 
 def _users(path: str) -> str:
-    """Which list tells of channels."""
+    """Return the list that names channels."""
     return "deliveries" if path.startswith("queues") else "incoming"
 
 
@@ -58,7 +58,7 @@ def _lists(client: Client, path: str) -> dict[str, Any]:
 
 
 def plain(value: Any, named: dict[Any, Any]) -> Any:
-    """Without what differs from run to run: names, addresses and rates."""
+    """Return the rows without values that differ between runs: names, addresses and rates."""
     if isinstance(value, dict):
         return {key: 0.0 if key == "rate" else plain(inner, named) for key, inner in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""What a broker's API shows of a scene: the shape of every GET, and the answer to every case.
+"""Observation of a broker's API in a scene: the shape of every GET, and the reply to every case.
 
-Names that differ from run to run (the node, the busy connection, ports) are replaced, so that two brokers
-can be compared.
+Names that differ between runs (the node, the busy connection, ports) are replaced, so that two brokers can
+be compared.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ bindings/%2F?columns=source,destination users?columns=name&sort=name&sort_revers
 queues?columns=vhost,name,messages&disable_stats=true&enable_queue_totals=true vhosts?columns=name,tags
 """
 ORDERS = _ORDERS.split()
-"""Answers that must be equal in every value, because they test sorting and columns."""
+"""Replies that must be equal in every value, because they test sorting and columns."""
 
 
 def observe(amqp_port: int, management_port: int) -> dict[str, Any]:
-    """Set the scene and look at everything."""
+    """Set the scene and observe everything."""
     with Scene(amqp_port, management_port) as scene:
         node = str(scene.client.get("overview")["node"])
         connection = scene.connection_name
@@ -84,13 +84,13 @@ def _case(port: int, node: str, number: int) -> list[Any]:
 
 
 def _plain(answer: Answer, node: str) -> Any:
-    """A hash in a binding's name is nobody's business."""
+    """Replace the hash in a binding's name."""
     shown = json.dumps(answer.shown).replace(node, "NODE")
     return json.loads(ARGUMENTS_HASH.sub('\\1~HASH"', shown))
 
 
 def shape(value: Any, node: str) -> Any:
-    """The types inside a JSON value; a list has the shapes of its elements, each once."""
+    """Return the types inside a JSON value; a list has the shapes of its elements, each once."""
     if isinstance(value, dict):
         return {key.replace(node, "NODE"): shape(inner, node) for key, inner in sorted(value.items())}
     if isinstance(value, list):

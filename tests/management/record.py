@@ -1,4 +1,4 @@
-"""Writes down what a real RabbitMQ shows and counts: `python -m tests.management.record`."""
+"""Recorder of a real RabbitMQ's replies and counters: `python -m tests.management.record`."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def main() -> None:
 
 
 def at_the_edges() -> list[dict[str, Any]]:
-    """What a real RabbitMQ answers to odd requests."""
+    """Record RabbitMQ's replies to edge cases."""
     with RabbitMQ(configuration=WITH_STATISTICS) as broker:
         return edges.observe(broker.management_port)
 
 
 def place() -> dict[str, Any]:
-    """What a real RabbitMQ tells of each channel at each exchange and queue."""
+    """Record RabbitMQ's statistics of each channel at each exchange and queue."""
     settings = f"{WITH_STATISTICS}\n{object_statistics.DETAILED}\n{work.OFTEN}"
     with RabbitMQ(configuration=settings) as broker:
         return object_statistics.observe(broker.amqp_port, broker.management_port)
 
 
 def count() -> dict[str, Any]:
-    """What a real RabbitMQ counts of the work."""
+    """Record RabbitMQ's counters of the work."""
     with RabbitMQ(configuration=f"{WITH_STATISTICS}\n{work.OFTEN}") as broker:
         return work.observe(broker.amqp_port, broker.management_port)
 

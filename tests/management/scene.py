@@ -1,8 +1,7 @@
-"""A node full of things to look at, made in the same way on any broker.
+"""Scene with at least one object of every kind that a GET of the API shows, created equally on any broker.
 
-Everything that a GET of the API shows exists here at least once: users of each tag, a second vhost,
-limits, policies, all kinds of bindings, queues with messages ready and unacknowledged, consumers,
-confirms, returns.
+The scene contains users of each tag, a second vhost, limits, policies, all kinds of bindings, queues with
+ready and unacknowledged messages, consumers, confirms and returns.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ USERS = {"monitor": "monitoring", "maker": "policymaker", "manager": "management
 
 
 class Scene:
-    """Use as a context manager; leaves its connections open while inside."""
+    """Context manager of the scene; its connections stay open inside the block."""
 
     def __init__(self, amqp_port: int, management_port: int) -> None:
         self.amqp_port = amqp_port
@@ -55,7 +54,7 @@ class Scene:
 
     @property
     def connection_name(self) -> str:
-        """The busy connection's, as the API calls it."""
+        """Name of the busy connection in the API."""
         rows: list[dict[str, Any]] = self.client.get("connections")
         return next(str(row["name"]) for row in rows if row.get("user_provided_name") == "busy")
 
@@ -135,7 +134,7 @@ class Scene:
         raise AssertionError("an unroutable message was not returned")
 
     def _wait_for_statistics(self) -> None:
-        """RabbitMQ's numbers are up to five seconds old."""
+        """Wait for statistics: RabbitMQ's numbers are up to five seconds old."""
         deadline = time.monotonic() + SETTLE_DEADLINE_S
         while not self._numbers_are_in():
             assert time.monotonic() < deadline, "the statistics never came"

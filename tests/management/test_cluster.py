@@ -1,4 +1,4 @@
-"""A cluster through the HTTP API: whichever node is asked, the answer is the cluster's."""
+"""Cluster through the HTTP API: every node replies with the state of the whole cluster."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.web.test_stream import Stream
 
 CONF = "collect_statistics_interval = 1000\n"
 PATIENCE_S = 5.5
-"""A page waits six seconds for a frame."""
+"""Deadline of a frame; a page waits six seconds."""
 
 
 @pytest.fixture(scope="module")
 def work(cluster: Cluster, clients: list[Client]) -> Iterator[list[pika.BlockingConnection]]:
-    """A queue of each node's own, a mirrored one, messages and consumers."""
+    """Fixture: a queue on each node, a mirrored queue, messages and consumers."""
     assert clients[0].put("policies/%2F/mirrored", {"pattern": "^m", "definition": MIRRORED}).status == 201
     connections = []
     for index in range(NODES):
@@ -131,7 +131,7 @@ def test_totals_are_the_clusters(cluster: Cluster, clients: list[Client], work: 
 
 
 def _all_published(rows: list[dict[str, Any]], what: str) -> list[dict[str, Any]]:
-    """The rows, once they tell of everything that `work` has published."""
+    """Return the rows once they count everything that `work` has published."""
     return rows if all(row.get("message_stats", {}).get(what) == 7 for row in rows) else []
 
 
@@ -275,7 +275,7 @@ def test_verbs_over_http_reach_any_node(cluster: Cluster, clients: list[Client],
 def test_a_node_says_whether_mirrored_queues_would_be_lost_with_it(
     cluster: Cluster, clients: list[Client], work: Work
 ) -> None:
-    """A mirror that joins a queue with messages knows none of them until it is synchronised."""
+    """Check that an unsynchronised mirror counts as critical: it has no messages until it is synchronised."""
     check = "health/checks/node-is-mirror-sync-critical"
     assert clients[0].get(check) == {"status": "ok"}
     assert clients[0].get("health/checks/node-is-quorum-critical") == {"status": "ok"}
@@ -300,7 +300,7 @@ def _failing(client: Client, path: str) -> dict[str, Any]:
 def test_the_stream_of_one_node_tells_of_queues_of_all(
     cluster: Cluster, clients: list[Client], work: Work
 ) -> None:
-    """Whoever watches any node sees a queue of another one change."""
+    """Check that a viewer of any node sees changes of another node's queue."""
     stream = Stream(cluster.management_port(1))
     try:
         frames = stream.frames()

@@ -1,4 +1,5 @@
-"""`mirrormqctl --uri`: the same verbs with the same words, over HTTP, for administrators."""
+"""Control commands over HTTP (`mirrormqctl --uri`): the same commands with the same texts, for
+administrators."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def run(*words: str) -> Outcome:
 
 @pytest.fixture
 def uri(node: MirrorMQ, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """The node's address; its control socket cannot be found."""
+    """Address of the node; its control socket cannot be found."""
     monkeypatch.setenv("MIRRORMQ_RUNTIME_DIR", str(tmp_path))
     return f"http://guest:guest@127.0.0.1:{node.management_port}"
 

@@ -1,4 +1,4 @@
-"""Definitions travel between a real RabbitMQ and this node, passwords included."""
+"""Definitions exchanged between a real RabbitMQ and this node, passwords included."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DECLARED = ("vhosts", "queues", "exchanges", "bindings", "policies", "permission
 
 
 def fill(client: Client) -> None:
-    """Things of every kind, in a vhost of their own."""
+    """Declare objects of every kind in a separate vhost."""
     calls = [
         ("vhosts/travel", {}),
         ("users/traveller", {"password": "luggage", "tags": "management"}),
@@ -35,7 +35,7 @@ def fill(client: Client) -> None:
 
 
 def of_the_vhost(document: dict[str, Any]) -> dict[str, Any]:
-    """What the definitions say about it, in no particular order."""
+    """Return the definitions of the vhost, without an order."""
     found = {name: [row for row in document[name] if row.get("vhost") == "travel"] for name in DECLARED}
     return {name: sorted(rows, key=repr) for name, rows in found.items()}
 

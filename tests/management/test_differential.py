@@ -1,7 +1,7 @@
-"""Beside RabbitMQ 3.10.8: the same shapes, the same order, the same answers.
+"""Comparison with RabbitMQ 3.10.8: equal shapes, equal order, equal replies.
 
-`recorded.json` is what a real one showed (`python -m tests.management.record` writes it anew). What
-differs is listed here by name, so that nothing else can.
+`recorded.json` is the record of a real RabbitMQ (`python -m tests.management.record` writes it). All
+differences are listed here by name, so that no other can occur.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ queue_index_read_count queue_index_write_count ra_open_file_metrics reductions
 release_series_support_status run_queue sample_retention_policies socket_opts enabled_plugins
 """
 ERLANG = frozenset(_ERLANG.split())
-"""What only Erlang has."""
+"""Fields that only Erlang has."""
 
 _NOT_MEASURED = """
 config_files idle_since internal_cluster_id io_reopen_count io_seek_avg_time io_seek_count log_files
 """
 NOT_MEASURED = frozenset(_NOT_MEASURED.split())
-"""Numbers of RabbitMQ's that this node does not have yet."""
+"""RabbitMQ's numbers that this node does not measure yet."""
 
 DETAILS_NOT_MEASURED = frozenset(
     {"io_read_avg_time_details", "io_sync_avg_time_details", "io_write_avg_time_details"}
 )
-"""How fast an average changes."""
+"""Rates of averages."""
 
 OUR_OWN_WORDS = {
     ("PUT", "queues/%2F/bad", "arguments"): "RabbitMQ prints a stack trace",
@@ -50,7 +50,8 @@ OUR_OWN_WORDS = {
     ("GET", "parameters", ""): "the same empty entry",
     ("GET", "global-parameters", ""): "RabbitMQ's internal_cluster_id",
 }
-"""(method, path, a word of the body): why the answer's body may differ. Its status may not, but for a 500."""
+"""Reasons why a reply's body may differ, by method, path and a word of the body. Its status may differ
+only from 500."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def seen(node: MirrorMQ) -> dict[str, Any]:
 
 
 OUR_OWN = frozenset({"mirrormq"})
-"""What RabbitMQ does not have."""
+"""Fields that RabbitMQ does not have."""
 
 
 def ignored(name: str) -> bool:
@@ -75,7 +76,7 @@ def ignored(name: str) -> bool:
 
 
 def comparable(path: str, shape: Any) -> Any:
-    """A shape without what is named above; shapes in lists that are equal then count once."""
+    """Return a shape without the fields above; shapes in lists that become equal count once."""
     if isinstance(shape, dict):
         return {key: comparable(path, inner) for key, inner in shape.items() if not ignored(key)}
     if isinstance(shape, list):
@@ -112,7 +113,7 @@ def words_may_differ(method: str, path: str, body: Any) -> bool:
 
 
 def in_order(answer: Any) -> Any:
-    """RabbitMQ lists what it exports in no order."""
+    """Sort the exported lists, which RabbitMQ writes in no order."""
     if isinstance(answer, dict):
         return {key: in_order(value) for key, value in answer.items()}
     if isinstance(answer, list):

@@ -1,4 +1,4 @@
-"""Odd requests are answered as a real RabbitMQ answers them: status, headers and words."""
+"""Edge cases get the same replies as from a real RabbitMQ: status, headers and texts."""
 
 from __future__ import annotations
 

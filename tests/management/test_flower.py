@@ -1,4 +1,4 @@
-"""Celery's Flower, the real program: it lists the broker's queues over the management API."""
+"""Compatibility with Celery's Flower, which lists the broker's queues over the management API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MESSAGES = 4
 
 @pytest.fixture(scope="module")
 def flower(node: MirrorMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Its address."""
+    """Address of a running Flower."""
     (port,) = free_ports(1)
     output = tmp_path_factory.mktemp("flower") / "output"
     with output.open("wb") as file:

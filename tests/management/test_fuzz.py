@@ -1,6 +1,6 @@
-"""Random requests to every route, with values of every JSON type: no answer is 500, and the node lives.
+"""Random requests to every route, with values of every JSON type: no reply is 500, and the node survives.
 
-Keys of bodies are the words that the route's own module uses, so that most values get where they are read.
+Keys of bodies are texts of the route's module, so that most values reach the code that reads them.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ NEEDED = (
     "action", "name", "vhost",
 )  # fmt: skip
 SPARED = ("users/guest", "users/bulk-delete", "permissions", "mirrormq/control")
-"""Requests that would take guest's rights away, and the door to every verb."""
+"""Requests that would revoke guest's permissions, and the one that runs control commands."""
 
 
 @cache
 def words(module: str) -> tuple[str, ...]:
-    """The texts in a module that may be keys."""
+    """Return the texts in a module that may be keys."""
     found = {
         node.value
         for source in (sys.modules[module], definitions_document)
@@ -61,7 +61,7 @@ def words(module: str) -> tuple[str, ...]:
 
 
 class Fuzz:
-    """Makes requests out of a seed."""
+    """Generator of requests from a seed."""
 
     def __init__(self, seed: int) -> None:
         self._choice = random.Random(seed)
@@ -84,7 +84,7 @@ class Fuzz:
         return needed | self.table(keys, 8)
 
     def request(self) -> tuple[str, str, Any]:
-        """Method, path and body."""
+        """Return method, path and body."""
         route: ApiRoute = self._choice.choice(ROUTES)
         method = self._choice.choice(sorted(route.handlers))
         keys = words(getattr(route.handlers[method], "__module__", definitions_document.__name__))

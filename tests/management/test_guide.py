@@ -1,4 +1,4 @@
-"""The description of the API: every route is in it, and nothing else."""
+"""Description of the API: it contains exactly the routes."""
 
 from __future__ import annotations
 
@@ -62,3 +62,10 @@ def test_the_page_can_be_read_without_a_login(node: MirrorMQ) -> None:
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     for method, path in SENTENCES:
         assert f"<td>{method}</td><td><code>/api/{path}</code></td>" in text
+
+
+def test_lists_are_described_with_the_parameters_of_lists() -> None:
+    paths = OpenApiGuide(ROUTES).document()["paths"]
+    names = [parameter["name"] for parameter in paths["/policies"]["get"]["parameters"]]
+    assert {"page", "page_size", "sort", "columns"} <= set(names)
+    assert not paths["/whoami"]["get"]["parameters"]

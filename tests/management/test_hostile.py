@@ -1,4 +1,4 @@
-"""Requests that mean no good: each is answered, nothing else happens, the node stays well."""
+"""Hostile requests: each gets a reply, has no other effect, and the node stays healthy."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ BODIES: list[tuple[str, str, Any]] = [
     ),
     ("POST", "definitions", b'{"global_parameters": [{"name": [], "value": 1}]}'),
 ]
-"""Every one of them is the sender's mistake."""
+"""Bodies that are the sender's mistake."""
 
 ABSENT = [
     ("GET", "nodes/bad"),
@@ -59,7 +59,7 @@ ABSENT = [
     ("DELETE", "user-limits/bad/max-channels"),
     ("POST", "queues/%2F/bad/actions"),
 ]
-"""Names of nothing, at which RabbitMQ's handlers crash."""
+"""Names of missing objects, at which RabbitMQ's handlers crash."""
 
 PROPERTIES: list[Any] = [
     {"priority": 300},
@@ -77,7 +77,7 @@ PROPERTIES: list[Any] = [
 
 @pytest.fixture(autouse=True)
 def healthy_afterwards(node: MirrorMQ, client: Client) -> Any:
-    """Nothing was declared, and no mistake of ours was written down."""
+    """Check that nothing was declared and no internal error was logged."""
     client.put("queues/%2F/target", {})
     before, written = client.get("definitions"), len(node.output)
     yield
@@ -149,4 +149,4 @@ def test_bytes_that_are_no_request_cost_one_connection(data: bytes, node: Mirror
         except TimeoutError:
             raise
         except OSError:
-            return  # the node would not even hear the end of it
+            return  # The node would not even receive its end.

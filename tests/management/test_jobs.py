@@ -1,4 +1,4 @@
-"""What jobs tell of themselves: who may say what, and who sees it, by any node and after the death of one."""
+"""Jobs' reports: who may send and see them, on any node and after the failure of one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def test_what_the_builder_makes_is_understood(range_client: Asker, client: Clien
 
 
 def test_a_job_that_chatters_is_not_kept_but_its_end_is(range_client: Asker, client: Client) -> None:
-    """A disk that is busy may take longer for the first word than a job has to wait before the second."""
+    """Check the limit of a job's reports. A busy disk may take longer for the first report than a job
+    waits before the second."""
     for attempt in range(50):
         job, began = f"hasty {attempt}", time.monotonic()
         assert report(range_client, job, text="one")

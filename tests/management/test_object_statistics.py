@@ -1,4 +1,4 @@
-"""What passed between each channel, exchange and queue, compared with what a real RabbitMQ tells."""
+"""Statistics between each channel, exchange and queue, compared with those of a real RabbitMQ."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pair() -> Iterator[Cluster]:
 
 
 def test_clients_of_all_nodes_are_told_of(pair: Cluster) -> None:
-    """Publishers and consumers on two nodes: either node tells of both, with rates and a past."""
+    """Check publishers and consumers on two nodes: either node reports both, with rates and history."""
     connections = [pika.BlockingConnection(pika.URLParameters(pair.uri(index))) for index in range(2)]
     channels = [connection.channel() for connection in connections]
     channels[0].queue_declare("shared", durable=True)
@@ -88,7 +88,7 @@ def _told_seven(client: Client) -> bool:
 
 
 def _told_all(client: Client) -> bool:
-    """Have both nodes told their last numbers? They do so once a second, each at its own time."""
+    """Report whether both nodes have published their last numbers; each does so once a second."""
     (row,) = client.get("queues/%2F/shared")["incoming"]
     at_default, at_direct = (
         client.get(f"exchanges/%2F/amq.{name}")["incoming"] for name in ("default", "direct")
@@ -99,7 +99,7 @@ def _told_all(client: Client) -> bool:
 
 
 def _past(client: Client) -> list[dict[str, int]]:
-    """How many had come to the queue from the default exchange, once samples of it have been taken."""
+    """Return the number of messages from the default exchange to the queue, once samples exist."""
     rows = client.get("queues/%2F/shared?msg_rates_age=60&msg_rates_incr=10")["incoming"]
     found: list[dict[str, int]] = rows[0]["stats"]["publish_details"].get("samples", []) if rows else []
     return found

@@ -1,4 +1,4 @@
-"""Pages of other sites: what a browser is told, as RabbitMQ 3.10.8 tells it, and what is refused."""
+"""CORS and CSRF: headers for browsers as in RabbitMQ 3.10.8, and refused requests of other sites' pages."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_star_allows_all_that_have_a_name() -> None:
 
 
 def changes(client: Client, **headers: str | None) -> int:
-    """The status of a request that changes something."""
+    """Return the status of a changing request."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     return client.request("PUT", "queues/%2F/changed", {}, given).status
 

@@ -1,4 +1,4 @@
-"""pyrabbit2, an old client of the management API that many scripts were written with."""
+"""Compatibility with pyrabbit2, an old client of the management API that many scripts use."""
 
 from __future__ import annotations
 

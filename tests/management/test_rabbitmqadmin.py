@@ -1,4 +1,4 @@
-"""rabbitmqadmin, as Debian ships it with RabbitMQ: every subcommand, unchanged."""
+"""Compatibility with rabbitmqadmin, as Debian ships it with RabbitMQ: every subcommand, unchanged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(program() is None, reason=RABBITMQ)
 
 
 class Admin:
-    """Runs it against one node."""
+    """Runner of rabbitmqadmin against one node."""
 
     def __init__(self, node: MirrorMQ) -> None:
         self._port = node.management_port

@@ -1,4 +1,4 @@
-"""With `management.rates_mode = none` nothing is told of what messages did, only how many there are."""
+"""Setting `management.rates_mode = none`: the API reports queue lengths, but no message counts or rates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOLD = frozenset(
     f"{name}_details"
     for name in ("messages", "messages_ready", "messages_unacknowledged", "recv_oct", "send_oct")
 )
-"""Rates that are not of what messages did."""
+"""Rates that do not concern messages."""
 DISK = ["disk_reads", "disk_reads_details", "disk_writes", "disk_writes_details"]
 
 
@@ -41,7 +41,8 @@ SHOWN = {
 
 
 def observe(port: int, client: Client) -> dict[str, Any]:
-    """Messages go in and out; then where `message_stats` stand and what is in them, and what else is told."""
+    """Publish and consume; return where `message_stats` appear and their contents, and the other
+    statistics."""
     connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
     channel = connection.channel()
     channel.confirm_delivery()

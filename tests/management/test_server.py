@@ -1,4 +1,4 @@
-"""The server itself: logging in, odd names, rates, metrics, long lists under load, stopping."""
+"""HTTP server: logins, unusual names, rates, metrics, long lists under load, stopping."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.management.conftest import managed
 from tests.management.http import Client, part
 
 STALL_MS_MAX = 50.0
-"""What a delivery may wait for somebody's listing."""
+"""Longest time that a delivery may wait during a listing."""
 QUEUES = 10_000
 DEADLINE_S = 60.0
 ROUNDS = 6
-"""The machine may be busy with others; a stall of ours comes every time."""
+"""Attempts: other load may delay one round, but a real stall occurs every time."""
 
 
 @pytest.fixture
@@ -52,11 +52,11 @@ LOGINS = {
     "Basic Z3Vlc3Q6Z3Vlc3Q": 400, f"Basic {GUEST} x": 400, "Bearer": 400, "Bearer a b": 400,
     "Negotiate abc": 400, "xyz": 400,
 }  # fmt: skip
-"""Ways to log in, and the status that RabbitMQ answers with."""
+"""Authorization headers and RabbitMQ's status for each."""
 
 
 def logins(port: int) -> dict[str, tuple[int, str, bool]]:
-    """Status, reason, and whether there is a challenge."""
+    """Return status, reason, and whether there is a challenge."""
     client, found = Client(port), {}
     for header in LOGINS:
         answer = client.request("GET", "whoami", headers={"Authorization": header})
@@ -163,7 +163,7 @@ VALUE = re.compile(r"^(\w+(?:\{.*\})?) (\S+)$", re.MULTILINE)
 
 
 def scraped(node: MirrorMQ) -> str:
-    """What Prometheus would read."""
+    """Return the metrics as Prometheus reads them."""
     connection = http.client.HTTPConnection("127.0.0.1", node.management_port, timeout=30)
     connection.request("GET", "/metrics")
     answer = connection.getresponse()
@@ -187,7 +187,7 @@ def test_metrics_have_rabbitmqs_names_and_no_password(
 
 
 def stall_ms(node: MirrorMQ, channel: pika.adapters.blocking_connection.BlockingChannel) -> float:
-    """How long the node let a message wait."""
+    """Return how long the node delayed a message."""
     waiting = Waiting(node.process_id)
     channel.basic_publish("", "ping", b"x")
     while channel.basic_get("ping", auto_ack=True)[0] is None:
@@ -200,7 +200,8 @@ LIST = (
     "asked = urllib.request.Request(sys.argv[1], headers={'Authorization': 'Basic Z3Vlc3Q6Z3Vlc3Q='})\n"
     "print(len(urllib.request.urlopen(asked).read()))"
 )
-"""Another process asks, so that this one's own work does not look like the node's."""
+"""Script of a separate process that lists, so that the load of this process does not affect the
+measurement."""
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Shovels and federation: parameters are kept and do nothing; a RabbitMQ's shovel works with a node."""
+"""Shovels and federation: parameters are stored without effect; a RabbitMQ's shovel works with a node."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_parameter_that_does_nothing_is_said_to_do_nothing(
 
 
 def shovel(source: Any, target: Any) -> dict[str, Any]:
-    """From a queue of one broker to a queue of another."""
+    """Return a shovel from a queue of one broker to a queue of another."""
     return {
         "value": {
             "src-protocol": "amqp091", "src-uri": f"amqp://127.0.0.1:{source.amqp_port}", "src-queue": "from",

@@ -26,7 +26,8 @@ NOBODY_THERE: dict[str, dict[str, int | None]] = {
     "exchanges through_the_api/": {"publish_out": 2},
     "exchanges unroutable_confirmed/": {"publish_out": None},
 }
-"""RabbitMQ counts a message as out of the default exchange also where there is no such queue."""
+"""Cases in which RabbitMQ counts a message as routed by the default exchange although the queue does not
+exist."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ KEPT = {
         {"publish": 4, "confirm": 4, "drop_unroutable": 1, "deliver": 3, "deliver_get": 3}
     ]
 }
-"""RabbitMQ's channels forget what they were delivered from a queue when it is deleted."""
+"""Cases in which RabbitMQ's channels drop delivery counts of a deleted queue."""
 
 
 def _expected(name: str) -> Any:
@@ -74,7 +75,7 @@ RANGE = "msg_rates_age=20&msg_rates_incr=5&lengths_age=20&lengths_incr=10&data_r
 
 @pytest.fixture(scope="module")
 def busy() -> Iterator[tuple[Client, MirrorMQ]]:
-    """A node on which a message was published every now and then for a while."""
+    """Node with a message published every now and then for a while."""
     with managed(work.OFTEN) as broker:
         connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
         channel = connection.channel()
@@ -180,7 +181,7 @@ def test_bytes_are_counted_both_ways(busy: tuple[Client, MirrorMQ]) -> None:
 
 
 def _past(client: Client, path: str, kind: str, *where: str) -> list[int]:
-    """Samples of the last 20 seconds, the latest first."""
+    """Return samples of the last 20 seconds, the latest first."""
     shown = _details(client.get(f"{path}?{kind}_age=20&{kind}_incr=5"), *where)
     return [sample["sample"] for sample in shown["samples"]]
 

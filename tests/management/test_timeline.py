@@ -1,4 +1,4 @@
-"""The failover timeline: what is written down when, and how the stories of several nodes become one."""
+"""Failover timeline: recorded events, and the merged timelines of several nodes."""
 
 from __future__ import annotations
 

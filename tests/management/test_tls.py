@@ -1,4 +1,4 @@
-"""The API over TLS, configured as RabbitMQ's is."""
+"""API over TLS, configured as in RabbitMQ."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_listener_is_shown(secured: tuple[MirrorMQ, int], authority: Authori
 def test_certificates_that_expire_soon_fail_the_checks(
     secured: tuple[MirrorMQ, int], authority: Authority, server: Pair
 ) -> None:
-    """They are good for two days; RabbitMQ shows the same fields."""
+    """Check certificates that are valid for two days; RabbitMQ shows the same fields."""
     broker, port = secured
     client = Client(broker.management_port)
     assert client.get("health/checks/certificate-expiration/1/days") == {"status": "ok"}

@@ -1,6 +1,6 @@
-"""Three nodes and a view of each one's API: whichever of them is asked, the answer is the cluster's.
+"""Fixtures: three nodes and a client of each node's API.
 
-A file of tests that wants the nodes configured has `CONF`, one that wants its queues mirrored `MIRROR_ALL`.
+A test file sets `CONF` to configure the nodes, and `MIRROR_ALL` to mirror its queues.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NODES = 3
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """The nodes, for a file of tests."""
+    """Nodes of a file of tests."""
     conf, mirror_all = getattr(request.module, "CONF", ""), getattr(request.module, "MIRROR_ALL", False)
     with Cluster(nodes=NODES, conf=conf, mirror_all=mirror_all) as started:
         yield started
@@ -25,5 +25,5 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def clients(cluster: Cluster) -> list[Client]:
-    """guest's view of each node's API."""
+    """API client of the user guest for each node."""
     return [Client(cluster.management_port(index)) for index in range(NODES)]

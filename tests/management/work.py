@@ -1,7 +1,7 @@
-"""Work that two brokers do in the same way, so that what they count can be compared.
+"""Work that two brokers do equally, so that their counters can be compared.
 
-Each piece of work has a vhost of its own, so that a vhost's totals are those of one piece. `counted` looks at
-everything that shows `message_stats`, once the numbers stand still.
+Each piece of work has its own vhost, so that the vhost's totals are those of one piece. `counted` reads
+all `message_stats` once the numbers have stopped changing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.management.http import Client, part
 
 SETTLE_DEADLINE_S = 60.0
 STILL_S = 8.0
-"""How long numbers must stay the same; RabbitMQ is told to collect them every second for this."""
+"""Time for which numbers must stay unchanged; RabbitMQ collects them every second for this test."""
 OFTEN = "collect_statistics_interval = 1000"
 
 Body = Callable[["Worker"], None]
@@ -31,7 +31,7 @@ def work(body: Body) -> Body:
 
 
 class Worker:
-    """What a piece of work has at hand; its connections stay open until everything has been looked at."""
+    """Context of a piece of work; its connections stay open until everything has been observed."""
 
     def __init__(self, amqp_port: int, client: Client, vhost: str) -> None:
         self._amqp_port = amqp_port
@@ -41,7 +41,7 @@ class Worker:
         self.last_consumer = ""
 
     def channel(self, *, confirms: bool = False) -> BlockingChannel:
-        """A channel on a connection of its own."""
+        """Open a channel on a new connection."""
         parameters = pika.ConnectionParameters(
             "127.0.0.1", self._amqp_port, self.vhost, heartbeat=600, blocked_connection_timeout=60
         )
@@ -69,7 +69,7 @@ class Worker:
         assert self.client.post(path, {"routing_key": key}).status == 201
 
     def taken(self, channel: BlockingChannel, queue: str, count: int, **options: Any) -> list[int]:
-        """Consume so many messages; their delivery tags."""
+        """Consume `count` messages and return their delivery tags."""
         tags: list[int] = []
         tag = channel.basic_consume(queue, lambda _, method, *__: tags.append(method.delivery_tag), **options)
         deadline = time.monotonic() + SETTLE_DEADLINE_S
@@ -80,7 +80,7 @@ class Worker:
         return tags
 
     def settle(self, channel: BlockingChannel) -> None:
-        """Everything sent on the channel has been done."""
+        """Wait until the broker has processed everything sent on the channel."""
         channel.basic_qos(prefetch_count=0)
 
 
@@ -231,7 +231,7 @@ def dead_lettered(worker: Worker) -> None:
 
 
 def _await_message(worker: Worker, channel: BlockingChannel, queue: str) -> None:
-    """Dead letters are on their way for a moment; looking is not counted, unlike a get that finds nothing."""
+    """Wait for a dead letter; a passive look is not counted, unlike a get that finds nothing."""
     deadline = time.monotonic() + SETTLE_DEADLINE_S
     while not channel.queue_declare(queue, passive=True).method.message_count:
         assert time.monotonic() < deadline
@@ -336,7 +336,7 @@ def traced(worker: Worker) -> None:
 
 
 def observe(amqp_port: int, management_port: int) -> dict[str, Any]:
-    """Do all the work, and see what was counted."""
+    """Do all the work and return the counters."""
     client = Client(management_port)
     workers: list[Worker] = []
     for name, body in WORK.items():
@@ -359,7 +359,7 @@ def _kept_alive(workers: list[Worker]) -> Iterator[None]:
 
 
 def _still(client: Client) -> dict[str, Any]:
-    """The numbers, when they have stopped changing."""
+    """Return the numbers when they have stopped changing."""
     deadline = time.monotonic() + SETTLE_DEADLINE_S
     before, since = counted(client), time.monotonic()
     while time.monotonic() - since < STILL_S:
@@ -372,7 +372,7 @@ def _still(client: Client) -> dict[str, Any]:
 
 
 def counted(client: Client) -> dict[str, Any]:
-    """All message statistics by kind and name, without rates and without what is nought everywhere."""
+    """Return all message statistics by kind and name, without rates and without zeros."""
     found: dict[str, Any] = {}
     for kind in ("vhosts", "exchanges", "queues"):
         for row in client.get(kind):

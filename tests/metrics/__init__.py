@@ -1,1 +1,1 @@
-"""What Prometheus scrapes, beside RabbitMQ's own exporter."""
+"""Tests of the Prometheus endpoints, compared with RabbitMQ's exporter."""

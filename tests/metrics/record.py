@@ -1,4 +1,4 @@
-"""Writes down what RabbitMQ's own exporter tells: `python -m tests.metrics.record`."""
+"""Recorder of RabbitMQ's exporter: `python -m tests.metrics.record`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ FAMILIES = (
 DETAILED = "/metrics/detailed?" + "&".join(f"family={family}" for family in FAMILIES)
 PATHS = ("/metrics", "/metrics/per-object", DETAILED)
 SETTLE_S = 8.0
-"""RabbitMQ's statistics are collected every second here, and its caches hold them for five."""
+"""RabbitMQ collects statistics every second here, and its caches keep them for five."""
 
 
 def observe() -> dict[str, Any]:
-    """By path: each family's type and labels, as a real RabbitMQ has them."""
+    """Return each family's type and labels by path, as a real RabbitMQ has them."""
     (port,) = free_ports(1)
     configuration = (
         f"prometheus.tcp.port = {port}\nprometheus.tcp.ip = 127.0.0.1\n"

@@ -1,4 +1,4 @@
-"""A broker at work, and what it tells Prometheus while the work is there to see."""
+"""Broker at work, and its metrics meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEEN_DEADLINE_S = 60.0
 
 
 class Sample(NamedTuple):
-    """One line."""
+    """Line with one sample."""
 
     name: str
     labels: dict[str, str]
@@ -25,32 +25,32 @@ class Sample(NamedTuple):
 
 
 class Exposition(NamedTuple):
-    """What one scrape gave."""
+    """Result of one scrape."""
 
     types: dict[str, str]
     samples: list[Sample]
 
     def family(self, name: str) -> str:
-        """The name under which a sample's type was announced."""
+        """Return the name under which a sample's type was announced."""
         for part in PARTS:
             if name not in self.types and self.types.get(name.removesuffix(part)) in ("histogram", "summary"):
                 return name.removesuffix(part)
         return name
 
     def shape(self) -> dict[str, list[list[str]]]:
-        """Of each family its type, and the names of labels that its samples have, each combination once."""
+        """Return each family's type and the label names of its samples, each combination once."""
         found: dict[str, set[tuple[str, ...]]] = {name: set() for name in self.types}
         for sample in self.samples:
             found[self.family(sample.name)].add(tuple(sorted(sample.labels)))
         return {name: [[self.types[name]], *map(list, sorted(found[name]))] for name in sorted(found)}
 
     def values(self, name: str, **labels: str) -> list[float]:
-        """Of the samples that have these labels."""
+        """Return the values of the samples with these labels."""
         return [s.value for s in self.samples if s.name == name and labels.items() <= s.labels.items()]
 
 
 def parse(text: str) -> Exposition:
-    """Raises AssertionError where the text is none that Prometheus reads."""
+    """Parse the text; raise AssertionError if Prometheus could not read it."""
     types: dict[str, str] = {}
     samples: list[Sample] = []
     for line in text.splitlines():
@@ -71,7 +71,7 @@ def scrape(port: int, path: str = "/metrics") -> Exposition:
 
 
 def worked(amqp_port: int) -> pika.BlockingConnection:
-    """Some of everything that is counted. Stays as it is while the connection is open."""
+    """Do some of everything that is counted; the state stays while the connection is open."""
     connection = pika.BlockingConnection(
         pika.ConnectionParameters("127.0.0.1", amqp_port, heartbeat=600, blocked_connection_timeout=60)
     )

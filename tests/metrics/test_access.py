@@ -1,4 +1,4 @@
-"""Where metrics are served, and to whom."""
+"""Listeners and access control of the metrics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATHS = ("//metrics", "//metrics/per-object", "//metrics/detailed?family=queue_m
 
 
 def statuses(port: int, **login: str | None) -> set[int]:
-    """What all metrics are answered with; `Authorization=None` for nobody."""
+    """Return the status of all metrics paths; `Authorization=None` sends no login."""
     client = Client(port, **{name: value for name, value in login.items() if value is not None})
     headers = {"Authorization": None} if not login else {}
     return {client.request("GET", path, headers=headers).status for path in PATHS}

@@ -1,4 +1,4 @@
-"""The Grafana dashboard asks only for what a node tells."""
+"""Grafana dashboard: it queries only metrics that a node has."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _dashboard() -> dict[str, Any]:
 
 
 def _expressions(document: Any) -> Iterator[str]:
-    """Every expression, wherever it stands."""
+    """Return every expression of the dashboard."""
     if isinstance(document, dict):
         for name, value in document.items():
             if name in ("expr", "query") and isinstance(value, str):

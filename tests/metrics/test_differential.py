@@ -1,7 +1,7 @@
-"""Beside RabbitMQ's own exporter: every metric that has a meaning here is here, with its type and labels.
+"""Comparison with RabbitMQ's exporter: every metric with a meaning here exists, with its type and labels.
 
-`recorded.json` is what a real one told (`python -m tests.metrics.record` writes it anew). What is not here,
-and what is told with fewer labels, is listed by name, so that nothing else can be missing.
+`recorded.json` is the record of a real RabbitMQ (`python -m tests.metrics.record` writes it). Missing
+metrics, and metrics with fewer labels, are listed by name, so that no other can be missing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NOT_HERE = {
 }
 
 SUMMED_HERE = {"rabbitmq_queue_messages_persistent_bytes"}
-"""RabbitMQ names it in `/metrics` and gives no number."""
+"""Metrics that RabbitMQ lists in `/metrics` without a number."""
 
 MORE_LABELS = {"rabbitmq_build_info": {"mirrormq_version"}}
 
@@ -90,7 +90,7 @@ def test_every_metric_of_rabbitmq_is_here_with_its_type_and_labels(
 
 
 def test_what_is_listed_as_missing_is_missing(told: dict[str, Exposition]) -> None:
-    """A list of exceptions that nobody needs any more would hide the next gap."""
+    """Check the list of exceptions: an obsolete one would hide the next gap."""
     recorded = {name for path in PATHS for name in RECORDED[path]}
     for pattern in NOT_HERE:
         assert any(fnmatchcase(name, pattern) for name in recorded), pattern
@@ -106,12 +106,12 @@ def test_nothing_is_called_rabbitmq_that_rabbitmq_does_not_have(told: dict[str, 
 
 
 ONLY_IN_A_CLUSTER = {"mirrormq_ring_epoch"}
-"""Told of each ring, and one node has none."""
+"""Metrics per ring; a single node has none."""
 
 
 def test_the_numbers_are_those_of_the_work(told: dict[str, Exposition]) -> None:
-    """Three messages published to a queue, one dropped, one returned; one got and acknowledged, one got and
-    given back, then got for good, one with a consumer."""
+    """Check the counters of this work: three messages published to a queue, one dropped, one returned; one
+    got and acknowledged, one got and requeued, then got again, one with a consumer."""
     found = told["/metrics"]
     for name, value in {
         "rabbitmq_channel_messages_published_total": 5, "rabbitmq_channel_messages_confirmed_total": 5,
@@ -151,7 +151,8 @@ def test_each_channel_tells_its_numbers_by_exchange_and_by_queue(told: dict[str,
 
 
 def test_a_queue_tells_what_it_has_in_memory_and_on_disk(told: dict[str, Exposition]) -> None:
-    """One message of five bytes is with a consumer, and three were written."""
+    """Check the memory and disk figures: one message of five bytes is with a consumer, and three were
+    written."""
     each = told["/metrics/per-object"]
     for name, value in {
         "messages_ram": 1, "messages_ram_bytes": 5, "messages_ready_ram": 0, "messages_unacked_ram": 1,

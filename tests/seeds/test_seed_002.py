@@ -51,7 +51,7 @@ def test_the_command_of_the_document_makes_a_queue_and_its_copy(cluster: Cluster
     said = cluster.ctl(
         "add_queue", "myqueue", 'mirroring={"copies": [{"src_name": "otherq", "dst_tag": ""}]}', node=1
     )
-    assert said.endswith("Queue 'myqueue' is there, copied to otherq\n")
+    assert said.endswith("Queue 'myqueue' is declared, copied to otherq\n")
     bodies = [b"%d" % number for number in range(50)]
     with channel(cluster, 0) as opened:
         publish(opened, "myqueue", *bodies)

@@ -1,1 +1,1 @@
-"""The web page: its files and headers, its stream, and a real browser that uses it."""
+"""Tests of the web page: its files and headers, its stream, and its use in a real browser."""

@@ -1,7 +1,7 @@
-"""A node with a page, and Debian's chromium to look at it.
+"""Fixtures: a node with a page, and Debian's chromium.
 
-Playwright's own loop runs in this thread while it is started, and other tests have loops of their own: so it
-is started for a file of tests and stopped after it. What the page's console complains about fails the test.
+Playwright's event loop runs in this thread while it is started, and other tests have their own loops. It
+is therefore started for a file of tests and stopped after it. Errors in the page's console fail the test.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ expect.set_options(timeout=WAIT_MS)
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[MirrorMQ]:
-    """One node for a file of tests."""
+    """Node shared by a file of tests."""
     with managed() as broker:
         yield broker
 
 
 @pytest.fixture
 def client(node: MirrorMQ) -> Client:
-    """guest's view of its API."""
+    """API client of the user guest."""
     return Client(node.management_port)
 
 
@@ -43,7 +43,7 @@ def browser() -> Iterator[Browser]:
     path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if path is None:
         pytest.skip(not_installed("chromium"))
-    # Chromium's sandbox does not work for root, who runs these tests in a container.
+    # Chromium's sandbox does not work for root, which runs these tests in a container.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=path, args=arguments)
@@ -56,14 +56,14 @@ Opener = Callable[..., Watched]
 
 @pytest.fixture
 def open_page(browser: Browser, node: MirrorMQ) -> Iterator[Opener]:
-    """Opens the page in a browser of its own: `open_page(color_scheme="dark", width=390)`."""
+    """Open the page in a new browser: `open_page(color_scheme="dark", width=390)`."""
     with ExitStack() as stack:
         yield lambda **options: stack.enter_context(watched_page(browser, node.management_port, **options))
 
 
 @pytest.fixture
 def page(open_page: Opener) -> Page:
-    """guest, logged in, on the overview."""
+    """Page of the user guest, logged in, on the overview."""
     watched = open_page()
     watched.log_in()
     return watched.page

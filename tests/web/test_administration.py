@@ -1,4 +1,4 @@
-"""The page changes what an administrator changes: policies, users, permissions, limits, connections."""
+"""Administration on the page: policies, users, permissions, limits, connections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_policy_is_previewed_while_it_is_typed(page: Page, client: Client) -> 
     page.get_by_text("Add or change a policy").click()
     form = page.get_by_role("form", name="Add or change a policy")
     form.get_by_role("textbox", name="Pattern").fill("^shop")
-    preview = page.get_by_role("region", name="What this pattern matches")
+    preview = page.get_by_role("region", name="Matching names")
     expect(preview).to_contain_text("Queues: 2")
     expect(preview).to_contain_text("shop.eu")
     expect(preview).not_to_contain_text("stock")
@@ -99,7 +99,7 @@ def test_a_new_password_leaves_the_tags_and_the_session(page: Page, client: Clie
     administrator = Client(node.management_port, "guest", "other")
     try:
         assert administrator.get("whoami")["tags"] == ["administrator"]
-        # The page goes on with the new password.
+        # The page continues with the new password.
         _save_user(page, "helper", "secret", "monitoring")
         expect(page.get_by_role("rowheader", name="helper")).to_be_visible()
     finally:

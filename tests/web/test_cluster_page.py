@@ -1,4 +1,4 @@
-"""The page on three real nodes: what its buttons do to a ring, and what it shows when a node is killed."""
+"""Cluster page on three real nodes: the ring's buttons, and the display after a node is killed."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.web.watching import watched_page
 
 MESSAGES = 4_000
 SYNC_BYTES_PER_S = 1_000_000
-"""Slow enough to be watched and stopped, and over in a few seconds."""
+"""Slow enough to be observed and stopped, and complete in a few seconds."""
 RESTING_MS = 2_500
-"""Longer than the stream is silent: it speaks every second."""
+"""Longer than the interval of the stream, which is one second."""
 CONF = f"mirroring_sync_max_throughput = {SYNC_BYTES_PER_S}\n"
 
 
 @pytest.fixture(scope="module")
 def page(cluster: Cluster, browser: Browser) -> Iterator[Page]:
-    """guest, on the first node's page."""
+    """Page of the user guest on the first node."""
     with watched_page(browser, cluster.management_port(0)) as watched:
         watched.log_in()
         yield watched.page
@@ -36,7 +36,7 @@ def go(page: Page, where: str) -> None:
 
 
 def rests(page: Page, asked: list[str]) -> bool:
-    """Whether the page asks for nothing for a while: it knows all that came of a declaration."""
+    """Report whether the page sends no requests for a while: it has processed the declaration."""
     asked.clear()
     page.wait_for_timeout(RESTING_MS)
     return not asked

@@ -1,4 +1,4 @@
-"""A node that dies while its page is open, and comes back."""
+"""Failure and restart of a node while its page is open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_the_page_says_so_and_goes_on_when_the_node_is_back(open_page: Opener, n
     watched.log_in()
     expect(watched.page.locator(".live.open")).to_be_visible()
     node.kill()
-    expect(watched.page.get_by_role("alert")).to_contain_text("The node does not answer.")
+    expect(watched.page.get_by_role("alert")).to_contain_text("The node does not reply.")
     node.boot()
     expect(watched.page.locator(".live.open")).to_be_visible(timeout=40_000)
     expect(watched.page.get_by_role("alert")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""The drawings, fed with rings and clusters of every kind: what is drawn, and what a screen reader hears."""
+"""Drawings of rings and clusters of every kind: the image, and its text for screen readers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DRAW = """async ([assets, queue, nodes]) => {
 
 
 class Easel:
-    """A page on which components are drawn by themselves."""
+    """Page that renders single components."""
 
     def __init__(self, page: Page, assets: str) -> None:
         self.page = page
@@ -79,7 +79,7 @@ def test_a_whole_ring_has_its_master_on_top_and_data_goes_round(easel: Easel) ->
     assert places[0] and places[1] and places[2]
     assert places[0]["y"] < places[1]["y"] and places[1]["x"] > places[2]["x"], "clockwise from the top"
     expect(easel.place.get_by_role("img")).to_have_attribute(
-        "aria-label", f"A ring of 3 members. {A}: master; {B}: synchronised; {C}: synchronised"
+        "aria-label", f"Ring of 3 members. {A}: master; {B}: synchronised; {C}: synchronised"
     )
 
 
@@ -126,7 +126,7 @@ def test_a_queue_that_is_down_says_whom_it_waits_for(easel: Easel) -> None:
     news = {**WHOLE, "members": [A], "in_sync": [A], "waits_for": [C]}
     ring = easel.ring({"node": A, "state": "down", "mirrormq": news}, RUNNING)
     assert ring["up"] is False and easel.states() == {"mirror1": "down"}
-    expect(easel.place.locator(".ring-list")).to_contain_text("the queue waits for it")
+    expect(easel.place.locator(".ring-list")).to_contain_text("the queue waits for this node")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ LETTERS = """() => [...document.querySelectorAll('#drawing svg text')].map(each 
 
 
 def assert_readable(page: Page) -> None:
-    """What is written in the drawings is large enough, and whole."""
+    """Check that the text in the drawings is large enough and complete."""
     letters = page.evaluate(LETTERS)
     assert letters
     assert not [found for found in letters if found[1] < LETTERS_PX_MIN or not found[2]]
@@ -218,7 +218,7 @@ DRAW_LANES = """async ([assets, events, nodes, nowMs]) => {
 
 
 def test_a_short_outage_is_seen_beside_the_marks_that_lie_on_it(easel: Easel) -> None:
-    """Six seconds of eleven minutes, with marks at both ends of it."""
+    """Check an outage of six seconds in eleven minutes, with marks at both ends."""
     second, start = 1000, 1_700_000_000_000
     events = [
         {"at_ms": start, "kind": "node_down", "node": A},

@@ -1,4 +1,4 @@
-"""The failover timeline of a cluster whose nodes are killed: what every node tells, what the page shows."""
+"""Failover timeline of a cluster whose nodes are killed: every node's replies, and the page."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.web.watching import watched_page
 MIRROR_ALL = True
 LASTING = ("node", "vhost", "queue", "redelivered", "text")
 TAKEN = 3
-"""Messages that a consumer has when the master dies, and gets again from the next one."""
+"""Unacknowledged messages of a consumer when the master fails; the next master redelivers them."""
 
 
 class Scene:
-    """A mirrored queue on three nodes."""
+    """Mirrored queue on three nodes."""
 
     def __init__(self, cluster: Cluster, clients: list[Client]) -> None:
         self.cluster = cluster
@@ -44,7 +44,8 @@ class Scene:
         return [event for event in told if (event["kind"], event["queue"]) == ("promoted", "orders")]
 
     def tells(self, asked: int, event: dict[str, Any]) -> bool:
-        """Of this promotion. Its moment and its gap may be better known by now: a busy node sees it later."""
+        """Return the event of this promotion. Its time and outage may change: a busy node sees the
+        promotion later."""
         return any(all(told[name] == event[name] for name in LASTING) for told in self.promotions(asked))
 
     def story(self, asked: int) -> list[str]:
@@ -65,8 +66,8 @@ def scene(cluster: Cluster, clients: list[Client]) -> Scene:
 
 @pytest.fixture(scope="module")
 def failover(scene: Scene) -> tuple[int, int, dict[str, Any]]:
-    """The master is killed while a client of another node has messages of it: who died, who is asked, and
-    what that one tells."""
+    """Kill the master while a client of another node has its messages; return the dead node, the queried
+    node and its event."""
     until(lambda: scene.whole(0))
     dead = scene.master(0)
     asked = (dead + 1) % NODES
@@ -99,7 +100,7 @@ def test_a_promotion_tells_who_died_how_long_it_took_and_what_comes_again(
 
 
 def counted(port: int, expected: dict[str, float]) -> None:
-    """The node's metrics have these values, or will in a moment: its neighbours' news take their time."""
+    """Wait until the node's metrics have these values; facts of other nodes arrive later."""
 
     def now() -> dict[str, list[float]]:
         found = scrape(port)
@@ -143,7 +144,8 @@ def test_the_page_draws_it(scene: Scene, failover: tuple[int, int, dict[str, Any
 
 
 def test_the_story_outlives_those_who_saw_it(scene: Scene, failover: tuple[int, int, dict[str, Any]]) -> None:
-    """The new master, which alone counted what comes again, dies too; then all nodes are restarted."""
+    """Check that the timeline survives: the new master, which alone counted redeliveries, fails too; then
+    all nodes restart."""
     dead, _, event = failover
     scene.cluster.start(dead)
     until(lambda: scene.whole(dead))

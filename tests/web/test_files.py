@@ -1,4 +1,4 @@
-"""What is served: headers that leave a browser no choice, files that need nobody, texts in two languages."""
+"""Served files: strict headers, no external dependencies, texts in two languages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_file_cannot_be_posted_to(client: Client) -> None:
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_a_page_of_another_site_cannot_act(client: Client, site: str) -> None:
-    """Browsers add this header themselves, and a script cannot change it."""
+    """Check a header that browsers add themselves and scripts cannot change."""
     headers = {"Sec-Fetch-Site": site}
     assert client.request("PUT", "queues/%2F/planted", {}, headers).status == 403
     assert client.request("POST", "rebalance/queues", {}, headers).status == 403
@@ -93,7 +93,7 @@ def test_nothing_comes_from_elsewhere() -> None:
 
 
 def test_texts_become_markup_nowhere() -> None:
-    """Preact writes text; what could write markup is not used."""
+    """Check that no code writes markup: Preact writes text."""
     for name in OURS:
         if name.endswith(".js"):
             text = (WEB / name).read_text()

@@ -1,7 +1,7 @@
-"""A page of another site, in a real browser that remembers a login: nothing is changed in its user's name.
+"""Page of another site in a real browser that remembers a login: it cannot change anything as the user.
 
-Both sites have names that are not the machine's own. For those a browser sends no `Sec-Fetch-Site` over plain
-HTTP, and such names are what people use.
+Both sites have names that are not the machine's own. For these names a browser sends no `Sec-Fetch-Site`
+over plain HTTP, and users have such names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ fetch("http://rabbit.example:{port}/api/definitions",
 
 @pytest.fixture(scope="module")
 def foreign() -> Iterator[ThreadingHTTPServer]:
-    """Another site's server; it gives out `page`."""
+    """Server of another site, which serves `page`."""
 
     class Site(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -57,7 +57,7 @@ def foreign() -> Iterator[ThreadingHTTPServer]:
 
 @pytest.fixture
 def victim(node: MirrorMQ) -> Iterator[Page]:
-    """guest's browser, which has logged in to the node before."""
+    """Browser of guest, which has logged in to the node before."""
     path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if path is None:
         pytest.skip(not_installed("chromium"))

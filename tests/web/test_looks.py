@@ -1,4 +1,4 @@
-"""How the page looks and is used: languages, themes, narrow screens, keyboard, screen readers."""
+"""Appearance and use of the page: languages, themes, narrow screens, keyboard, screen readers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_chinese_browser_is_greeted_in_chinese(open_page: Opener) -> None:
 
 
 def await_ground(page: Page, where: str) -> None:
-    """Until the page's ground is on the dark or on the light side."""
+    """Wait until the page's background is dark or light."""
     page.wait_for_function(
         "where => (getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3)"
         ".reduce((sum, each) => sum + Number(each), 0) < 384) === (where === 'dark')",

@@ -1,4 +1,4 @@
-"""The preview of a policy: what its pattern matches, and what another policy keeps."""
+"""Preview of a policy: names that its pattern matches, and those where another policy applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that would be markup if anybody took them for it."""
+"""Names that contain markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in a real browser against a real node: coming and going, queues and messages."""
+"""Page in a real browser against a real node: login and logout, queues and messages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_declare_publish_see_it_live_get_purge_delete(page: Page) -> None:
     form.get_by_label("Value of argument 1").fill("5")
     form.get_by_label("Type of argument 1").select_option("number")
     form.get_by_role("button", name="Declare").click()
-    expect(page.get_by_role("status").filter(has_text="Queue letters is there.")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Queue letters is declared.")).to_be_visible()
     page.get_by_role("rowheader", name="letters").get_by_role("link").click()
 
     publish = page.get_by_role("form", name="Publish a message")
@@ -87,7 +87,7 @@ def test_declare_publish_see_it_live_get_purge_delete(page: Page) -> None:
     expect(page.get_by_text("x-max-length")).to_be_visible()
 
     get = page.get_by_role("form", name="Get messages")
-    get.get_by_label("What becomes of them").select_option("ack_requeue_false")
+    get.get_by_label("After reading").select_option("ack_requeue_false")
     get.get_by_role("button", name="Get").click()
     expect(page.locator(".message pre")).to_have_text('{"to": "<b>you</b>"}')
     expect(ready).to_have_text("1")
@@ -115,7 +115,7 @@ def test_numbers_move_without_a_reload(page: Page, node: MirrorMQ) -> None:
         channel.basic_publish("", "moving", b"x")
     expect(row.locator("[data-label=Ready]")).to_have_text("7")
     deadline = time.monotonic() + DEADLINE_S
-    while row.locator("[data-label=Published]").inner_text() == "0/s":  # a rate lasts as long as its cause
+    while row.locator("[data-label=Published]").inner_text() == "0/s":  # A rate lasts as long as its cause.
         assert time.monotonic() < deadline
         channel.basic_publish("", "moving", b"x")
         page.wait_for_timeout(50)
@@ -134,7 +134,7 @@ def test_a_refusal_of_the_node_is_a_sentence(page: Page) -> None:
     form.locator("[name=destination]").fill("no such queue")
     form.get_by_role("button", name="Bind").click()
     said = page.locator(".toast.bad")
-    expect(said).to_contain_text("The node refused:")
+    expect(said).to_contain_text("The node refused the request:")
     expect(said).to_contain_text("no such queue")
 
 

@@ -1,4 +1,4 @@
-"""The pipeline's page on a real node: leases that clients have taken, jobs that have told of themselves."""
+"""Pipeline page on a real node: leases of clients, and jobs that have reported."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def row_of(page: Page, name: str) -> Any:
 
 def test_an_empty_pipeline_says_how_to_begin(page: Page, node: MirrorMQ) -> None:
     go(page, "pipeline")
-    expect(page.get_by_text("No job has told of itself yet.")).to_be_visible()
-    expect(page.get_by_text("Nobody holds a lease.")).to_be_visible()
+    expect(page.get_by_text("No job has reported yet.")).to_be_visible()
+    expect(page.get_by_text("There are no leases.")).to_be_visible()
     uri = f"'amqp://guest:PASSWORD@127.0.0.1:{node.amqp_port}/%2F'"
     expect(page.locator(".command pre").first).to_contain_text(f"mirrormq pipeline archive --uri {uri}")
 
@@ -58,7 +58,7 @@ def test_a_command_is_copied(open_page: Opener, node: MirrorMQ) -> None:
 
 def test_a_lease_appears_and_the_button_gives_it_back(page: Page, range_client: Asker) -> None:
     go(page, "pipeline")
-    expect(page.get_by_text("Nobody holds a lease.")).to_be_visible()
+    expect(page.get_by_text("There are no leases.")).to_be_visible()
     range_client.channel.queue_declare("leased", durable=True)
     range_client.publish("leased", *[b"x" * 100] * 8)
     range_client.take("leased", "nightly", 1, 5)
@@ -96,11 +96,11 @@ def test_a_job_that_reports_is_seen_live_with_its_results(
     numbers = {"rows": 12_345, "rows_per_s": Decimal("251.6"), "size_bytes": 2048}
     report(range_client, "live", text="first", numbers=numbers)
     row = row_of(page, "live")
-    expect(row.locator("[data-label='Last word']")).to_have_text("first")
+    expect(row.locator("[data-label='Last report']")).to_have_text("first")
     expect(row.locator("[data-label=State]")).to_have_text("running")
     expect(row.locator("[data-label=Numbers]")).to_contain_text("12,345")
     report(range_client, "live", state="done", text="second", numbers=numbers, table=json.dumps(rows))
-    expect(row.locator("[data-label='Last word']")).to_have_text("second")
+    expect(row.locator("[data-label='Last report']")).to_have_text("second")
     expect(row.locator("[data-label=State]")).to_have_text("done")
 
     row.get_by_role("link", name="live").click()
@@ -116,8 +116,8 @@ def test_a_job_that_reports_is_seen_live_with_its_results(
     expect(chart.locator(".legend li")).to_have_count(2)
     expect(chart.locator("canvas")).to_be_visible()
 
-    page.get_by_role("button", name="Forget").click()
-    page.get_by_role("dialog").get_by_role("button", name="Forget").click()
+    page.get_by_role("button", name="Remove").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Pipeline")
     expect(row).to_have_count(0)
     assert client.get("mirrormq/jobs") == []
@@ -133,7 +133,7 @@ def test_what_a_job_says_is_text(open_page: Opener, range_client: Asker, client:
     watched.log_in()
     page = watched.page
     watched.go("pipeline")
-    # As the name of the job, its kind, last word, name of a number and number; as a lease and its queue.
+    # The name of the job, its kind, last report, name of a number and number; also a lease and its queue.
     expect(page.get_by_text(RUDE, exact=True)).to_have_count(6)
     watched.go(f"pipeline/%2F/{part(RUDE)}")
     expect(page.get_by_role("table", name="Results").get_by_role("rowheader")).to_have_text(RUDE)
@@ -157,11 +157,11 @@ def test_who_may_not_release_is_told_so(open_page: Opener, range_client: Asker, 
     watched.go("pipeline")
     row_of(watched.page, "mine").get_by_role("button").click()
     watched.page.get_by_role("dialog").get_by_role("button", name="Release").click()
-    said = "The node refused: access to queue 'guarded' in vhost '/' refused for user 'mona'"
+    said = "The node refused the request: access to queue 'guarded' in vhost '/' refused for user 'mona'"
     expect(watched.page.locator(".toast.bad")).to_contain_text(said)
     watched.page.get_by_role("button", name="Dismiss").click()
     watched.page.get_by_role("link", name="of guest").click()
     expect(watched.page.get_by_role("heading", level=1)).to_contain_text("of guest")
-    expect(watched.page.get_by_role("button", name="Forget")).to_have_count(0)
+    expect(watched.page.get_by_role("button", name="Remove")).to_have_count(0)
     assert client.delete("mirrormq/jobs/%2F/of%20guest").status == 204
     range_client.channel.queue_delete("guarded")

@@ -1,4 +1,4 @@
-"""Rates on the page: of connections and channels, and what is shown where the node keeps rates to itself."""
+"""Rates on the page: of connections and channels, and the display if the node reports no rates."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def channel(node: MirrorMQ) -> Iterator[pika.adapters.blocking_connection.Blocki
 def await_rate(
     page: Page, shown: Locator, nought: str, channel: pika.adapters.blocking_connection.BlockingChannel
 ) -> None:
-    """Work until the page shows a rate: it lasts as long as its cause."""
+    """Publish until the page shows a rate, which lasts as long as its cause."""
     deadline = time.monotonic() + DEADLINE_S
     expect(shown).to_be_visible()
     while shown.inner_text() in (nought, "–"):
@@ -52,7 +52,7 @@ def test_connections_tell_how_many_bytes_come_and_go(
     row.get_by_role("link").click()
     facts = page.get_by_role("region", name="Details")
     expect(facts).to_contain_text("From client")
-    expect(facts).to_contain_text("so far")
+    expect(facts).to_contain_text("in total")
 
 
 def test_channels_tell_what_is_published_confirmed_and_delivered(

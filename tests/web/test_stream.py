@@ -1,4 +1,4 @@
-"""The stream of what changes: what it tells, to whom, and that it ends."""
+"""Live event stream: its contents per user, and its end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEADLINE_S = 30.0
 
 
 class Stream:
-    """One viewer."""
+    """Stream of one viewer."""
 
     def __init__(self, port: int, user: str = "guest", password: str = "guest") -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
@@ -35,7 +35,7 @@ class Stream:
         self.answer = self._connection.getresponse()
 
     def event(self) -> tuple[str, Any] | None:
-        """The next one; None at the end."""
+        """Return the next event; None at the end."""
         name = ""
         for raw in self.answer:
             line = raw.decode().rstrip("\n")
@@ -46,7 +46,7 @@ class Stream:
         return None
 
     def frames(self) -> Iterator[dict[str, Any]]:
-        """Frames until the end, or for as long as one may wait."""
+        """Yield frames until the end or the deadline."""
         deadline = time.monotonic() + DEADLINE_S
         while (event := self.event()) is not None:
             assert time.monotonic() < deadline, "what was waited for did not come"
@@ -214,7 +214,7 @@ def test_watching_ten_thousand_queues_does_not_hold_up_deliveries() -> None:
             for number in range(QUEUES):
                 channel.basic_publish("", f"q{number}", b"x")
             worst = []
-            for _ in range(5):  # the machine may be busy with others; a stall of ours comes every second
+            for _ in range(5):  # Other load may delay one event, but a real stall occurs every second.
                 until = time.monotonic() + 1.5
                 stalls = [0.0]
                 while time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""A page that is being watched: what its console says is kept, and going somewhere is one call."""
+"""Page under observation: its console output is kept, and navigation is one call."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, expect
 
 EXPECTED_REFUSALS = ("status of 400", "status of 401", "status of 404", "net::ERR_")
-"""The console mentions every answer that is an error; the page shows those itself."""
+"""Console messages of error replies, which the page shows itself."""
 
 WAIT_MS = 15_000
-"""For anything to appear: the machine may be busy."""
+"""Timeout of any appearance on a busy machine."""
 
 STREAM = "/api/mirrormq/live"
-"""The one request that never ends."""
+"""Path of the only request that never ends."""
 
 # A page is drawn at once; what its parts do afterwards (ask the node, move the focus) runs behind the next
 # picture, and may draw again.
@@ -32,7 +32,7 @@ GO = """where => new Promise((done) => {
 
 
 class Watched:
-    """One tab."""
+    """Single tab."""
 
     def __init__(self, page: Page, address: str) -> None:
         self.page = page
@@ -64,13 +64,13 @@ class Watched:
         expect(self.page.locator("nav.places")).to_be_attached()
 
     def go(self, where: str) -> None:
-        """To an address behind the hash, until the new page shows what it has asked for."""
+        """Navigate to an address behind the hash and wait until the new page has loaded."""
         self.page.evaluate(GO, f"#/{where}")
         self.settle()
         expect(self.page.locator("main h1")).to_have_count(1)
 
     def settle(self) -> None:
-        """Until the page is drawn and waits for no answer."""
+        """Wait until the page is rendered and has no open requests."""
         deadline = time.monotonic() + WAIT_MS / 1000
         self.page.evaluate(DRAWN)
         while any(not request.url.endswith(STREAM) for request in self._asked):
@@ -79,7 +79,7 @@ class Watched:
         self.page.evaluate(DRAWN)
 
     def assets(self) -> str:
-        """Where the page's files are."""
+        """Return the path of the page's files."""
         source: str = self.page.evaluate("document.querySelector('script[type=module]').src")
         return source.removesuffix("main.js")
 
@@ -88,7 +88,7 @@ class Watched:
 def watched_page(
     browser: Browser, port: int, *, width: int = 1280, height: int = 900, **options: object
 ) -> Iterator[Watched]:
-    """A node's page in a browser of its own; what it complained about fails the test at the end."""
+    """Open a node's page in a new browser; console errors fail the test at the end."""
     settings = {"locale": "en-GB", "viewport": {"width": width, "height": height}, **options}
     context = browser.new_context(**settings)  # type: ignore[arg-type]
     context.set_default_timeout(WAIT_MS)

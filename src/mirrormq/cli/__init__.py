@@ -1,1 +1,1 @@
-"""The programs `mirrormq` and `mirrormqctl`."""
+"""Command-line programs `mirrormq` and `mirrormqctl`."""

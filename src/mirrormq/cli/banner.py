@@ -1,4 +1,4 @@
-"""The lines that `mirrormq server` prints first: version, addresses, files, and how to stop it."""
+"""Startup banner of `mirrormq server`: version, addresses, files, and how to stop it."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def banner(settings: Settings, cookie: Path | None) -> str:
 
 
 def _page(scheme: str, address: Address) -> str:
-    """A URL that this machine can open: no host means every interface, the loopback among them."""
+    """Return a URL that this host can open; an address without a host listens on every interface."""
     return f"{scheme}://{address._replace(host=address.host or 'localhost')}/"

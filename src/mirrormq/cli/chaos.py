@@ -1,4 +1,4 @@
-"""`mirrormq chaos`: load with faults on a cluster of its own."""
+"""Command `mirrormq chaos`: load and faults on a temporary cluster."""
 
 from __future__ import annotations
 
@@ -18,45 +18,47 @@ KINDS = "kill, freeze, restart, partition (needs root), policy"
 
 EXAMPLE = """Start a cluster, load it, inject faults, and check that no confirmed message was lost.
 
-The exit code is 0 when nothing was lost, 1 when something was, 2 when there is no verdict.
+The exit code is 0 if no confirmed message was lost, 1 if one was lost, 2 if there is no verdict.
 
 \b
-Example: one minute of kills, freezes and restarts on three nodes; the history is kept as Parquet:
+Example: one minute of kills, freezes and restarts on three nodes, with the history in Parquet files:
   mirrormq chaos --history /tmp/history --duration 60
 
 \b
-Example: ten minutes with network partitions too, then the audit of the history:
+Example: ten minutes with kills and network partitions, then the audit of the history:
   mirrormq chaos --history /tmp/history --duration 600 --fault kill --fault partition
   mirrormq pipeline audit --history /tmp/history --report report.html
 """
 
 
 def chaos(
-    history: Annotated[Path, typer.Option(help="Where the history goes; an empty directory.")],
-    nodes: Annotated[int, typer.Option(help="Nodes of the cluster.", min=1, max=9)] = 3,
+    history: Annotated[Path, typer.Option(help="Empty directory for the history.")],
+    nodes: Annotated[int, typer.Option(help="Number of nodes.", min=1, max=9)] = 3,
     duration: Annotated[float, typer.Option(help="Seconds of load.", min=1)] = 60.0,
-    fault: Annotated[list[str] | None, typer.Option(help=f"Repeat for several: {KINDS}.")] = None,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same faults.")] = 0,
-    queues: Annotated[int, typer.Option(help="Mirrored queues.", min=1)] = 2,
-    publishers: Annotated[int, typer.Option(help="Publishers with confirms.", min=1)] = 3,
-    consumers: Annotated[int, typer.Option(help="Consumers; at least one per queue.", min=1)] = 3,
-    rate: Annotated[float, typer.Option(help="Messages per second and publisher.", min=1)] = 500.0,
-    conf: Annotated[Path | None, typer.Option(help="A configuration file for the nodes.")] = None,
+    fault: Annotated[
+        list[str] | None, typer.Option(help=f"Fault to inject; may be repeated: {KINDS}.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the faults; equal seeds inject equal faults.")] = 0,
+    queues: Annotated[int, typer.Option(help="Number of mirrored queues.", min=1)] = 2,
+    publishers: Annotated[int, typer.Option(help="Number of publishers with confirms.", min=1)] = 3,
+    consumers: Annotated[int, typer.Option(help="Number of consumers; at least one per queue.", min=1)] = 3,
+    rate: Annotated[float, typer.Option(help="Messages per second of each publisher.", min=1)] = 500.0,
+    conf: Annotated[Path | None, typer.Option(help="Configuration file of the nodes.")] = None,
 ) -> None:
     try:
         from mirrormq.chaos.chaos_run import ChaosError, ChaosOptions, ChaosRun
         from mirrormq.chaos.process_faults import KINDS as KNOWN
     except ImportError as missing:
-        _fail(f"this needs {missing.name}: install mirrormq[spark]")
+        _fail(f"the package {missing.name} is missing: install mirrormq[spark]")
     kinds = tuple(fault or ("kill", "freeze", "restart", "policy"))
     unknown = [kind for kind in kinds if kind not in KNOWN]
     if unknown:
-        _fail(f"there is no fault {unknown[0]!r}: --fault is one of {', '.join(KNOWN)}")
+        _fail(f"unknown fault {unknown[0]!r}: --fault must be one of {', '.join(KNOWN)}")
     if "partition" in kinds:
         from mirrormq.testing.network_namespaces import NetworkNamespaces
 
         if (obstacle := NetworkNamespaces.obstacle()) is not None:
-            _fail(f"{obstacle}; leave out --fault partition")
+            _fail(f"{obstacle}; run without --fault partition")
     options = ChaosOptions(
         history=history, nodes=nodes, duration_s=duration, queues=queues, publishers=publishers,
         consumers=consumers, rate=rate, kinds=kinds, seed=seed, conf=_text_of(conf),
@@ -67,13 +69,15 @@ def chaos(
     except (ChaosError, ClusterError) as error:
         _fail(str(error))
     except KeyboardInterrupt:
-        _fail(f"stopped; there is no verdict, and what is in {history} is not whole", EXIT_INTERRUPTED)
+        _fail(
+            f"interrupted; there is no verdict, and the history in {history} is incomplete", EXIT_INTERRUPTED
+        )
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
     print(f"{outcome.faults} faults (seed {seed})")
     print("\n".join(outcome.verdict.lines()))
     for queue, count in outcome.left.items():
-        print(f"{queue} could not be emptied: {count:,} messages are left")
+        print(f"{queue} could not be emptied: {count:,} messages remain")
     if outcome.left or not outcome.verdict.sound:
         raise typer.Exit(1)
 
@@ -89,7 +93,7 @@ def _text_of(conf: Path | None) -> str:
     except OSError as error:
         _fail(f"{conf} cannot be read: {error.strerror}; --conf names a configuration file")
     except ValueError:
-        _fail(f"{conf} is no text; --conf names a configuration file")
+        _fail(f"{conf} is not a text file; --conf names a configuration file")
 
 
 def _fail(sentence: str, code: int = EXIT_NO_VERDICT) -> NoReturn:

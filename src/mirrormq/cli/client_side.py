@@ -1,4 +1,4 @@
-"""The parts of verbs that happen in `mirrormqctl` itself: passwords from stdin, files, waiting, screens."""
+"""Client-side parts of `mirrormqctl` commands: passwords from stdin, files, waiting, screens."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mirrormq.control.control_protocol import EXIT_DATA, EXIT_TIMEOUT, ControlEr
 
 POLL_S = 0.05
 AWAIT_STARTUP_S = 300.0
-"""rabbitmqctl's own limit for await_startup."""
+"""Default timeout of rabbitmqctl for await_startup."""
 
 USER_ADDED = (
     "Done. Don't forget to grant the user permissions to some virtual hosts! "
@@ -42,7 +42,7 @@ SIZE = re.compile(r"\d+([kKmMgG]([iI]?[bB])?)?")
 
 
 def check_values(verb: CtlCommand, words: list[str]) -> None:
-    """Refuse values that rabbitmqctl refuses before it asks a node."""
+    """Refuse values that rabbitmqctl refuses before it contacts a node."""
     if verb.name == "set_vm_memory_high_watermark":
         _check_size(words[1:]) if words[0] == "absolute" else _check_fraction(words, 1.0)
     elif verb.name == "set_disk_free_limit":
@@ -70,15 +70,16 @@ def _check_fraction(words: list[str], most: float) -> None:
 
 
 def add_user(verb: CtlCommand, line: CommandLine) -> int:
-    """The one verb that reminds its user of the next step."""
+    """Add a user and print a reminder of the next step."""
     code = invoke.perform(verb, line)
     if not line.is_quiet:
-        invoke.say(line, USER_ADDED)
+        invoke.print_sentence(line, USER_ADDED)
     return code
 
 
 def hash_password(verb: CtlCommand, line: CommandLine) -> int:
-    """As RabbitMQ's default hash, which definitions of either broker may hold; no node is asked."""
+    """Print RabbitMQ's default hash, which definitions of either broker may hold, without contacting a
+    node."""
     if not line.is_quiet:
         print(f"Will hash password {line.words[0]}")
     print(rabbit_hash(line.words[0]))
@@ -86,7 +87,7 @@ def hash_password(verb: CtlCommand, line: CommandLine) -> int:
 
 
 def list_limits(verb: CtlCommand, line: CommandLine) -> int:
-    """Without --global only the limits themselves are shown, as JSON."""
+    """Print limits as rows with --global, else only the limits as JSON."""
     formatter = line.options.get("formatter", "table")
     if line.options.get("global") or formatter not in ("table", "json", "erlang"):
         return invoke.perform(verb, line)
@@ -95,14 +96,14 @@ def list_limits(verb: CtlCommand, line: CommandLine) -> int:
     if formatter == "json":
         return _json_limits(verb, line, rows)
     if rows or formatter == "table":
-        invoke.say(line, formatting.compact_json(rows[0]["limits"]) if rows else "")
+        invoke.print_sentence(line, formatting.compact_json(rows[0]["limits"]) if rows else "")
     else:
         print(erlang_format.written("{}" if verb.name == "list_user_limits" else []))
     return 0
 
 
 def _json_limits(verb: CtlCommand, line: CommandLine, rows: list[dict[str, Any]]) -> int:
-    """A user's as a message, a vhost's as a value, or an empty list: rabbitmqctl has it so."""
+    """Print limits in rabbitmqctl's JSON forms: a message for users, a value for vhosts, or an empty list."""
     limits = formatting.compact_json(rows[0]["limits"]) if rows else "{}"
     shown: Any = {"node": line.node, "result": "ok", "value": limits} if rows else []
     if verb.name == "list_user_limits":
@@ -114,7 +115,7 @@ def _json_limits(verb: CtlCommand, line: CommandLine, rows: list[dict[str, Any]]
 def ping(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
     invoke.ask(line, "ping", [])
-    invoke.say(line, "Ping succeeded")
+    invoke.print_sentence(line, "Ping succeeded")
     return 0
 
 
@@ -130,7 +131,7 @@ def status(verb: CtlCommand, line: CommandLine) -> int:
 
 
 def await_startup(verb: CtlCommand, line: CommandLine) -> int:
-    """Poll until the node says that it serves clients."""
+    """Poll until the node reports that it serves clients."""
     limit_s = float(line.options.get("timeout", AWAIT_STARTUP_S))
     deadline = time.monotonic() + limit_s
     while True:
@@ -146,7 +147,7 @@ def await_startup(verb: CtlCommand, line: CommandLine) -> int:
 
 
 def stop(verb: CtlCommand, line: CommandLine) -> int:
-    """Ask the node to stop; `stop PIDFILE` also waits for its process to end."""
+    """Stop the node; `stop PIDFILE` also waits for its process to end."""
     invoke.show_banner(verb, line)
     try:
         process_id = int(invoke.ask(line, "stop", [])["pid"])
@@ -160,7 +161,7 @@ def stop(verb: CtlCommand, line: CommandLine) -> int:
 
 
 def shutdown(verb: CtlCommand, line: CommandLine) -> int:
-    """Ask the node to stop, and wait for its process to end."""
+    """Stop the node and wait for its process to end."""
     process_id = int(invoke.ask(line, "ping", [])["pid"])
     whose = f"RabbitMQ node {line.node} running at PID {process_id}"
     if not line.is_quiet:
@@ -178,23 +179,24 @@ def _await_end(process_id: int, line: CommandLine) -> None:
     deadline = time.monotonic() + (line.timeout_s or float("inf"))
     while _is_alive(process_id):
         if time.monotonic() >= deadline:
-            raise ControlError(f"Process {process_id} has not ended yet.", EXIT_TIMEOUT)
+            raise ControlError(f"Process {process_id} has not ended within the timeout.", EXIT_TIMEOUT)
         time.sleep(POLL_S)
 
 
 def _is_alive(process_id: int) -> bool:
-    """A process that has ended and that its parent has not asked after yet does not count."""
+    """Report whether a process runs; a zombie, which its parent has not reaped yet, does not count."""
     try:
         os.kill(process_id, 0)
         return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except ProcessLookupError:
         return False
     except (OSError, IndexError):
+        # A process of another user cannot be signalled, but is alive; without /proc assume the same.
         return Path(f"/proc/{process_id}").exists() or not Path("/proc/self").exists()
 
 
 def export_definitions(verb: CtlCommand, line: CommandLine) -> int:
-    """The file is this program's to write: the node may run as somebody else."""
+    """Write the definitions to a file in this program, because the node may run as another user."""
     target = line.words[0]
     if target != "-":
         invoke.show_banner(verb, line)
@@ -210,7 +212,7 @@ def export_definitions(verb: CtlCommand, line: CommandLine) -> int:
 
 
 def import_definitions(verb: CtlCommand, line: CommandLine) -> int:
-    """Unlike rabbitmqctl's this ends when everything is imported."""
+    """Import definitions. Unlike rabbitmqctl's, the command ends when the import is complete."""
     source = line.words[0] if line.words else "-"
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text()

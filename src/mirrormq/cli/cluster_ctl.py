@@ -1,4 +1,4 @@
-"""The parts of the cluster's verbs that happen in `mirrormqctl`: waiting, finding nodes, screens."""
+"""Client-side parts of `mirrormqctl` cluster commands: waiting, local discovery of nodes, screens."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mirrormq.control.control_protocol import EXIT_DATA, EXIT_SOFTWARE, ControlE
 
 POLL_S = 0.1
 AWAIT_NODES_S = 300
-"""rabbitmqctl's own limit for await_online_nodes."""
+"""Default timeout of rabbitmqctl for await_online_nodes."""
 ASK_NEIGHBOUR_S = 5.0
-"""How long a node on this machine may take to say where it listens."""
+"""Timeout of the request for a local node's cluster address."""
 
 NOT_FROM_HERE = (
     "{:removing_node_from_offline_node, 'To remove a node remotely from an offline node, the node you are "
@@ -29,13 +29,13 @@ NOT_FROM_HERE = (
 
 def cluster_status(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    found = invoke.ask(line, "cluster_status", [])
+    reply = invoke.ask(line, "cluster_status", [])
     if line.options.get("formatter") == "json":
-        print(json.dumps(found, separators=(",", ":"), sort_keys=True))
+        print(json.dumps(reply, separators=(",", ":"), sort_keys=True))
     elif invoke.is_erlang(line):
-        print(erlang_format.written(erlang_status.cluster_status(found)))
+        print(erlang_format.written(erlang_status.cluster_status(reply)))
     else:
-        print("\n".join(cluster_screen(found)))
+        print("\n".join(cluster_screen(reply)))
     return 0
 
 
@@ -63,12 +63,12 @@ def _count(word: str) -> int:
 
 
 def check_count(words: list[str]) -> None:
-    """What must be a number of nodes is one."""
+    """Check that the argument is a number of nodes."""
     _count(words[0])
 
 
 def join_cluster(verb: CtlCommand, line: CommandLine) -> int:
-    """A node on this machine is found by its control socket, whatever port it listens on for other nodes."""
+    """Join a cluster. The cluster port of a node on this host is read from its control socket."""
     name, _, port = line.words[0].partition(":")
     name = full_name(name)
     line.words = [name]
@@ -76,14 +76,14 @@ def join_cluster(verb: CtlCommand, line: CommandLine) -> int:
     line.options.pop("disc", None)
     line.options.pop("ram", None)
     address = f"{name.partition('@')[2]}:{port}" if port else _neighbour(name)
-    said = invoke.ask(line, "join_cluster", [name], {"address": address} if address else {})
-    if said and not line.is_quiet:
-        print(said)
+    note = invoke.ask(line, "join_cluster", [name], {"address": address} if address else {})
+    if note and not line.is_quiet:
+        print(note)
     return 0
 
 
 def _neighbour(name: str) -> str:
-    """Where a node of this machine listens for other nodes, if it is one and runs."""
+    """Return the cluster address of a running node on this host, else an empty text."""
     try:
         directory = runtime_directory(os.environ)
         return str(control_client.call(directory, name, Request("ping"), ASK_NEIGHBOUR_S).get("cluster", ""))
@@ -92,7 +92,8 @@ def _neighbour(name: str) -> str:
 
 
 def forget_cluster_node(verb: CtlCommand, line: CommandLine) -> int:
-    """With --offline the node is not there to be asked: it is left a note that it reads when it starts."""
+    """Forget a node. With --offline the target node is stopped, so a flag file records the request for its
+    next start."""
     line.words = [full_name(line.words[0])]
     if not line.options.pop("offline", False):
         return invoke.perform(verb, line)
@@ -107,7 +108,7 @@ def forget_cluster_node(verb: CtlCommand, line: CommandLine) -> int:
 
 
 def force_boot(verb: CtlCommand, line: CommandLine) -> int:
-    """A node that does not run is left a note."""
+    """Force the next start; write a flag file if the node does not run."""
     try:
         return invoke.perform(verb, line)
     except control_client.NodeUnreachable:
@@ -116,7 +117,7 @@ def force_boot(verb: CtlCommand, line: CommandLine) -> int:
 
 
 def data_directory(node: str) -> Path:
-    """Where a stopped node's data is."""
+    """Return the data directory of a stopped node."""
     directory = Path(os.environ.get("MIRRORMQ_DATA_DIRECTORY") or Path("var") / node)
     try:
         owner = (directory / "node").read_text().strip()
@@ -124,19 +125,20 @@ def data_directory(node: str) -> Path:
         owner = ""
     if owner != node:
         raise ControlError(
-            f"There is no data of {node} in {directory}: set MIRRORMQ_DATA_DIRECTORY to its data directory."
+            f"{directory} is not the data directory of {node}: "
+            "set MIRRORMQ_DATA_DIRECTORY to its data directory."
         )
     return directory
 
 
 def environment(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    found = invoke.ask(line, "environment", [])
+    reply = invoke.ask(line, "environment", [])
     if invoke.is_erlang(line):
-        invoke.show_facts(line, found)
+        invoke.show_facts(line, reply)
         return 0
     is_json = line.options.get("formatter") == "json"
-    print(json.dumps(found, separators=(",", ":")) if is_json else json.dumps(found, indent=1))
+    print(json.dumps(reply, separators=(",", ":")) if is_json else json.dumps(reply, indent=1))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`mirrormqctl cluster_status` for people, in rabbitmqctl's sections."""
+"""Text form of `mirrormqctl cluster_status`, in rabbitmqctl's sections."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import Any
 ALARMS = {"memory": "Memory", "disk": "Free disk space"}
 
 
-def cluster_screen(found: dict[str, Any]) -> Iterable[str]:
-    """The lines."""
-    yield from ("Basics", "", f"Cluster name: {found['cluster_name']}", "")
-    yield from _section("Disk Nodes", sorted(found["disk_nodes"]))
-    if found["ram_nodes"]:
-        yield from _section("RAM Nodes", sorted(found["ram_nodes"]))
-    yield from _section("Running Nodes", sorted(found["running_nodes"]))
-    yield from _section("Versions", [_version(*pair) for pair in sorted(found["versions"].items())])
+def cluster_screen(status: dict[str, Any]) -> Iterable[str]:
+    """Yield the lines of the screen."""
+    yield from ("Basics", "", f"Cluster name: {status['cluster_name']}", "")
+    yield from _section("Disk Nodes", sorted(status["disk_nodes"]))
+    if status["ram_nodes"]:
+        yield from _section("RAM Nodes", sorted(status["ram_nodes"]))
+    yield from _section("Running Nodes", sorted(status["running_nodes"]))
+    yield from _section("Versions", [_version(*pair) for pair in sorted(status["versions"].items())])
     yield from _section(
         "Maintenance status",
-        [f"Node: {name}, status: {state}" for name, state in sorted(found["maintenance_status"].items())],
+        [f"Node: {name}, status: {state}" for name, state in sorted(status["maintenance_status"].items())],
     )
-    yield from _section("Alarms", [alarm_line(alarm) for alarm in found["alarms"]])
+    yield from _section("Alarms", [alarm_line(alarm) for alarm in status["alarms"]])
     yield from _section(
         "Network Partitions",
         [
             f"Node {name} cannot communicate with {', '.join(others)}"
-            for name, others in found["partitions"].items()
+            for name, others in status["partitions"].items()
         ],
     )
-    if faults := found.get("journal_faults"):
+    if faults := status.get("journal_faults"):
         yield from _section("Journal Faults", [fault_line(fault) for fault in faults])
-    listeners = [row for _, rows in sorted(found["listeners"].items()) for row in rows]
+    listeners = [row for _, rows in sorted(status["listeners"].items()) for row in rows]
     yield from _section("Listeners", [listener_line(row) for row in listeners])
-    flags = [f"Flag: {flag['name']}, state: {flag['state']}" for flag in found["feature_flags"]]
+    flags = [f"Flag: {flag['name']}, state: {flag['state']}" for flag in status["feature_flags"]]
     yield from list(_section("Feature flags", flags))[:-1]
 
 
@@ -40,23 +40,23 @@ def _section(title: str, rows: list[str]) -> Iterable[str]:
     yield from (title, "", *(rows or ["(none)"]), "")
 
 
-def _version(name: str, found: dict[str, str]) -> str:
-    product = f"{found['rabbitmq_name']} {found['rabbitmq_version']}"
-    return f"{name}: {product} on MirrorMQ {found['mirrormq_version']}"
+def _version(name: str, versions: dict[str, str]) -> str:
+    product = f"{versions['rabbitmq_name']} {versions['rabbitmq_version']}"
+    return f"{name}: {product} on MirrorMQ {versions['mirrormq_version']}"
 
 
 def alarm_line(alarm: dict[str, str]) -> str:
-    """An alarm in RabbitMQ's words."""
+    """Describe an alarm with RabbitMQ's text."""
     return f"{ALARMS.get(alarm['resource'], alarm['resource'])} alarm on node {alarm['node']}"
 
 
 def fault_line(fault: dict[str, Any]) -> str:
-    """Journal fault of a node, and how many of its copies have not caught up."""
+    """Describe a journal fault of a node and the number of its untrusted copies."""
     return f"Node: {fault['node']}, fault: {fault['fault']}, untrusted copies: {fault['untrusted_copies']}"
 
 
 def listener_line(row: dict[str, Any], *, with_node: bool = True) -> str:
-    """Where a node listens and what for."""
+    """Describe a listener: interface, port, protocol and purpose."""
     where = f"interface: {row['interface']}, port: {row['port']}"
     start = f"Node: {row['node']}, {where}" if with_node else f"I{where[1:]}"
     return f"{start}, protocol: {row['protocol']}, purpose: {row['purpose']}"

@@ -1,4 +1,4 @@
-"""A command line of `mirrormqctl`, taken apart: words, flags, and flags nobody knows."""
+"""Parser of `mirrormqctl` command lines: arguments, options and unknown options."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from mirrormq.cli.ctl_commands import FLAGS_WITH_VALUE, FLAGS_WITHOUT_VALUE
-from mirrormq.cli.node_discovery import node_meant, runtime_directory
+from mirrormq.cli.node_discovery import default_node, runtime_directory
 from mirrormq.control.control_protocol import EXIT_USAGE
 
 DEFAULT_TIMEOUT_S = 60.0
-"""rabbitmqctl's."""
+"""Default timeout of rabbitmqctl."""
 
 VALUE_FLAGS = {
     "-n": "node", "--node": "node", "-t": "timeout", "--timeout": "timeout", "-p": "vhost",
@@ -32,11 +32,11 @@ GENERAL = frozenset(
         "no-table-headers", "help", "dry-run",
     }
 )  # fmt: skip
-"""Options that every verb takes."""
+"""Options that every command accepts."""
 
 
 class UsageError(Exception):
-    """Words that do not make a command here and now: the text, the exit code, and what is wrong at all."""
+    """Invalid command line: error text, exit code and heading."""
 
     def __init__(
         self, text: str, exit_code: int = EXIT_USAGE, heading: str = "Error (argument validation)"
@@ -48,19 +48,19 @@ class UsageError(Exception):
 
 @dataclass
 class CommandLine:
-    """A command line, taken apart."""
+    """Parsed command line."""
 
     words: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
-    """Flags that nobody knows or that lack a value that fits, as they are told of."""
+    """Unknown options and options with an invalid or missing value, as the error text shows them."""
     answering: str = ""
-    """Who answers at the address of --uri, once it has said so."""
-    _meant: str = ""
+    """Name of the node that answers at the address of --uri, once it is known."""
+    _default_node: str = ""
 
     @property
     def uri(self) -> str:
-        """Where a node that is not on this machine is asked over HTTP; empty: at a control socket."""
+        """HTTP address of a remote node; empty if the control socket is used."""
         return str(self.options.get("uri") or os.environ.get("MIRRORMQ_URI", ""))
 
     @property
@@ -76,24 +76,24 @@ class CommandLine:
     def node(self) -> str:
         if self.answering:
             return self.answering
-        if not self._meant:
+        if not self._default_node:
             named = str(self.options.get("node", ""))
-            self._meant = full_name(named or node_meant(os.environ, self.runtime_directory))
-        return self._meant
+            self._default_node = full_name(named or default_node(os.environ, self.runtime_directory))
+        return self._default_node
 
     @property
     def runtime_directory(self) -> Path:
-        """Where the control sockets are."""
+        """Directory of the control sockets."""
         return runtime_directory(os.environ)
 
 
 def full_name(node: str) -> str:
-    """A node's name with its host, which may be left off where it is this one."""
+    """Return a node's name with its host; the host defaults to localhost."""
     return node if "@" in node else f"{node}@localhost"
 
 
 def parse(arguments: list[str]) -> CommandLine:
-    """Words, flags, and flags nobody knows."""
+    """Split a command line into arguments, options and unknown options."""
     line = CommandLine()
     rest = iter(arguments)
     for word in rest:

@@ -1,6 +1,6 @@
-"""What a shell may put in place of the word that is being typed behind `mirrormqctl`.
+"""Shell completion of `mirrormqctl`: candidates for the word being typed.
 
-Shells ask `mirrormqctl autocomplete -- WORDS`, where the last word is the unfinished one, perhaps empty.
+Shells call `mirrormqctl autocomplete -- WORDS`. The last word is the incomplete one and may be empty.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ APPLY_TO = ("all", "exchanges", "queues")
 
 
 def of_ctl(words: list[str]) -> list[str]:
-    """The words that begin like the last one and make sense there."""
+    """Return the valid words that begin with the last word."""
     if words[:1] == ["--"]:
         words = words[1:]
     *before, unfinished = words or [""]
@@ -41,7 +41,7 @@ def _possible(before: list[str], unfinished: str) -> list[str]:
 
 
 def _verb_in(before: list[str]) -> str:
-    """The first word that is neither a flag nor a flag's value."""
+    """Return the first word that is neither an option nor an option's value."""
     words = iter(before)
     for word in words:
         if word in VALUE_FLAGS:
@@ -63,5 +63,5 @@ def _values(option: str) -> list[str]:
         return list(APPLY_TO)
     if option == "node":
         directory = runtime_directory(os.environ)
-        return [found.stem for found in directory.glob("*.sock")] if directory.is_dir() else []
+        return [socket.stem for socket in directory.glob("*.sock")] if directory.is_dir() else []
     return []

@@ -1,4 +1,4 @@
-"""`mirrormq completion` and `mirrormq alias`: the programs as a shell's user meets them."""
+"""Commands `mirrormq completion` and `mirrormq alias`: shell completion and RabbitMQ's program names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 PROGRAMS = ("mirrormq", "mirrormqctl")
 ALIASES = ("rabbitmqctl", "rabbitmq-diagnostics", "rabbitmq-queues", "rabbitmq-upgrade", "rabbitmq-plugins")
-"""RabbitMQ's programs whose verbs mirrormqctl has."""
+"""RabbitMQ's programs whose commands mirrormqctl provides."""
 
 ANY_WORDS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
@@ -41,44 +41,47 @@ SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
 def completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")]) -> None:
-    """Print the script with which a shell completes the words of mirrormq and mirrormqctl.
+    """Print the shell completion script for mirrormq and mirrormqctl.
 
     \b
-    Example, for this shell and for all that are started later:
+    Example, for this shell and for every later shell:
       source <(mirrormq completion bash)
       mirrormq completion bash > ~/.local/share/bash-completion/completions/mirrormqctl
     """
     if shell not in SCRIPTS:
-        print(f"mirrormq completion: there is none for {shell!r}: say {', '.join(SCRIPTS)}.", file=sys.stderr)
+        print(
+            f"mirrormq completion: unknown shell {shell!r}: name one of {', '.join(SCRIPTS)}.",
+            file=sys.stderr,
+        )
         raise typer.Exit(2)
     for program in (*PROGRAMS, *(name for name in ALIASES if _is_ours(_directory() / name))):
         print(SCRIPTS[shell].format(program=program, function=f"complete_{program.replace('-', '_')}"))
 
 
 def autocomplete(context: typer.Context) -> None:
-    """What may stand in place of the last word; shells ask this."""
-    from mirrormq.cli.main import app  # which has this one among them
+    """Print the candidates for the last word; completion scripts call this command."""
+    from mirrormq.cli.main import app  # Imported here because main imports this module.
 
     words = context.args[1:] if context.args[:1] == ["--"] else context.args
     *before, unfinished = words or [""]
-    found: object = typer.main.get_command(app)
+    command: object = typer.main.get_command(app)
     for word in before:
-        found = getattr(found, "commands", {}).get(word, found)
-    names = list(getattr(found, "commands", {}))
+        command = getattr(command, "commands", {}).get(word, command)
+    names = list(getattr(command, "commands", {}))
     if unfinished.startswith("-"):
-        names = [flag for parameter in getattr(found, "params", ()) for flag in parameter.opts]
+        names = [flag for parameter in getattr(command, "params", ()) for flag in parameter.opts]
     print("\n".join(sorted(name for name in names if name.startswith(unfinished))))
 
 
 def alias(
-    directory: Annotated[Path | None, typer.Option(help="Directory of the names.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the names again.")] = False,
+    directory: Annotated[Path | None, typer.Option(help="Directory for the links.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the links.")] = False,
 ) -> None:
-    """Install mirrormqctl under the names of RabbitMQ's programs, as rabbitmqctl.
+    """Install mirrormqctl under the names of RabbitMQ's programs, such as rabbitmqctl.
 
-    The others are rabbitmq-diagnostics, rabbitmq-queues, rabbitmq-upgrade and rabbitmq-plugins.
+    The other names are rabbitmq-diagnostics, rabbitmq-queues, rabbitmq-upgrade and rabbitmq-plugins.
 
-    A program of that name that is not ours is never touched.
+    An existing program that is not a link to mirrormqctl is never replaced.
 
     \b
     Example:
@@ -87,7 +90,7 @@ def alias(
     where = directory or _directory()
     try:
         for name in ALIASES:
-            _take_away(where / name) if remove else _install(where / name)
+            _remove(where / name) if remove else _install(where / name)
     except OSError as error:
         print(f"mirrormq alias: {error.filename or where}: {error.strerror}.", file=sys.stderr)
         raise typer.Exit(1) from None
@@ -97,21 +100,24 @@ def _install(path: Path) -> None:
     if _is_ours(path):
         return
     if path.is_symlink() or path.exists():
-        print(f"mirrormq alias: {path} is another program and stays: name a directory.", file=sys.stderr)
+        print(
+            f"mirrormq alias: {path} is another program and was kept: name another --directory.",
+            file=sys.stderr,
+        )
         raise typer.Exit(1)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to(_directory() / PROGRAMS[1])
     print(path)
 
 
-def _take_away(path: Path) -> None:
+def _remove(path: Path) -> None:
     if _is_ours(path):
         path.unlink()
         print(path)
 
 
 def _directory() -> Path:
-    """Where the programs of this installation are."""
+    """Return the directory of this installation's programs."""
     beside = Path(sys.argv[0]).resolve().parent
     return beside if (beside / PROGRAMS[1]).exists() else Path(sysconfig.get_path("scripts"))
 

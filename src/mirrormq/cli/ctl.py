@@ -1,8 +1,8 @@
-"""`mirrormqctl`: rabbitmqctl's verbs, flags, output and exit codes for a MirrorMQ node.
+"""Program `mirrormqctl`: rabbitmqctl's commands, options, output and exit codes for a MirrorMQ node.
 
-Flags may stand anywhere, as in rabbitmqctl; that, and exit codes that scripts depend on, is why the
-words are read here and not by a command-line library. Only the control socket is needed, so it works
-whatever state the node's listeners are in.
+Options may appear anywhere, as in rabbitmqctl. For that, and for exit codes that scripts depend on, the
+command line is parsed here and not by a library. Only the control socket is needed, so the program works
+in any state of the node's listeners.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mirrormq.cli.ctl_commands import COMMANDS, usage_of
 from mirrormq.cli.invoke import check_app, columns_of, perform
 from mirrormq.cli.unsupported import REFUSED
 from mirrormq.control.control_protocol import EXIT_UNAVAILABLE, EXIT_USAGE, ControlError
-from mirrormq.control.preconditions import AT_THE_MACHINE, at_the_machine
+from mirrormq.control.preconditions import LOCAL_ONLY, local_only_error
 from mirrormq.control.suggestions import suggestion
 from mirrormq.errors import ConfigurationError
 
@@ -28,16 +28,17 @@ PROGRAM_USAGE = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The console script."""
+    """Run the console script."""
     try:
         sys.exit(run(sys.argv[1:] if arguments is None else arguments))
     except BrokenPipeError:
+        # Python flushes stdout at exit: redirect it, so that the closed pipe causes no second error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 
 
 def run(arguments: list[str]) -> int:
-    """Do what the words say; returns the exit code."""
+    """Run a command line and return the exit code."""
     if arguments[:1] == ["autocomplete"]:
         print("\n".join(completion.of_ctl(arguments[1:])))
         return 0
@@ -70,7 +71,7 @@ def run(arguments: list[str]) -> int:
 
 
 def check(verb: CtlCommand, line: CommandLine) -> None:
-    """Refuse what rabbitmqctl refuses before it asks a node."""
+    """Refuse command lines that rabbitmqctl refuses before it contacts a node."""
     least, most = verb.arguments
     foreign = [name for name in line.options if name not in GENERAL and name not in verb.options]
     if line.unknown or foreign:
@@ -88,8 +89,8 @@ def check(verb: CtlCommand, line: CommandLine) -> None:
     if line.options.get("formatter", "table") not in formatting.FORMATTERS:
         raise UsageError(f"the formatter must be one of {', '.join(formatting.FORMATTERS)}.")
     is_offline = verb.name == "forget_cluster_node" and "offline" in line.options
-    if line.uri and (verb.name in AT_THE_MACHINE or is_offline):
-        raise UsageError(at_the_machine(verb.name), heading="Error")
+    if line.uri and (verb.name in LOCAL_ONLY or is_offline):
+        raise UsageError(local_only_error(verb.name), heading="Error")
     client_side.check_values(verb, line.words)
     health_checks.check_values(verb, line)
     diagnostic_output.check_values(verb, line)
@@ -115,10 +116,10 @@ def _help(line: CommandLine) -> int:
 
 def _all_verbs() -> Iterator[str]:
     yield f"\nUsage\n\n{PROGRAM_USAGE}\n\nAvailable commands:"
-    for group in dict.fromkeys(known.group for known in COMMANDS.values()):
+    for group in dict.fromkeys(command.group for command in COMMANDS.values()):
         yield f"\n{group}:\n"
-        for known in (known for known in COMMANDS.values() if known.group == group):
-            yield f"   {known.name:<29} {known.help}"
+        for command in (command for command in COMMANDS.values() if command.group == group):
+            yield f"   {command.name:<29} {command.help}"
     yield "\nUse 'mirrormqctl help <command>' to learn more about a specific command"
     yield "Example: mirrormqctl -n mirror1@localhost list_queues name messages"
 
@@ -131,7 +132,7 @@ def _unknown_verb(name: str) -> int:
 
 
 def _refused(name: str) -> int:
-    """A verb of RabbitMQ's that has nothing behind it here."""
+    """Report a RabbitMQ command that MirrorMQ does not support."""
     print(f"Error:\n{REFUSED[name]}", file=sys.stderr)
     return EXIT_UNAVAILABLE
 

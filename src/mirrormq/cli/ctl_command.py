@@ -1,6 +1,6 @@
-"""What `mirrormqctl` has to know of a verb before it asks the node, and words that many usage lines have.
+"""Description of one `mirrormqctl` command, and texts that many usage lines share.
 
-In a banner `{0}`, `{1}` … are the arguments, `{vhost}` and other names are options, `{node}` the node.
+In a banner `{0}`, `{1}` … are the arguments, `{vhost}` and other names are options, `{node}` is the node.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ from dataclasses import dataclass, field
 VHOST = "[--vhost <vhost>]"
 HEADERS = "[--no-table-headers]"
 UNLIMITED = 10_000
-"""Arguments of a verb that takes any number of columns or tags."""
+"""Largest number of arguments of a command that takes any number of columns or tags."""
 
 
 @dataclass(frozen=True, slots=True)
 class CtlCommand:
-    """One verb as the command line sees it."""
+    """Command as the command line sees it."""
 
     name: str
     group: str
     help: str
     usage: str = ""
     arguments: tuple[int, int] = (0, 0)
-    """The least and the most words it takes."""
+    """Smallest and largest number of arguments."""
     banner: str = ""
     columns: tuple[str, ...] = ()
-    """The columns shown when none are named; empty: not a table."""
+    """Columns shown if none are named; empty if the output is not a table."""
     all_columns: tuple[str, ...] = ()
-    """What may be named; empty: no columns may be named."""
+    """Columns that may be named; empty if the command accepts none."""
     options: tuple[str, ...] = ()
-    """Names of the options it takes beside the general ones."""
+    """Options that the command accepts besides the general ones."""
     example: str = ""
     headers: bool = True
-    """rabbitmqctl has one table without a line of column names."""
+    """Whether the table has a header line; rabbitmqctl has one table without."""
     banner_options: dict[str, str] = field(default_factory=dict)
     """Defaults of the options that the banner shows."""

@@ -1,4 +1,4 @@
-"""One node per data directory: a lock that the system takes back when the process ends, however it ends."""
+"""Lock of a data directory: one node per directory. The system releases the lock when the process ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirrormq.errors import UnavailableError, start_error
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold DIRECTORY/lock, or refuse and say who holds it."""
+    """Hold DIRECTORY/lock, or raise an error that names its holder."""
     path = directory / "lock"
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""More verbs of rabbitmq-diagnostics and rabbitmqctl: listeners, logs, events, the node's process."""
+"""Table of further commands of rabbitmq-diagnostics and rabbitmqctl: listeners, logs, events, the process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ALL = (
     CtlCommand(
         "suspend_listeners",
         "Operations",
-        "Lets no new clients in; those that are there stay",
+        "Refuses new client connections; open ones stay",
         "",
         (0, 0),
         "Will suspend client connection listeners on node {node}. The node will no longer accept client"
@@ -20,7 +20,7 @@ ALL = (
     CtlCommand(
         "resume_listeners",
         "Operations",
-        "Lets clients in again",
+        "Accepts client connections again",
         "",
         (0, 0),
         "Will resume client connection listeners on node {node}. The node will now accept client connections",
@@ -28,7 +28,7 @@ ALL = (
     CtlCommand(
         "change_cluster_node_type",
         "Cluster",
-        "Every node is a disc node",
+        "Accepts disc and refuses ram: every node is a disc node",
         "<disc | ram>",
         (1, 1),
         "Turning {node} into a {0} node",
@@ -36,7 +36,7 @@ ALL = (
     CtlCommand(
         "log_location",
         GROUP,
-        "Shows where the node's log lines go",
+        "Shows the destinations of the node's log",
         "[--all|-a]",
         (0, 0),
         "Log file location(s) on node {node} ...",
@@ -66,7 +66,7 @@ ALL = (
     CtlCommand(
         "consume_event_stream",
         GROUP,
-        "Prints what happens in the node, a line of JSON for each event",
+        "Prints the node's events, one line of JSON each",
         "[--duration|-d <seconds>] [--pattern <pattern>]",
         (0, 0),
         options=("duration", "pattern"),
@@ -75,7 +75,7 @@ ALL = (
     CtlCommand(
         "memory_breakdown",
         GROUP,
-        "Shows what the node's memory is used for",
+        "Shows the node's memory use by category",
         "[--unit <unit>]",
         (0, 0),
         "Reporting memory breakdown on node {node}...",
@@ -84,7 +84,7 @@ ALL = (
     CtlCommand(
         "os_env",
         GROUP,
-        "Lists the variables that the node was started with",
+        "Lists the node's environment variables",
         "",
         (0, 0),
         "Listing RabbitMQ-specific environment variables defined on node {node}...",
@@ -92,7 +92,7 @@ ALL = (
     CtlCommand(
         "command_line_arguments",
         GROUP,
-        "Shows how the node's process was started",
+        "Shows the command line of the node's process",
         "",
         (0, 0),
         "Command line arguments of node {node} ...",
@@ -108,7 +108,7 @@ ALL = (
     CtlCommand(
         "tls_versions",
         GROUP,
-        "Lists TLS versions that the node could speak",
+        "Lists the TLS versions that the node supports",
         "",
         (0, 0),
         "Listing all TLS versions supported by the runtime...",
@@ -116,7 +116,7 @@ ALL = (
     CtlCommand(
         "cipher_suites",
         GROUP,
-        "Lists cipher suites that the node could use",
+        "Lists the cipher suites that the node supports",
         "[--format openssl] [--all]",
         (0, 0),
         "Listing available cipher suites in OpenSSL format",
@@ -133,7 +133,7 @@ ALL = (
     CtlCommand(
         "resolve_hostname",
         GROUP,
-        "Asks the node for the addresses of a host",
+        "Resolves a hostname on the node",
         "<hostname> [--address-family <ipv4 | ipv6>]",
         (1, 1),
         "Asking node {node} to resolve hostname {0} to {address_family} addresses...",
@@ -143,7 +143,7 @@ ALL = (
     CtlCommand(
         "list_node_auth_attempt_stats",
         GROUP,
-        "Lists how often clients logged in, or tried to",
+        "Lists the number of login attempts",
         "[--by-source]",
         (0, 0),
         'Listing authentication\n attempts for node "{node}" ...',
@@ -153,7 +153,7 @@ ALL = (
     CtlCommand(
         "reset_node_auth_attempt_metrics",
         GROUP,
-        "Counts logins from nought again",
+        "Resets the counters of login attempts",
         "",
         (0, 0),
         "Reset auth attempt metrics on node {node} ...",

@@ -1,4 +1,4 @@
-"""The parts of the diagnostic verbs that happen in `mirrormqctl`: sentences, units, streams that go on."""
+"""Client-side parts of the diagnostic commands: sentences, units, streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirrormq.cli.ctl_command import CtlCommand
 from mirrormq.control.control_protocol import EXIT_DATA
 
 LOG_LINES_DEFAULT = 50
-"""rabbitmq-diagnostics' own."""
+"""Default number of lines of rabbitmq-diagnostics."""
 POLL_S = 0.2
 UNITS = {"bytes": 1, "mb": 1_000_000, "gb": 1_000_000_000}
 ADDRESS_FAMILIES = ("ipv4", "ipv6")
@@ -31,7 +31,7 @@ def _shown(value: Any) -> str:
 
 
 def check_values(verb: CtlCommand, line: CommandLine) -> None:
-    """Refuse values that RabbitMQ's tools refuse before they ask a node."""
+    """Refuse values that RabbitMQ's tools refuse before they contact a node."""
     options = line.options
     if verb.name == "log_tail" and not str(options.get("number", 1)).isdecimal():
         raise UsageError(f"Invalid options for this command:\n-N : {options['number']}")
@@ -46,7 +46,7 @@ def check_values(verb: CtlCommand, line: CommandLine) -> None:
         family = options["address-family"]
         raise UsageError(f"Bad argument: unsupported IP address family {family}. {valid}", EXIT_DATA)
     if verb.name == "cipher_suites" and options.get("format", "openssl") != "openssl":
-        raise UsageError("Bad argument: Format should be openssl: the others are Erlang's", EXIT_DATA)
+        raise UsageError("Bad argument: Format should be openssl: the other formats are Erlang's", EXIT_DATA)
     if verb.name == "change_cluster_node_type" and line.words[0] not in ("disc", "ram"):
         raise UsageError("Bad argument: The node type must be either disc or ram.", EXIT_DATA)
     if verb.name == "consume_event_stream":
@@ -57,11 +57,13 @@ def _pattern(line: CommandLine) -> re.Pattern[str]:
     try:
         return re.compile(str(line.options.get("pattern", "")))
     except re.error as error:
-        raise UsageError(f"Bad argument: the pattern cannot be used: {error}", EXIT_DATA) from None
+        raise UsageError(
+            f"Bad argument: the pattern is not a regular expression: {error}", EXIT_DATA
+        ) from None
 
 
 def done(verb: CtlCommand, line: CommandLine) -> int:
-    """A verb that says nothing but that it was done."""
+    """Run a command without output."""
     invoke.show_banner(verb, line)
     invoke.ask(line, verb.name, line.words)
     if _is_json(line):
@@ -70,47 +72,47 @@ def done(verb: CtlCommand, line: CommandLine) -> int:
 
 
 def _listing(about: Callable[[CommandLine, list[str]], dict[str, Any]], nothing: str = "") -> Program:
-    """A verb whose answer is a list of words: a line for each, or an object with some facts about it."""
+    """Return the program of a command whose result is a list of texts: one line each, or a JSON object."""
 
     def program(verb: CtlCommand, line: CommandLine) -> int:
         invoke.show_banner(verb, line)
-        found: list[str] = invoke.ask(line, verb.name, line.words)
+        reply: list[str] = invoke.ask(line, verb.name, line.words)
         if _is_json(line):
-            print(_shown(about(line, found)))
+            print(_shown(about(line, reply)))
         else:
-            invoke.say(line, "\n".join(found) or nothing)
+            invoke.print_sentence(line, "\n".join(reply) or nothing)
         return 0
 
     return program
 
 
-def _located(line: CommandLine, found: list[str]) -> dict[str, Any]:
-    return {"node_name": line.node, "paths": found, "result": "ok"}
+def _located(line: CommandLine, reply: list[str]) -> dict[str, Any]:
+    return {"node_name": line.node, "paths": reply, "result": "ok"}
 
 
-def _versions(line: CommandLine, found: list[str]) -> dict[str, Any]:
-    return {"versions": found}
+def _versions(line: CommandLine, reply: list[str]) -> dict[str, Any]:
+    return {"versions": reply}
 
 
-def _suites(line: CommandLine, found: list[str]) -> dict[str, Any]:
-    return {"suites": found}
+def _suites(line: CommandLine, reply: list[str]) -> dict[str, Any]:
+    return {"suites": reply}
 
 
-def _arguments(line: CommandLine, found: list[str]) -> dict[str, Any]:
-    return {"node": line.node, "result": "ok", "arguments": found}
+def _arguments(line: CommandLine, reply: list[str]) -> dict[str, Any]:
+    return {"node": line.node, "result": "ok", "arguments": reply}
 
 
 NO_PEERS = "No peers discovered"
 
 
-def _peers(line: CommandLine, found: list[str]) -> dict[str, Any]:
-    return {"peers": found} if found else {"message": NO_PEERS}
+def _peers(line: CommandLine, reply: list[str]) -> dict[str, Any]:
+    return {"peers": reply} if reply else {"message": NO_PEERS}
 
 
-def _addresses(line: CommandLine, found: list[str]) -> dict[str, Any]:
+def _addresses(line: CommandLine, reply: list[str]) -> dict[str, Any]:
     family = line.options.get("address-family", "IPv4")
     return {
-        "address_family": family, "addresses": found, "hostname": line.words[0], "node": line.node,
+        "address_family": family, "addresses": reply, "hostname": line.words[0], "node": line.node,
         "result": "ok",
     }  # fmt: skip
 
@@ -126,33 +128,33 @@ def log_tail(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def _looks(line: CommandLine, verb: str) -> Iterator[dict[str, Any]]:
-    """What a node says again and again, until time is up or somebody interrupts."""
+def _poll(line: CommandLine, verb: str) -> Iterator[dict[str, Any]]:
+    """Poll a node and yield its replies until the duration ends or the user interrupts."""
     duration = line.options.get("duration")
     deadline = float("inf") if duration is None else time.monotonic() + float(duration)
-    told = invoke.ask(line, verb, [], {"number": None})
+    reply = invoke.ask(line, verb, [], {"number": None})
     try:
         while time.monotonic() < deadline:
             time.sleep(max(0.0, min(POLL_S, deadline - time.monotonic())))
-            told = invoke.ask(line, verb, [], {"number": told["number"]})
-            yield told
+            reply = invoke.ask(line, verb, [], {"number": reply["number"]})
+            yield reply
     except KeyboardInterrupt:
         return
 
 
 def log_tail_stream(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    for told in _looks(line, "log_lines"):
-        for text in told["lines"]:
+    for reply in _poll(line, "log_lines"):
+        for text in reply["lines"]:
             print(text, flush=True)
     return 0
 
 
 def consume_event_stream(verb: CtlCommand, line: CommandLine) -> int:
-    """A line of JSON for each event, so that other programs can read them."""
+    """Print each event as a line of JSON, so that other programs can read the events."""
     pattern = _pattern(line)
-    for told in _looks(line, "events"):
-        for event in told["events"]:
+    for reply in _poll(line, "events"):
+        for event in reply["events"]:
             if pattern.search(event["event"]):
                 print(json.dumps(event, separators=(",", ":"), ensure_ascii=False), flush=True)
     return 0
@@ -160,14 +162,14 @@ def consume_event_stream(verb: CtlCommand, line: CommandLine) -> int:
 
 def memory_breakdown(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    found: dict[str, int] = invoke.ask(line, "memory_breakdown", [])
+    reply: dict[str, int] = invoke.ask(line, "memory_breakdown", [])
     unit = str(line.options.get("unit", "gb"))
-    shares = {name: round(100 * size / max(sum(found.values()), 1), 2) for name, size in found.items()}
+    shares = {name: round(100 * size / max(sum(reply.values()), 1), 2) for name, size in reply.items()}
     if _is_json(line):
-        rows = {name: {"bytes": size, "percentage": shares[name]} for name, size in found.items()}
+        rows = {name: {"bytes": size, "percentage": shares[name]} for name, size in reply.items()}
         print(json.dumps(rows, separators=(",", ":")))
         return 0
-    for name, size in found.items():
+    for name, size in reply.items():
         shown = size if unit == "bytes" else round(size / UNITS[unit], 4)
         print(f"{name}: {shown} {unit} ({shares[name]}%)")
     return 0
@@ -175,22 +177,22 @@ def memory_breakdown(verb: CtlCommand, line: CommandLine) -> int:
 
 def os_env(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    found: dict[str, str] = invoke.ask(line, "os_env", [])
+    reply: dict[str, str] = invoke.ask(line, "os_env", [])
     if _is_json(line):
-        print(_shown({"node": line.node, "result": "ok", "variables": found}))
+        print(_shown({"node": line.node, "result": "ok", "variables": reply}))
     else:
-        print("\n".join(f"{name}={value}" for name, value in found.items()))
+        print("\n".join(f"{name}={value}" for name, value in reply.items()))
     return 0
 
 
 def certificates(verb: CtlCommand, line: CommandLine) -> int:
-    """Of each listener where it is, and the texts of its files."""
+    """Print each listener and the contents of its certificate files."""
     invoke.show_banner(verb, line)
-    found: list[dict[str, Any]] = invoke.ask(line, "certificates", [])
+    reply: list[dict[str, Any]] = invoke.ask(line, "certificates", [])
     if _is_json(line):
-        print(_shown(found))
+        print(_shown(reply))
         return 0
-    for row in found:
+    for row in reply:
         print(f"Interface: {row['interface']}, port: {row['port']}, protocol: {row['protocol']}\n")
         print("\n".join(row[name] for name in ("certfile", "cacertfile") if name in row))
     return 0

@@ -1,12 +1,12 @@
-"""Terms as Erlang writes them, for rabbitmqctl's formatter `erlang`.
+"""Pretty printer of Erlang terms, for rabbitmqctl's formatter `erlang`.
 
-Programs written in Erlang read this text back as it stands, and people compare it with what they have
-from RabbitMQ, so the lines break where Erlang's `~p` breaks them:
+Erlang programs parse this text, and operators compare it with RabbitMQ's output, so the lines break where
+Erlang's `~p` breaks them:
 
-- What fits on the rest of a line of 80 columns, with the brackets that close after it, stays on it.
-- Otherwise each element has a line of its own, under the first one. Only plain values share lines.
-- A tuple that begins with an atom has the others beside that atom. Where this would push something
-  beyond the middle of the line, they are moved, in the whole text, to 4 columns after the bracket, or to 1.
+- A term stays on a line if it fits into the rest of 80 columns, with the brackets that close after it.
+- Otherwise each element has its own line, under the first one. Only plain values share lines.
+- A tuple that begins with an atom has its other elements beside that atom. If they would begin beyond the
+  middle of the line, they move, in the whole text, to 4 columns after the bracket, or to 1.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Any
 
 LINE_COLUMNS = 80
 USED_COLUMNS = LINE_COLUMNS - 2
-"""A line ends here at the latest, but for a comma."""
+"""Last column of a line, apart from a comma."""
 FURTHEST_COLUMN = LINE_COLUMNS // 2 - 1
-"""The elements beside an atom begin before this one."""
+"""Column before which the elements beside an atom must begin."""
 BESIDE = 0
 BYTES_COLUMNS_MIN = 8
-"""Bytes get this much of a line however far right they begin."""
+"""Columns that a binary gets at least, however far right it begins."""
 _RESERVED = """
 after and andalso band begin bnot bor bsl bsr bxor case catch cond div end fun if let not of or orelse receive
 rem try when xor
 """
 RESERVED = frozenset(_RESERVED.split())
-"""Words of the language: as atoms they stand in quotes."""
+"""Reserved words of Erlang, which need quotes as atoms."""
 PLAIN_ATOM = re.compile(r"[a-z][A-Za-z0-9_@]*")
 ESCAPES = {
     '"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\b": "\\b",
@@ -39,27 +39,27 @@ ESCAPES = {
 
 
 class Atom(str):
-    """A name, not a text."""
+    """Erlang atom."""
 
 
 class Chars(str):
-    """A text that is a list of letters."""
+    """Erlang string: a list of characters."""
 
 
 class Pid(str):
-    """A process: in the text as it is."""
+    """Erlang pid, printed unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class TermPart:
-    """A term: on one line, and what it is made of where it has to be broken."""
+    """Term with its one-line form and the parts at which it can be broken."""
 
     line: str
     brackets: tuple[str, ...] = ()
     inside: tuple[TermPart, ...] = ()
     is_tagged: bool = False
     numbers: tuple[str, ...] = ()
-    """Of bytes that are no text."""
+    """Byte values of a binary that is not printable text."""
 
     @property
     def is_plain(self) -> bool:
@@ -67,12 +67,13 @@ class TermPart:
 
 
 class _TooFarRight(Exception):
-    """The elements beside an atom would begin beyond the middle of the line."""
+    """Layout failure: the elements beside an atom would begin beyond the middle of the line."""
 
 
 def written(term: Any) -> str:
-    """A term as Erlang's `~p` writes it."""
+    """Format a term as Erlang's `~p` does."""
     piece = _piece(term)
+    # Erlang tries its layouts in this order and uses the first that fits for the whole text.
     for step in (BESIDE, 4):
         try:
             return _pretty_printed(piece, step)
@@ -82,18 +83,18 @@ def written(term: Any) -> str:
 
 
 def _pretty_printed(piece: TermPart, step: int) -> str:
-    exposition = _PrettyPrinter(step)
-    exposition.put(piece, 0)
-    return "\n".join(exposition.lines)
+    printer = _PrettyPrinter(step)
+    printer.put(piece, 0)
+    return "\n".join(printer.lines)
 
 
 class _PrettyPrinter:
-    """Lines that are being written, the last of them not yet to its end."""
+    """Lines of one layout; the last line is incomplete."""
 
     def __init__(self, step: int) -> None:
         self.lines = [""]
         self._step = step
-        """How far right of its bracket a tuple goes on below its atom, or BESIDE it."""
+        """Indentation of a tuple's elements below its atom, or BESIDE it."""
 
     @property
     def column(self) -> int:
@@ -103,7 +104,7 @@ class _PrettyPrinter:
         self.lines[-1] += text
 
     def put(self, piece: TermPart, closing: int) -> None:
-        """A term after which so many brackets close."""
+        """Write a term that is followed by `closing` closing brackets."""
         if piece.is_plain or self._has_room(piece, closing):
             self.write(piece.line)
         elif piece.numbers:
@@ -130,8 +131,9 @@ class _PrettyPrinter:
         return margin
 
     def _put_each(self, pieces: Sequence[TermPart], margin: int, closing: int, spare: int = 0) -> None:
-        """With commas between them. On the line of a tuple's atom Erlang leaves a column to spare."""
-        is_open = False  # the line takes another plain value
+        """Write terms with commas between them. On the line of a tuple's atom Erlang reserves one column
+        (`spare`)."""
+        is_open = False  # Whether the line accepts another plain value.
         for place, piece in enumerate(pieces):
             after = closing if place == len(pieces) - 1 else 0
             if place:
@@ -189,7 +191,7 @@ def _atom(name: str) -> str:
 
 
 def _binary(text: str) -> TermPart:
-    """Bytes are shown as a text where each of them is a visible sign by itself."""
+    """Return a binary: as text if every byte is a printable character, else as numbers."""
     data = text.encode("utf-8", "surrogateescape")
     signs = data.decode("latin-1")
     if not data:
@@ -201,7 +203,7 @@ def _binary(text: str) -> TermPart:
 
 
 def _float(value: float) -> str:
-    """The shorter of both ways to write it; each has a point in it."""
+    """Return the shorter of decimal and scientific notation; both contain a point."""
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     first, rest = str(digits[0]), "".join(map(str, digits[1:])) or "0"
     power = int(exponent) + len(digits) - 1

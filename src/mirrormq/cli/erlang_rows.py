@@ -1,6 +1,6 @@
-"""Rows and facts as Erlang terms: which of the values RabbitMQ has as names, texts or processes.
+"""Conversion of rows and facts to Erlang terms: which values RabbitMQ has as atoms, binaries or pids.
 
-A node tells values as JSON, which knows texts only; what else they are is known here by their columns.
+A node sends values as JSON, which has only texts. The column determines the Erlang type.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ TEXT_COLUMNS = frozenset(
         "configure", "write", "read", "pattern", "consumer_tag", "queue_name", "desc", "doc_url", "value",
     }
 )  # fmt: skip
-"""Whose values may be empty; elsewhere nothing means that there is none, and is the empty atom."""
+"""Columns whose values may be empty texts; in other columns an empty value means none and becomes the
+empty atom."""
 
 
 def listing(verb: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
-    """A table. Consumers come in a list for each of the queues, as RabbitMQ has found them."""
+    """Return a table as a term. As in RabbitMQ, consumers are grouped in one list per queue."""
     lines = [[(Atom(column), _cell(verb, column, row.get(column, ""))) for column in columns] for row in rows]
     if verb != "list_consumers":
         return written(lines)
@@ -91,7 +92,7 @@ def _field(kind: str, value: Any) -> Any:
 
 
 def facts(value: Any) -> Any:
-    """What a node tells of itself, as a list of pairs."""
+    """Return a node's facts as a list of pairs."""
     if isinstance(value, dict):
         return [(Atom(name), facts(inner)) for name, inner in value.items()]
     return [facts(inner) for inner in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Rows as rabbitmqctl prints them: with tabs, CSV, JSON, or drawn as a table. For Erlang: erlang_rows."""
+"""Formatters of rows as in rabbitmqctl: tabs, CSV, JSON or a drawn table. Erlang terms are in erlang_rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 def table(rows: Sequence[Row], columns: Sequence[str], headers: bool) -> Iterable[str]:
-    """Tab-separated, with a line of names above; nothing at all if there are no rows."""
+    """Yield tab-separated lines below a line of column names; nothing if there are no rows."""
     if rows and headers:
         yield "\t".join(columns)
     for row in rows:
@@ -26,7 +26,7 @@ def table(rows: Sequence[Row], columns: Sequence[str], headers: bool) -> Iterabl
 
 
 def csv(rows: Sequence[Row], columns: Sequence[str], headers: bool) -> Iterable[str]:
-    """Everything in double quotes."""
+    """Yield CSV lines with every value in double quotes."""
     if rows and headers:
         yield ",".join(_quoted(column) for column in columns)
     for row in rows:
@@ -34,7 +34,7 @@ def csv(rows: Sequence[Row], columns: Sequence[str], headers: bool) -> Iterable[
 
 
 def json_rows(rows: Sequence[Row], columns: Sequence[str], headers: bool) -> Iterable[str]:
-    """One object per line inside brackets, as rabbitmqctl streams them."""
+    """Yield one object per line inside brackets, as rabbitmqctl streams them."""
     yield "["
     for number, row in enumerate(rows):
         yield ("," if number else "") + _json_object(row, columns)
@@ -42,13 +42,13 @@ def json_rows(rows: Sequence[Row], columns: Sequence[str], headers: bool) -> Ite
 
 
 def json_stream(rows: Sequence[Row], columns: Sequence[str], headers: bool) -> Iterable[str]:
-    """One object per line, an empty line between two, and nothing around them."""
+    """Yield one object per line with an empty line between two."""
     for number, row in enumerate(rows):
         yield ("\n" if number else "") + _json_object(row, columns)
 
 
 def pretty_table(rows: Sequence[Row], columns: Sequence[str], headers: bool) -> Iterable[str]:
-    """Drawn with box characters."""
+    """Yield a table drawn with box characters."""
     lines = [[text_of(row.get(column, "")) for column in columns] for row in rows]
     every = [list(columns), *lines] if headers else lines
     if not rows:
@@ -79,19 +79,19 @@ def _json_object(row: Row, columns: Sequence[str]) -> str:
 
 
 def _json_cell(column: str, value: Any) -> Any:
-    """Objects (definitions, limits) stand as JSON text inside a cell, as in rabbitmqctl."""
+    """Return the JSON value of a cell. As in rabbitmqctl, objects (definitions, limits) become JSON text."""
     if column == "protocol" and isinstance(value, str):
         return [int(part) for part in value.strip("{}").split(",") if part.isdigit()]
     return compact_json(value) if isinstance(value, dict) else value
 
 
 def compact_json(value: Any) -> str:
-    """JSON without blanks."""
+    """Encode a value as JSON without spaces."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def text_of(value: Any) -> str:
-    """A cell of a table."""
+    """Return the text of a table cell."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
@@ -104,7 +104,7 @@ def text_of(value: Any) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Control characters would break the table apart."""
+    """Escape control characters, which would break the table."""
     return text.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
 
 

@@ -1,7 +1,7 @@
-"""Health checks as rabbitmq-diagnostics has them: a sentence and exit code 0, or what is wrong and another.
+"""Health checks of rabbitmq-diagnostics: a sentence and exit code 0, or an error and another exit code.
 
-The checks are made here, of what the node tells: its status, its cluster's, its certificates. So a node needs
-no code for them, and the same answers serve screens and checks.
+The checks run in this program on facts that the node reports: its status, its cluster's status, its
+certificates. The node needs no code for them, and screens and checks use the same replies.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from mirrormq.cli.ctl_command import CtlCommand
 from mirrormq.control.control_protocol import EXIT_DATA, EXIT_SOFTWARE, EXIT_UNAVAILABLE, ControlError
 
 NODE_HEALTH_CHECK_S = 70.0
-"""rabbitmqctl's own limit for node_health_check."""
+"""Default timeout of rabbitmqctl for node_health_check."""
 AWAIT_MIRROR_S = 120.0
-"""rabbitmq-upgrade's own limit for await_online_synchronized_mirror."""
+"""Default timeout of rabbitmq-upgrade for await_online_synchronized_mirror."""
 POLL_S = 0.2
 CONNECT_S = 5.0
-"""How long one port may take to accept a connection."""
+"""Timeout of one TCP connection."""
 UNITS = ("days", "weeks", "months", "years")
 PROTOCOLS = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqp0-9-1": "amqp", "amqps": "amqp/ssl"}
-"""Names under which RabbitMQ knows a protocol as well."""
+"""Other names of protocols in RabbitMQ."""
 
 Program = Callable[[CtlCommand, CommandLine], int]
 
@@ -41,19 +41,19 @@ def _shown(value: dict[str, Any]) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
-def _tell(line: CommandLine, sentence: str, **more: Any) -> int:
-    """In words, or as an object for programs."""
-    print(_shown(more)) if _is_json(line) else invoke.say(line, sentence)
+def _print_result(line: CommandLine, sentence: str, **more: Any) -> int:
+    """Print a sentence, or an object with --formatter json."""
+    print(_shown(more)) if _is_json(line) else invoke.print_sentence(line, sentence)
     return 0
 
 
 def passed(line: CommandLine, sentence: str, **more: Any) -> int:
-    """All is well."""
-    return _tell(line, sentence, result="ok", **more)
+    """Report a passed check."""
+    return _print_result(line, sentence, result="ok", **more)
 
 
 def failed(line: CommandLine, text: str, *, heading: str = "Error:\n", **more: Any) -> int:
-    """It is not; scripts look at the exit code."""
+    """Report a failed check and return the exit code that scripts test."""
     if not line.options.get("silent"):
         shown = _shown({"result": "error", **more}) if _is_json(line) and more else f"{heading}{text}"
         print(shown, file=sys.stderr)
@@ -61,11 +61,11 @@ def failed(line: CommandLine, text: str, *, heading: str = "Error:\n", **more: A
 
 
 def is_running(verb: CtlCommand, line: CommandLine) -> int:
-    """Says so, and is content either way."""
+    """Report whether the application runs; the exit code is 0 in both cases."""
     invoke.show_banner(verb, line)
     runs = _state(line) == "running"
     sentence = _running_sentence(line.node, runs)
-    return _tell(line, sentence, message=sentence, result=runs)
+    return _print_result(line, sentence, message=sentence, result=runs)
 
 
 def check_running(verb: CtlCommand, line: CommandLine) -> int:
@@ -74,7 +74,7 @@ def check_running(verb: CtlCommand, line: CommandLine) -> int:
     sentence = _running_sentence(line.node, runs)
     if not runs:
         return failed(line, sentence)
-    return _tell(line, sentence, message=sentence)
+    return _print_result(line, sentence, message=sentence)
 
 
 def _state(line: CommandLine) -> str:
@@ -92,14 +92,14 @@ def is_booting(verb: CtlCommand, line: CommandLine) -> int:
     boots = _state(line) == "starting"
     rest = "is fully booted (check with is_running), stopped or has not started booting yet"
     sentence = f"RabbitMQ on node {line.node} {'is booting' if boots else rest}"
-    return _tell(line, sentence, message=sentence, result=boots)
+    return _print_result(line, sentence, message=sentence, result=boots)
 
 
 def _alarms(line: CommandLine) -> tuple[list[str], list[str]]:
-    """This node's, and those of the others."""
-    found = invoke.ask(line, "cluster_status", [])["alarms"]
-    local = [alarm_line(alarm) for alarm in found if alarm["node"] == line.node]
-    return local, [alarm_line(alarm) for alarm in found if alarm["node"] != line.node]
+    """Return this node's alarms and those of the other nodes."""
+    reply = invoke.ask(line, "cluster_status", [])["alarms"]
+    local = [alarm_line(alarm) for alarm in reply if alarm["node"] == line.node]
+    return local, [alarm_line(alarm) for alarm in reply if alarm["node"] != line.node]
 
 
 def alarms(verb: CtlCommand, line: CommandLine) -> int:
@@ -120,8 +120,12 @@ def check_alarms(verb: CtlCommand, line: CommandLine) -> int:
     local, others = _alarms(line)
     if not local and not others:
         return passed(line, _no_alarms(line))
-    told: dict[str, Any] = {"local": local, "global": others, "message": f"Node {line.node} reported alarms"}
-    return failed(line, "\n".join(local + others), heading="", **told)
+    details: dict[str, Any] = {
+        "local": local,
+        "global": others,
+        "message": f"Node {line.node} reported alarms",
+    }
+    return failed(line, "\n".join(local + others), heading="", **details)
 
 
 def check_local_alarms(verb: CtlCommand, line: CommandLine) -> int:
@@ -133,56 +137,56 @@ def check_local_alarms(verb: CtlCommand, line: CommandLine) -> int:
 
 
 def _listeners(line: CommandLine) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = invoke.ask(line, "status", [])["listeners"]
-    return found
+    reply: list[dict[str, Any]] = invoke.ask(line, "status", [])["listeners"]
+    return reply
 
 
 def listeners(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    found = _listeners(line)
+    reply = _listeners(line)
     if _is_json(line):
-        print(_shown({"result": "ok", "node": line.node, "listeners": found}))
+        print(_shown({"result": "ok", "node": line.node, "listeners": reply}))
     elif invoke.is_erlang(line):
-        print(erlang_format.written(erlang_status.listeners(found)))
+        print(erlang_format.written(erlang_status.listeners(reply)))
     else:
-        print("\n".join(listener_line(row, with_node=False) for row in found))
+        print("\n".join(listener_line(row, with_node=False) for row in reply))
     return 0
 
 
 def check_port_listener(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    port, found = int(line.words[0]), _listeners(line)
-    ports = [row["port"] for row in found]
+    port, reply = int(line.words[0]), _listeners(line)
+    ports = [row["port"] for row in reply]
     if port in ports:
         sentence = f"A listener for port {port} is running on node {line.node}."
         return passed(line, sentence, port=line.words[0], node=line.node)
     known = ", ".join(map(str, ports))
     text = f"No listener for port {port} is active on node {line.node}. "
     text += f"Found listeners that use the following ports: {known}"
-    return failed(line, text, heading="", missing=port, ports=ports, listeners=found)
+    return failed(line, text, heading="", missing=port, ports=ports, listeners=reply)
 
 
 def check_protocol_listener(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    found = _listeners(line)
+    reply = _listeners(line)
     wanted = PROTOCOLS.get(line.words[0].lower(), line.words[0].lower())
-    protocols = sorted({row["protocol"] for row in found})
+    protocols = sorted({row["protocol"] for row in reply})
     if wanted in protocols:
         sentence = f"A listener for protocol {wanted} is running on node {line.node}."
         return passed(line, sentence, protocol=wanted, node=line.node)
     text = f"No listener for protocol {wanted} is active on node {line.node}. "
     text += f"Found listeners for the following protocols: {', '.join(protocols)}"
-    return failed(line, text, missing=wanted, protocols=protocols, listeners=found)
+    return failed(line, text, missing=wanted, protocols=protocols, listeners=reply)
 
 
 def check_port_connectivity(verb: CtlCommand, line: CommandLine) -> int:
-    """From where this program runs, which may be another machine."""
+    """Connect to all listeners from the host of this program, which may be a remote one."""
     invoke.show_banner(verb, line)
-    found, address = _listeners(line), line.options.get("address")
-    bad = [row for row in found if not _accepts(str(address or _host(line, row)), row["port"])]
+    reply, address = _listeners(line), line.options.get("address")
+    bad = [row for row in reply if not _accepts(str(address or _host(line, row)), row["port"])]
     if not bad:
-        ports = ", ".join(str(row["port"]) for row in found)
-        return passed(line, f"Successfully connected to ports {ports} on node {line.node}.", listeners=found)
+        ports = ", ".join(str(row["port"]) for row in reply)
+        return passed(line, f"Successfully connected to ports {ports} on node {line.node}.", listeners=reply)
     lines = "\n".join(listener_line(row, with_node=False) for row in bad)
     text = f"Connection to ports of the following listeners on node {line.node} failed: \n{lines}"
     return failed(line, text, failures=bad)
@@ -202,7 +206,7 @@ def _accepts(host: str, port: int) -> bool:
 
 
 def check_virtual_hosts(verb: CtlCommand, line: CommandLine) -> int:
-    """A vhost of ours has no process of its own that could be down: if the node answers, all are there."""
+    """Check the vhosts. They have no separate processes, so all are running if the node replies."""
     invoke.show_banner(verb, line)
     invoke.ask(line, "list_vhosts", [])
     return passed(line, f"Node {line.node} reported all vhosts as running")
@@ -211,27 +215,27 @@ def check_virtual_hosts(verb: CtlCommand, line: CommandLine) -> int:
 def check_certificate_expiration(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
     within, unit = int(line.options.get("within", 4)), str(line.options.get("unit", "weeks"))
-    found = invoke.ask(line, "expiring_certificates", [], {"within": within, "unit": unit})
-    if not found:
+    reply = invoke.ask(line, "expiring_certificates", [], {"within": within, "unit": unit})
+    if not reply:
         period = f"{within} {unit if within != 1 else unit.removesuffix('s')}"
         return passed(line, f"No certificates are expiring within {period}.")
-    text = "\n".join(json.dumps(row) for row in found)
-    return failed(line, text, heading="", expired=found)
+    text = "\n".join(json.dumps(row) for row in reply)
+    return failed(line, text, heading="", expired=reply)
 
 
 def check_mirrors(verb: CtlCommand, line: CommandLine) -> int:
-    """May the node be stopped without losing a mirrored queue's only good copy?"""
+    """Check whether the node can stop without the loss of a mirrored queue's only synchronised copy."""
     invoke.show_banner(verb, line)
     if _is_alone(line):
         return passed(line, _alone(line, "check"), **_alone_json("check"))
-    found = invoke.ask(line, "critical_queues", [])
+    reply = invoke.ask(line, "critical_queues", [])
     sentence = f"Node {line.node} reported no classic mirrored queues without online synchronised mirrors"
-    if not found:
+    if not reply:
         return passed(line, sentence)
     rest = f"would lose its only synchronised replica (master) if node {line.node} is stopped"
-    text = "\n".join(f"{queue['readable_name']} {rest}" for queue in found)
+    text = "\n".join(f"{queue['readable_name']} {rest}" for queue in reply)
     message = f"Node {line.node} reported local classic mirrored queues without online synchronised mirrors"
-    return failed(line, text, heading="", queues=found, message=message)
+    return failed(line, text, heading="", queues=reply, message=message)
 
 
 def check_quorum(verb: CtlCommand, line: CommandLine) -> int:
@@ -255,7 +259,7 @@ def _alone_json(what: str) -> dict[str, str]:
 
 
 def await_mirrors(verb: CtlCommand, line: CommandLine) -> int:
-    """Until the check above passes."""
+    """Wait until `check_mirrors` passes."""
     limit_s = float(line.options.get("timeout", AWAIT_MIRROR_S))
     if not line.is_quiet:
         text = "Will wait for a synchronised mirror be online for all classic mirrored queues for"
@@ -281,7 +285,7 @@ def await_quorum(verb: CtlCommand, line: CommandLine) -> int:
 
 
 def rebalance(verb: CtlCommand, line: CommandLine) -> int:
-    """Drawn as a table, unless another format is asked for."""
+    """Rebalance masters; the default output is a drawn table."""
     if line.words[0] not in ("all", "classic", "quorum", "stream"):
         raise ControlError(f"type {line.words[0]} is not supported. Try one of all, classic, quorum.")
     invoke.show_banner(verb, line)
@@ -312,15 +316,15 @@ Use one of the options covered in https://www.rabbitmq.com/monitoring.html#healt
 
 
 def node_health_check(verb: CtlCommand, line: CommandLine) -> int:
-    """Which RabbitMQ itself advises against."""
+    """Run RabbitMQ's deprecated health check."""
     if not line.is_quiet:
         limit_s = int(float(line.options.get("timeout", NODE_HEALTH_CHECK_S)))
         print(
             f"{DEPRECATED}\nTimeout: {limit_s} seconds ...\nChecking health of node {line.node} ...",
             flush=True,
         )
-    found = invoke.ask(line, "cluster_status", [])["alarms"]
-    local = [alarm for alarm in found if alarm["node"] == line.node]
+    reply = invoke.ask(line, "cluster_status", [])["alarms"]
+    local = [alarm for alarm in reply if alarm["node"] == line.node]
     if not local:
         return passed(line, "Health check passed")
     names = ",".join(f"{{resource_limit,{alarm['resource']},{alarm['node']}}}" for alarm in local)
@@ -331,12 +335,12 @@ def node_health_check(verb: CtlCommand, line: CommandLine) -> int:
 
 def server_version(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
-    found = invoke.ask(line, "status", [])["rabbitmq_version"]
-    return _tell(line, found, result="ok", value=found)
+    reply = invoke.ask(line, "status", [])["rabbitmq_version"]
+    return _print_result(line, reply, result="ok", value=reply)
 
 
 def check_values(verb: CtlCommand, line: CommandLine) -> None:
-    """Refuse values that RabbitMQ's tools refuse before they ask a node."""
+    """Refuse values that RabbitMQ's tools refuse before they contact a node."""
     if verb.name == "check_port_listener" and not line.words[0].isdecimal():
         raise UsageError("Bad argument: Argument must be a positive integer", EXIT_DATA)
     if verb.name == "check_certificate_expiration":

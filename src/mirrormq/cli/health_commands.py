@@ -1,4 +1,4 @@
-"""Verbs of rabbitmq-diagnostics, rabbitmq-queues and rabbitmq-upgrade: is a node well, may it stop?"""
+"""Table of the health commands of rabbitmq-diagnostics, rabbitmq-queues and rabbitmq-upgrade."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALL = (
     CtlCommand(
         "ping",
         GROUP,
-        "Checks that the node runs and answers",
+        "Checks that the node's process runs and replies",
         "",
         (0, 0),
         "Will ping {node}. This only checks that the process runs and answers. Timeout: {timeout_ms} ms.",
@@ -21,7 +21,7 @@ ALL = (
     CtlCommand(
         "is_booting",
         GROUP,
-        "Says whether the node is starting",
+        "Reports whether the node is starting",
         "",
         (0, 0),
         "Asking node {node} for its boot status ...",
@@ -29,7 +29,7 @@ ALL = (
     CtlCommand(
         "is_running",
         GROUP,
-        "Says whether the node serves clients",
+        "Reports whether the node serves clients",
         "",
         (0, 0),
         "Asking node {node} for its status ...",
@@ -69,7 +69,7 @@ ALL = (
     CtlCommand(
         "listeners",
         GROUP,
-        "Lists where the node listens",
+        "Lists the node's listeners",
         "",
         (0, 0),
         "Asking node {node} to report its protocol listeners ...",
@@ -95,7 +95,7 @@ ALL = (
     CtlCommand(
         "check_port_connectivity",
         GROUP,
-        "Fails unless every port of the node can be connected to",
+        "Fails unless every port of the node accepts connections",
         "[--address <ip|hostname>]",
         (0, 0),
         "Testing TCP connections to all active listeners on node {node} ...",
@@ -104,7 +104,7 @@ ALL = (
     CtlCommand(
         "check_virtual_hosts",
         GROUP,
-        "Fails unless all vhosts can be used",
+        "Fails unless all vhosts are running",
         "",
         (0, 0),
         "Checking if all vhosts are running on node {node} ...",
@@ -135,7 +135,7 @@ ALL = (
         (0, 0),
         "Checking if node {node} is critical for quorum of any quorum queues ...",
     ),
-    CtlCommand("node_health_check", GROUP, "RabbitMQ's old check of everything", "", (0, 0), ""),
+    CtlCommand("node_health_check", GROUP, "Runs RabbitMQ's deprecated health check", "", (0, 0), ""),
     CtlCommand(
         "await_online_synchronized_mirror",
         GROUP,
@@ -147,7 +147,7 @@ ALL = (
     CtlCommand(
         "post_upgrade",
         GROUP,
-        "Spreads masters evenly after an upgrade",
+        "Distributes masters evenly after an upgrade",
         "",
         (0, 0),
         "Executing post upgrade tasks...",
@@ -155,7 +155,7 @@ ALL = (
     CtlCommand(
         "list_unresponsive_queues",
         GROUP,
-        "Lists queues whose node does not answer in time",
+        "Lists queues whose master does not reply in time",
         f"[--local] [--queue-timeout <milliseconds>] [<column> ...] {HEADERS}",
         (0, UNLIMITED),
         "Listing unresponsive queues for vhost {vhost} ...",
@@ -183,7 +183,7 @@ ALL = (
     CtlCommand(
         "wait",
         GROUP,
-        "Waits until the node of a process serves clients",
+        "Waits until the node with a given process id serves clients",
         "[<pidfile>] [--pid|-P <pid>]",
         (0, 1),
         options=("pid",),
@@ -205,7 +205,7 @@ ALL = (
     CtlCommand(
         "enable_feature_flag",
         GROUP,
-        "Enables a feature flag; all that are here are",
+        "Enables a feature flag; all known flags are enabled",
         "<all | feature_flag>",
         (1, 1),
         "Enabling {flag} ...",
@@ -213,7 +213,7 @@ ALL = (
     CtlCommand(
         "restart_vhost",
         GROUP,
-        "Starts a vhost that failed; none of ours does",
+        "Restarts a failed vhost; MirrorMQ's vhosts never fail",
         VHOST,
         (0, 0),
         "Trying to restart vhost '{vhost}' on node '{node}' ...",

@@ -1,6 +1,6 @@
-"""The help of `mirrormq`: commands in groups, the common ones first, each with its first sentence whole.
+"""Help pages of `mirrormq`: commands in groups, the common ones first, each with its first sentence.
 
-Values are named as in the manual pages of other programs (`--data DIRECTORY`), not by their Python types.
+Values are named as in manual pages (`--data DIRECTORY`), not by their Python types.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ VALUES = {
     "SQL": ("where",),
     "FAULT": ("fault",),
 }  # fmt: skip
-"""Names of values → the parameters that take them. A parameter that is not here is named after itself."""
+"""Parameters per name of their value. A parameter that is absent is named after itself."""
 
 SPECIAL = {
     ("haproxy-config", "nodes"): "HOST:PORT",
@@ -52,16 +52,16 @@ SPECIAL = {
     ("chaos", "rate"): "N",
     ("perf", "rate"): "N",
 }
-"""Metavars of parameters of one command, or of the commands of one group."""
+"""Value names of parameters of one command or of one group of commands."""
 
 _VALUE_OF = {parameter: value for value, parameters in VALUES.items() for parameter in parameters}
 
 
 class CommandProgram(TyperGroup):
-    """`mirrormq` itself."""
+    """Help page of `mirrormq` itself."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the groups, in the order of `GROUPS`."""
+        """Write the groups in the order of `GROUPS`."""
         grouped = [name for names in GROUPS.values() for name in names]
         others = tuple(name for name in self.commands if name not in grouped)
         for title, names in {**GROUPS, OTHERS: others}.items():
@@ -69,7 +69,7 @@ class CommandProgram(TyperGroup):
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands, in the order of their declaration."""
+    """Help page of a group of commands, in the order of declaration."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         _write("Commands", list(self.commands.items()), formatter)
@@ -83,7 +83,7 @@ def _write(title: str, commands: list[tuple[str, Any]], formatter: Any) -> None:
 
 
 def first_sentence(text: str | None) -> str:
-    """Return the first sentence of a help text, in one line."""
+    """Return the first sentence of a help text, on one line."""
     line = " ".join((text or "").partition("\n\n")[0].split())
     sentence, stop, _ = line.partition(". ")
     return sentence + stop.strip()
@@ -103,7 +103,7 @@ def _name_values(command: Any, path: tuple[str, ...]) -> None:
             own = parameter.name.upper().replace("_", "-")
             parameter.metavar = (*special, _VALUE_OF.get(parameter.name, own))[0]
         if parameter.param_type_name == "argument":
-            # Typer writes the Python type behind an argument's name, whatever that is.
+            # Typer prints the Python type behind each argument's name.
             parameter.display_type_rich = lambda ctx: ""
     for name, inner in getattr(command, "commands", {}).items():
         _name_values(inner, (*path, name))

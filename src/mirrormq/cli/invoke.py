@@ -1,4 +1,4 @@
-"""Asking a node and printing its answer: what every verb of `mirrormqctl` does."""
+"""Request and output shared by all `mirrormqctl` commands: send the request, print the reply."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mirrormq.control.control_protocol import EXIT_DATA, ControlError, Request
 from mirrormq.control.preconditions import IN_ANY_STATE, objection
 
 AT_ONCE = ("list_policies", "list_operator_policies", "list_topic_permissions", "list_parameters")
-"""Lists that rabbitmqctl has whole before it writes them: it shows an empty one on one line."""
+"""Listings that rabbitmqctl collects before it prints them: an empty one is printed on one line."""
 PASSWORD_VERBS = ("add_user", "change_password", "authenticate_user")
 
 
 def perform(verb: CtlCommand, line: CommandLine) -> int:
-    """Ask the node and print its answer."""
+    """Send the request and print the reply."""
     fill_in_password(verb, line.words)
     show_banner(verb, line)
     words, more = line.words, {}
@@ -29,38 +29,38 @@ def perform(verb: CtlCommand, line: CommandLine) -> int:
     if verb.columns:
         show_rows(verb, line, result)
     elif isinstance(result, str) and not line.options.get("silent"):
-        say(line, result)
+        print_sentence(line, result)
     elif isinstance(result, dict) and "warning" in result:
         print(f"Warning: {result['warning']}", file=sys.stderr)
     return 0
 
 
 def check_app(verb: CtlCommand, line: CommandLine) -> None:
-    """Refuse what rabbitmqctl refuses when the application runs, or does not."""
+    """Refuse commands that rabbitmqctl refuses in the current state of the application."""
     if verb.name in IN_ANY_STATE and not line.uri:
         return
-    told = _first_answer(verb, line)
+    reply = _first_reply(verb, line)
     if line.uri:
-        line.answering = told["name"]
-    refusal = objection(verb.name, told["app"])
+        line.answering = reply["name"]
+    refusal = objection(verb.name, reply["app"])
     if refusal is not None:
         raise UsageError(refusal, heading="Error")
 
 
-def _first_answer(verb: CtlCommand, line: CommandLine) -> dict[str, str]:
-    """Who answers, and in which state. Who waits for a node asks on until there is one; what is to be forced
-    to start need not run."""
+def _first_reply(verb: CtlCommand, line: CommandLine) -> dict[str, str]:
+    """Return the name and state of the node that replies. Commands that wait for a node or force its start
+    accept an unreachable node."""
     try:
-        told: dict[str, str] = ask(line, "ping", [])
-        return told
+        reply: dict[str, str] = ask(line, "ping", [])
+        return reply
     except control_client.NodeUnreachable:
         if verb.name not in ("await_startup", "force_boot"):
             raise
-        return {"name": http_client.place(line.uri) if line.uri else line.node, "app": ""}
+        return {"name": http_client.host_and_port(line.uri) if line.uri else line.node, "app": ""}
 
 
 def ask(line: CommandLine, verb: str, words: list[str], more: dict[str, Any] | None = None) -> Any:
-    """One request to the node the line names."""
+    """Send one request to the node that the command line names."""
     options = {name: value for name, value in line.options.items() if name not in GENERAL or name == "vhost"}
     options |= more or {}
     request = Request(verb, words, options)
@@ -71,18 +71,18 @@ def ask(line: CommandLine, verb: str, words: list[str], more: dict[str, Any] | N
 
 
 def show_banner(verb: CtlCommand, line: CommandLine) -> None:
-    """The line that says what is about to happen."""
+    """Print the line that announces the operation."""
     if verb.banner and not line.is_quiet:
         print(verb.banner.format(*line.words, **banner_words(verb, line)), flush=True)
 
 
 def is_erlang(line: CommandLine) -> bool:
-    """Whether values are to be written as Erlang terms."""
+    """Report whether the output is Erlang terms."""
     return bool(line.options.get("formatter") == "erlang")
 
 
-def say(line: CommandLine, sentence: str) -> None:
-    """An answer in words, which is a value as well where Erlang is to read it."""
+def print_sentence(line: CommandLine, sentence: str) -> None:
+    """Print a sentence, as a term in Erlang format."""
     if not is_erlang(line):
         print(sentence)
     elif sentence:
@@ -90,12 +90,12 @@ def say(line: CommandLine, sentence: str) -> None:
 
 
 def show_facts(line: CommandLine, found: Any) -> None:
-    """What a node tells of itself, where Erlang is to read it."""
+    """Print a node's facts as Erlang terms."""
     print(erlang_format.written(erlang_rows.facts(found)))
 
 
 def show_rows(verb: CtlCommand, line: CommandLine, rows: list[dict[str, Any]]) -> None:
-    """A table in the format asked for."""
+    """Print a table in the requested format."""
     columns: Iterable[str] = (columns_of(line) if verb.all_columns else []) or verb.columns
     wanted = line.options.get("formatter", "table")
     has_headers = verb.headers or wanted == "csv"
@@ -112,12 +112,12 @@ def show_rows(verb: CtlCommand, line: CommandLine, rows: list[dict[str, Any]]) -
 
 
 def columns_of(line: CommandLine) -> list[str]:
-    """`name,messages` and `name, messages` mean the same as `name messages`."""
+    """Return the named columns: `name,messages`, `name, messages` and `name messages` are equivalent."""
     return [column for word in line.words for column in word.split(",") if column]
 
 
 def fill_in_password(verb: CtlCommand, words: list[str]) -> None:
-    """A password that is not among the words is read from stdin, so that `ps` never shows it."""
+    """Read a missing password from stdin, so that `ps` never shows it."""
     if verb.name in PASSWORD_VERBS and len(words) == 1:
         password = "" if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
         if not password:
@@ -126,7 +126,7 @@ def fill_in_password(verb: CtlCommand, words: list[str]) -> None:
 
 
 def banner_words(verb: CtlCommand, line: CommandLine) -> dict[str, str]:
-    """What the names in a banner stand for."""
+    """Return the values of the names in a banner."""
     words, options = line.words, line.options
     conditions = [text for text in ("empty", "unused") if options.get(f"if-{text}")]
     seconds = line.timeout_s or 0.0
@@ -152,7 +152,7 @@ def banner_words(verb: CtlCommand, line: CommandLine) -> dict[str, str]:
 
 
 def _levelled(words: list[str]) -> str:
-    """What becomes of a log's level, in rabbitmqctl's words."""
+    """Describe the new log level in rabbitmqctl's words."""
     category = f'for category "{words[0]}" ' if len(words) == 2 else ""
     return f'{category}to "{words[-1]}"' if words else ""
 
@@ -165,7 +165,7 @@ def _threshold(verb: CtlCommand, words: list[str]) -> str:
 
 
 def shaped(verb: CtlCommand, line: CommandLine, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Parameters' values are shown as JSON in every format."""
+    """Return the rows with parameter values as JSON text, as in every format of rabbitmqctl."""
     if verb.name not in ("list_parameters", "list_global_parameters"):
         return rows
     return [{**row, "value": formatting.compact_json(row["value"])} for row in rows]

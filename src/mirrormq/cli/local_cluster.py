@@ -1,4 +1,4 @@
-"""`mirrormq cluster`: nodes as processes on this machine, for trying, rehearsing and testing."""
+"""Command `mirrormq cluster`: nodes as processes on this host, for trials, rehearsals and tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ app = typer.Typer(
     help="""Run, stop, kill, freeze and start a cluster of nodes on this machine.
 
     \b
-    Example: three nodes, one of which crashes and returns:
+    Example: start three nodes, kill one and start it again:
       mirrormq cluster up --nodes 3 --data var --mirror-all --detach
       mirrormq cluster kill --data var mirror1
       mirrormq cluster start --data var mirror1
@@ -41,7 +41,7 @@ DEFAULT_DATA = Path("var")
 
 
 @contextmanager
-def _one_sentence() -> Iterator[None]:
+def _errors_reported() -> Iterator[None]:
     try:
         yield
     except ClusterError as error:
@@ -54,13 +54,15 @@ def _one_sentence() -> Iterator[None]:
 
 @app.command()
 def up(
-    nodes: Annotated[int, typer.Option(min=1, max=99, help="How many nodes.")] = 3,
+    nodes: Annotated[int, typer.Option(min=1, max=99, help="Number of nodes.")] = 3,
     data: Data = DEFAULT_DATA,
     amqp_port: Annotated[int, typer.Option(help="First node's AMQP port; the others follow.")] = 5672,
     management_port: Annotated[int, typer.Option(help="First node's management port.")] = 15672,
-    cluster_port: Annotated[int | None, typer.Option(help="First node's port for other nodes.")] = None,
-    conf: Annotated[Path | None, typer.Option(help="Settings for every node.")] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return when every node serves clients.")] = False,
+    cluster_port: Annotated[int | None, typer.Option(help="First node's port for peers.")] = None,
+    conf: Annotated[Path | None, typer.Option(help="Configuration file of every node.")] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return as soon as every node serves clients.")
+    ] = False,
     mirror_all: Annotated[
         bool, typer.Option("--mirror-all", help="Mirror every queue of vhost / on all nodes.")
     ] = False,
@@ -73,7 +75,7 @@ def up(
     Example:
       mirrormq cluster up --nodes 1 --data var --amqp-port 5672 --management-port 15672
     """
-    with _one_sentence():
+    with _errors_reported():
         cluster = LocalCluster.create(data, nodes, amqp_port, management_port, cluster_port, conf)
         with stopped_by_signals(cluster):
             _run(cluster, mirror_all, detach)
@@ -89,7 +91,7 @@ def _run(cluster: LocalCluster, mirror_all: bool, detach: bool) -> None:
         print(f"  log       {cluster.log_of(node)}")
     if cluster.runtime_directory != str(default_runtime_directory(os.environ)):
         print(
-            "mirrormq cluster: Other nodes of these names run: for mirrormqctl and these set "
+            "mirrormq cluster: Other nodes with these names are running. To use mirrormqctl with these, set "
             f"MIRRORMQ_RUNTIME_DIR={cluster.runtime_directory}.",
             file=sys.stderr,
         )
@@ -105,7 +107,7 @@ def _nodes(nodes: list[LocalNode]) -> str:
 
 
 def _shown(cluster: LocalCluster) -> str:
-    """The cluster's directory as a word of a shell."""
+    """Return the cluster's directory, quoted for a shell."""
     data, here = cluster.data, Path.cwd()
     return shlex.quote(str(data.relative_to(here) if data.is_relative_to(here) else data))
 
@@ -118,7 +120,7 @@ def down(data: Data = DEFAULT_DATA) -> None:
     Example:
       mirrormq cluster down --data var
     """
-    with _one_sentence():
+    with _errors_reported():
         cluster = LocalCluster.load(data)
         running = [node for node in cluster.nodes if is_running(node)]
         cluster.stop_all()
@@ -137,15 +139,15 @@ def status(
     Example:
       mirrormq cluster status --data var --json
     """
-    with _one_sentence():
+    with _errors_reported():
         cluster = LocalCluster.load(data)
         rows = cluster.status()
     if as_json:
         print(json.dumps(rows))
         return
     for row, node in zip(rows, cluster.nodes, strict=True):
-        does = "frozen" if is_frozen(node) else "running"
-        state = f"{does}, pid {row['pid']}" if row["running"] else "stopped"
+        activity = "frozen" if is_frozen(node) else "running"
+        state = f"{activity}, pid {row['pid']}" if row["running"] else "stopped"
         print(f"{row['name']}  amqp {row['amqp_port']}  management {row['management_port']}  {state}")
 
 
@@ -157,7 +159,7 @@ def stop(name: Name, data: Data = DEFAULT_DATA) -> None:
     Example:
       mirrormq cluster stop --data var mirror1@localhost
     """
-    with _one_sentence():
+    with _errors_reported():
         cluster = LocalCluster.load(data)
         node = cluster.running(name)
         cluster.stop(name)
@@ -172,7 +174,7 @@ def kill(name: Name, data: Data = DEFAULT_DATA) -> None:
     Example:
       mirrormq cluster kill --data var mirror1@localhost
     """
-    with _one_sentence():
+    with _errors_reported():
         cluster = LocalCluster.load(data)
         node = cluster.running(name)
         cluster.kill(name)
@@ -181,50 +183,50 @@ def kill(name: Name, data: Data = DEFAULT_DATA) -> None:
 
 @app.command()
 def freeze(name: Name, data: Data = DEFAULT_DATA) -> None:
-    """Freeze one node with SIGSTOP: its sockets stay open and nothing is answered.
+    """Freeze one node with SIGSTOP: its sockets stay open and it does not reply.
 
-    The others take it for lost within seconds. `mirrormq cluster resume` lets it go on.
+    The other nodes consider it down within seconds. `mirrormq cluster resume` continues it.
 
     \b
     Example:
       mirrormq cluster freeze --data var mirror1@localhost
     """
-    with _one_sentence():
+    with _errors_reported():
         cluster = LocalCluster.load(data)
         node = cluster.running(name)
         if is_frozen(node):
             raise ClusterError(f"{node.name} is frozen already, pid {node.pid}.")
         cluster.freeze(name)
     again = f"mirrormq cluster resume --data {_shown(cluster)} {node.name}"
-    print(f"{node.name} frozen (SIGSTOP, pid {node.pid}). Let it go on with: {again}")
+    print(f"{node.name} frozen (SIGSTOP, pid {node.pid}). Continue it with: {again}")
 
 
 @app.command()
 def resume(name: Name, data: Data = DEFAULT_DATA) -> None:
-    """Let a frozen node go on (SIGCONT).
+    """Continue a frozen node (SIGCONT).
 
     \b
     Example:
       mirrormq cluster resume --data var mirror1@localhost
     """
-    with _one_sentence():
+    with _errors_reported():
         cluster = LocalCluster.load(data)
         node = cluster.running(name)
         if not is_frozen(node):
             raise ClusterError(f"{node.name} is not frozen, pid {node.pid}.")
         cluster.resume(name)
-    print(f"{node.name} goes on (SIGCONT, pid {node.pid}).")
+    print(f"{node.name} continues (SIGCONT, pid {node.pid}).")
 
 
 @app.command()
 def start(name: Name, data: Data = DEFAULT_DATA) -> None:
-    """Start one node again; returns when it serves clients.
+    """Start one node and wait until it serves clients.
 
     \b
     Example:
       mirrormq cluster start --data var mirror1@localhost
     """
-    with _one_sentence():
+    with _errors_reported():
         cluster = LocalCluster.load(data)
         cluster.start(name)
     node = cluster.node(name)

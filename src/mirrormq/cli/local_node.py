@@ -1,4 +1,4 @@
-"""One node of a local cluster as a process: whether it runs, and signals to it."""
+"""Process of one node in a local cluster: its state, and signals to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass
 class LocalNode:
-    """One node of a local cluster."""
+    """Node of a local cluster."""
 
     name: str
     amqp_port: int
@@ -18,18 +18,21 @@ class LocalNode:
     cluster_port: int
     pid: int = 0
     prefix: list[str] = field(default_factory=list)
-    """In front of its command, where it runs in a network of its own."""
+    """Words before its command, for a node in a separate network namespace."""
 
     @property
     def host(self) -> str:
-        """Address at which other nodes find it."""
+        """Address at which other nodes reach it."""
         return self.name.partition("@")[2]
 
 
 def is_running(node: LocalNode) -> bool:
-    """Is its process alive, and still the same program? (The system uses process ids again, and shows no
-    command line for a moment while a process starts. Of one that was killed the threads end one by one, and
-    it keeps its ports until the last has.)"""
+    """Report whether the node's process is alive and still the same program.
+
+    The system reuses process ids, so the command line must contain the node's name. It is empty for a
+    moment while a process starts. The threads of a killed process end one by one, and it holds its ports
+    until the last has ended.
+    """
     try:
         state = _state(node)
         command = Path(f"/proc/{node.pid}/cmdline").read_bytes().split(b"\0")
@@ -41,7 +44,7 @@ def is_running(node: LocalNode) -> bool:
 
 
 def is_frozen(node: LocalNode) -> bool:
-    """Return whether SIGSTOP has stopped the process."""
+    """Report whether SIGSTOP has stopped the process."""
     try:
         return is_running(node) and _state(node) in "Tt"
     except (OSError, IndexError):
@@ -49,12 +52,12 @@ def is_frozen(node: LocalNode) -> bool:
 
 
 def _state(node: LocalNode) -> str:
-    """The letter of proc(5) for what the process does."""
+    """Return the process state, a letter of proc(5)."""
     return Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _accepts_signals(pid: int) -> bool:
-    """The best that can be known where there is no /proc."""
+    """Report whether a process exists, on systems without /proc."""
     try:
         os.kill(pid, 0)
     except OSError:
@@ -71,6 +74,6 @@ def send(node: LocalNode, number: signal.Signals) -> None:
 
 
 def end(node: LocalNode) -> None:
-    """Ask for a graceful stop; who was frozen must go on to hear of it."""
+    """Request a graceful stop; a frozen process must continue to receive it."""
     send(node, signal.SIGTERM)
     send(node, signal.SIGCONT)

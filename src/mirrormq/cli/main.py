@@ -1,4 +1,4 @@
-"""`mirrormq`: the server, a local cluster, and the tools around them."""
+"""Program `mirrormq`: the server, a local cluster, and tools."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from mirrormq.config.settings import Settings
 
 EXIT_CONFIGURATION = 78
-"""sysexits.h: EX_CONFIG. Service managers do not restart a node that ends with it."""
+"""Exit code EX_CONFIG of sysexits.h. Service managers do not restart a node that ends with it."""
 EXIT_UNAVAILABLE = 75
-"""sysexits.h: EX_TEMPFAIL. An address or a directory is in use: a later start may succeed."""
+"""Exit code EX_TEMPFAIL of sysexits.h: an address or directory is in use, and a later start may succeed."""
 
 EPILOG = """\b
-Example: three mirrored nodes on this machine, and what they do:
+Example: start three mirrored nodes on this machine and watch them:
   mirrormq cluster up --nodes 3 --data var --mirror-all --detach
   mirrormq top
 
 \b
 'mirrormq COMMAND --help' shows the options and an example of a command.
-'mirrormqctl help' shows rabbitmqctl's verbs: users, queues, policies, nodes.
+'mirrormqctl help' shows rabbitmqctl's commands: users, queues, policies, nodes.
 """
 
 app = typer.Typer(
@@ -79,33 +79,35 @@ def _program(
 @app.command()
 def server(
     name: Annotated[str | None, typer.Option(help="Name of this node.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Directory of this node's data; made if absent.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Directory of this node's data; created if absent.")
+    ] = None,
     amqp: Annotated[list[str] | None, typer.Option(help="Address for clients; may be repeated.")] = None,
     management: Annotated[
         str | None, typer.Option(help="Address of the HTTP API and the web page, or none.")
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Address for other nodes, or none.")] = None,
-    conf: Annotated[Path | None, typer.Option(help="Settings in rabbitmq.conf's format.")] = None,
+    conf: Annotated[Path | None, typer.Option(help="Configuration file in rabbitmq.conf's format.")] = None,
     join: Annotated[
         list[str] | None, typer.Option(help="Member of a cluster to join; may be repeated.")
     ] = None,
     cookie_file: Annotated[
-        Path | None, typer.Option(help="File with the cluster's secret; made if absent.")
+        Path | None, typer.Option(help="File with the cluster's secret; created if absent.")
     ] = None,
 ) -> None:
     """Run one node in the foreground; SIGTERM or Ctrl-C stops it gracefully.
 
-    Flags beat MIRRORMQ_* variables, which beat the file, which beats the defaults.
+    Flags override MIRRORMQ_* variables, these override the file, and the file overrides the defaults.
 
     \b
     Example:
       mirrormq server --name mirror1@localhost --data var/mirror1 --amqp 127.0.0.1:5672
     """
     settings = server_settings(name, data, amqp, management, cluster, conf, join, cookie_file)
-    from mirrormq.runtime.node import run  # here, so that --help does not load the broker
+    from mirrormq.runtime.node import run  # Imported here, so that --help does not load the broker.
 
     with locked(settings.data_directory):
-        # A program that reads the log as JSON gets no other lines; a reader that has gone stops nothing.
+        # No banner in a JSON log: its readers parse every line. A closed stdout must not stop the node.
         if settings.log.formatter != "json":
             with suppress(OSError):
                 print(banner(settings, cookie.cookie_file(os.environ, cookie_file)), flush=True)
@@ -123,7 +125,7 @@ def server_settings(
     join: list[str] | None,
     cookie_file: Path | None,
 ) -> Settings:
-    """The flags, the environment and the file, put together."""
+    """Combine flags, environment and configuration file."""
     from mirrormq.config.conf import ConfEntry
     from mirrormq.config.settings_loader import load_settings
 
@@ -146,7 +148,7 @@ def server_settings(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The console script."""
+    """Run the console script."""
     try:
         command_of(app)(args=arguments, prog_name="mirrormq")
     except StartError as error:

@@ -1,4 +1,5 @@
-"""Which policies mirror queues: RabbitMQ 3.13's verbs for those who mean to leave mirrored queues."""
+"""Commands of RabbitMQ 3.13 that find mirroring policies, for operators who plan to stop using mirrored
+queues."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def _mirroring_policies(line: CommandLine) -> list[dict[str, Any]]:
 
 
 def list_mirroring(verb: CtlCommand, line: CommandLine) -> int:
-    """Of all vhosts; whoever leaves mirrored queues behind looks for these."""
+    """List the mirroring policies of all vhosts."""
     invoke.show_banner(verb, line)
     invoke.show_rows(verb, line, _mirroring_policies(line))
     return 0

@@ -1,4 +1,4 @@
-"""`mirrormqctl report`: what the other verbs show, one after the other, to help understand a node."""
+"""Command `mirrormqctl report`: the output of other commands in sequence, for troubleshooting."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECRET = ("COOKIE", "PASS")
 
 
 def report(verb: CtlCommand, line: CommandLine) -> int:
-    """In rabbitmqctl's order."""
+    """Run the commands in rabbitmqctl's order."""
     invoke.show_banner(verb, line)
     for name in OF_THE_NODE:
         _show(name, line)
@@ -36,13 +36,13 @@ def report(verb: CtlCommand, line: CommandLine) -> int:
 
 
 def _show(name: str, line: CommandLine, vhost: str | None = None) -> None:
-    """One verb, with all columns that it has."""
-    from mirrormq.cli.client_side import PROGRAMS  # which has this one among them
+    """Run one command with all its columns."""
+    from mirrormq.cli.client_side import PROGRAMS  # Imported here because client_side imports this module.
 
     verb = COMMANDS[name]
     options: dict[str, Any] = {key: value for key, value in line.options.items() if key in PASSED_ON}
     if vhost is not None:
         options["vhost"] = vhost
     print(flush=True)
-    asked = CommandLine(list(verb.all_columns), options, answering=line.answering)
-    PROGRAMS.get(name, invoke.perform)(verb, asked)
+    command_line = CommandLine(list(verb.all_columns), options, answering=line.answering)
+    PROGRAMS.get(name, invoke.perform)(verb, command_line)

@@ -1,4 +1,4 @@
-"""`mirrormq perf`: the load generator's options, its progress line and its answer."""
+"""Command `mirrormq perf`: options, progress line and output of the load generator."""
 
 from __future__ import annotations
 
@@ -27,38 +27,40 @@ Example: 200 connections with one message in flight each, latency percentiles as
 
 def perf(
     uri: Annotated[
-        list[str] | None, typer.Option(help="Broker, amqp:// or amqps://; repeat to spread connections.")
+        list[str] | None, typer.Option(help="Broker, amqp:// or amqps://; repeat to distribute connections.")
     ] = None,
     consume_uri: Annotated[
-        list[str] | None, typer.Option(help="Where consumers connect; as --uri if not given.")
+        list[str] | None, typer.Option(help="Broker of the consumers; defaults to --uri.")
     ] = None,
     mode: Annotated[str, typer.Option(help="publish, consume, both or latency.")] = "both",
-    queue: Annotated[str, typer.Option(help="Queue to use; declared when it is not there.")] = "perf",
-    queues: Annotated[int, typer.Option(help="So many queues, QUEUE-0001 and on, shared out.")] = 1,
-    queue_type: Annotated[str, typer.Option(help="Declare with x-queue-type, e.g. quorum.")] = "",
-    exchange: Annotated[str, typer.Option(help="Publish to this exchange, bound to the queue.")] = "",
-    exchange_type: Annotated[str, typer.Option(help="The type it is declared with.")] = "direct",
-    producers: Annotated[int, typer.Option(help="Publishing connections.")] = 1,
-    consumers: Annotated[int, typer.Option(help="Consuming connections.")] = 1,
-    connections: Annotated[int, typer.Option(help="Connections of --mode latency.")] = 200,
+    queue: Annotated[str, typer.Option(help="Queue to use; declared if absent.")] = "perf",
+    queues: Annotated[int, typer.Option(help="Number of queues, named QUEUE-0001 and so on.")] = 1,
+    queue_type: Annotated[str, typer.Option(help="Value of x-queue-type, e.g. quorum.")] = "",
+    exchange: Annotated[str, typer.Option(help="Exchange to publish to; it is bound to the queue.")] = "",
+    exchange_type: Annotated[str, typer.Option(help="Type of the exchange.")] = "direct",
+    producers: Annotated[int, typer.Option(help="Number of publishing connections.")] = 1,
+    consumers: Annotated[int, typer.Option(help="Number of consuming connections.")] = 1,
+    connections: Annotated[int, typer.Option(help="Number of connections of --mode latency.")] = 200,
     size: Annotated[int, typer.Option(help="Body size in bytes.")] = 100,
-    vary: Annotated[bool, typer.Option("--vary", help="Sizes from half to one and a half of it.")] = False,
-    persistent: Annotated[bool, typer.Option("--persistent", help="Delivery mode 2.")] = False,
-    durable: Annotated[bool, typer.Option("--durable/--transient", help="The queue's durability.")] = False,
+    vary: Annotated[bool, typer.Option("--vary", help="Vary the size from 0.5 to 1.5 times --size.")] = False,
+    persistent: Annotated[
+        bool, typer.Option("--persistent", help="Publish persistent messages (delivery mode 2).")
+    ] = False,
+    durable: Annotated[bool, typer.Option("--durable/--transient", help="Durability of the queue.")] = False,
     confirm_window: Annotated[
-        int, typer.Option(help="Unconfirmed messages at most; 0 = no confirms.")
+        int, typer.Option(help="Largest number of unconfirmed messages; 0 = no confirms.")
     ] = 1000,
-    batch: Annotated[int, typer.Option(help="Messages per send at most; 0 = choose.")] = 0,
+    batch: Annotated[int, typer.Option(help="Largest number of messages per send; 0 = automatic.")] = 0,
     prefetch: Annotated[int, typer.Option(help="Consumer prefetch; 0 = unlimited.")] = 500,
-    ack_every: Annotated[int, typer.Option(help="Acknowledge every n-th delivery with all before.")] = 100,
+    ack_every: Annotated[int, typer.Option(help="Acknowledge every N deliveries together.")] = 100,
     auto_ack: Annotated[bool, typer.Option("--auto-ack", help="Consume without acknowledgements.")] = False,
-    rate: Annotated[float, typer.Option(help="Messages per second and producer; 0 = no limit.")] = 0.0,
+    rate: Annotated[float, typer.Option(help="Messages per second of each producer; 0 = no limit.")] = 0.0,
     duration: Annotated[float, typer.Option(help="Seconds to measure.")] = 10.0,
     warmup: Annotated[float, typer.Option(help="Seconds to run before measuring.")] = 1.0,
-    messages: Annotated[int, typer.Option(help="Stop after this many messages instead.")] = 0,
+    messages: Annotated[int, typer.Option(help="Stop after N messages instead of --duration.")] = 0,
     purge: Annotated[bool, typer.Option("--purge", help="Empty the queue first.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Do not delete the queue after --mode both.")] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the broker's answers.")] = 30.0,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the broker's replies.")] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     options = PerfOptions(
@@ -76,10 +78,10 @@ perf.__doc__ = EXAMPLE
 
 
 def _run(options: PerfOptions, as_json: bool) -> None:
-    from mirrormq.perf.load_run import run  # here, so that other commands do not pay for it
+    from mirrormq.perf.load_run import run  # Imported here, so that other commands do not load it.
 
     progress = _show_progress if sys.stderr.isatty() else None
-    # A shell starts what runs in the background deaf to this; the load ends early by it all the same.
+    # Shells start background jobs with SIGINT ignored; it must end the load early all the same.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         report = run(options, progress)

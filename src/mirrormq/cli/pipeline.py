@@ -1,4 +1,4 @@
-"""`mirrormq pipeline`: the jobs that run on Spark. Nothing here loads Spark before a job is asked for."""
+"""Command `mirrormq pipeline`: the Spark jobs. Spark is loaded only when a job runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from mirrormq.cli import pipeline_queues
 from mirrormq.cli.help_pages import CommandGroup
-from mirrormq.cli.pipeline_common import spark_settings, told
+from mirrormq.cli.pipeline_common import errors_reported, spark_settings
 
 if TYPE_CHECKING:
     from mirrormq.spark.audit.findings import Findings
@@ -48,17 +48,17 @@ def audit(
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Follow a cluster's traces instead.")] = False,
     uri: Annotated[
-        str | None, typer.Option(help="The cluster: to follow, or to be told of the result; AMQP URIs.")
+        str | None, typer.Option(help="AMQP URIs of the cluster to follow, or to send the result to.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write the report to this HTML file.")] = None,
     queues: Annotated[
-        str, typer.Option(help="With --live: regular expression of the queues to judge.")
+        str, typer.Option(help="With --live: regular expression of the queues to check.")
     ] = ".*",
-    duration: Annotated[str | None, typer.Option("--for", help="With --live: how long, as 10m.")] = None,
-    trigger: Annotated[str, typer.Option(help="With --live: how often to judge.")] = "5s",
-    grace: Annotated[str, typer.Option(help="With --live: how late a trace may come.")] = "5s",
+    duration: Annotated[str | None, typer.Option("--for", help="With --live: duration, such as 10m.")] = None,
+    trigger: Annotated[str, typer.Option(help="With --live: interval between checks.")] = "5s",
+    grace: Annotated[str, typer.Option(help="With --live: largest delay of a trace.")] = "5s",
     state: Annotated[
-        Path | None, typer.Option(help="With --live: directory of what is known, to go on later.")
+        Path | None, typer.Option(help="With --live: directory of the state, to continue later.")
     ] = None,
     master: Annotated[
         str, typer.Option(help="Spark master, or sc://HOST:PORT of a Connect server.")
@@ -66,12 +66,12 @@ def audit(
     conf: Annotated[list[str] | None, typer.Option(help="KEY=VALUE for Spark; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Judge a history of load and faults, or a cluster's live trace: was anything lost, doubled, reordered?
+    """Check a history of load and faults, or a live trace, for lost, duplicated and reordered messages.
 
-    The exit code is 0 when nothing serious was found, 1 when something was (a confirmed message lost, a
-    message nobody sent, a redelivery without its flag, two masters in one epoch, replicas that differ,
-    messages out of order, no publishes at all), 2 when the history cannot be judged. With --live, which
-    needs mirrormqctl trace_on, what a trace can show is judged, and each finding is told at once.
+    The exit code is 0 if no serious problem was found, 1 if one was found (a lost confirmed message, a
+    message that no client published, a redelivery without its flag, two masters in one epoch, replicas that
+    differ, messages out of order, no publishes at all), 2 if the history cannot be checked. With --live,
+    which needs mirrormqctl trace_on, the audit covers what a trace shows and prints each finding at once.
 
     \b
     Examples:
@@ -81,7 +81,7 @@ def audit(
     from mirrormq.spark.jobs.live_audit import LiveAuditOptions
     from mirrormq.spark.pipeline_errors import PipelineError
 
-    with told("audit", "nothing was written" if not state else "run it again to go on"):
+    with errors_reported("audit", "nothing was written" if not state else "run it again to continue"):
         settings = spark_settings(conf or [])
         if live == (history is not None):
             raise PipelineError("give either --history DIRECTORY or --live")
@@ -89,8 +89,8 @@ def audit(
             _history(history, report, master, settings, uri, as_json)
         else:
             where = uri or pipeline_queues.DEFAULT_URI
-            asked = (where, queues, report, duration, trigger, grace, state, master, settings)
-            _live(LiveAuditOptions(*asked), as_json)
+            options = (where, queues, report, duration, trigger, grace, state, master, settings)
+            _live(LiveAuditOptions(*options), as_json)
 
 
 def _history(
@@ -98,12 +98,12 @@ def _history(
 ) -> None:
     from mirrormq.spark.jobs.audit import FAILED, PASSED, AuditOptions, run
 
-    found = run(AuditOptions(history, report, master, settings, uri))
+    findings = run(AuditOptions(history, report, master, settings, uri))
     if as_json:
-        print(json.dumps(found.as_dict()))
+        print(json.dumps(findings.as_dict()))
     else:
-        print("\n".join(_lines(found, report)))
-    raise typer.Exit(PASSED if found.passed else FAILED)
+        print("\n".join(_lines(findings, report)))
+    raise typer.Exit(PASSED if findings.passed else FAILED)
 
 
 def _live(options: LiveOptions, as_json: bool) -> None:
@@ -121,32 +121,34 @@ def _live(options: LiveOptions, as_json: bool) -> None:
     raise typer.Exit(PASSED if book.passed else FAILED)
 
 
-def _lines(found: Findings, report: Path | None) -> list[str]:
-    """The findings for a terminal: the verdict, the classes, what there is to know, where the page is."""
+def _lines(findings: Findings, report: Path | None) -> list[str]:
+    """Return the findings for a terminal: verdict, counts, problems, latencies, and the path of the
+    report."""
     counts = ("attempted", "confirmed", "ok", "lost", "unexpected", "duplicated", "recovered")
     lines = [
-        f"{'PASSED' if found.passed else 'FAILED'}: {found.verdict}.",
-        "  " + "  ".join(f"{name} {found.totals[name]:,}" for name in counts),
+        f"{'PASSED' if findings.passed else 'FAILED'}: {findings.verdict}.",
+        "  " + "  ".join(f"{name} {findings.totals[name]:,}" for name in counts),
     ]
-    lines += [f"  {'!' if problem.serious else '-'} {problem.title}" for problem in found.problems]
-    for row in found.latencies:
+    lines += [f"  {'!' if problem.serious else '-'} {problem.title}" for problem in findings.problems]
+    for row in findings.latencies:
         times = ", ".join(f"{name} {row[name] / 1e6:,.1f} ms" for name in ("p50", "p99", "max"))
         lines.append(f"  time to {row['measure']}: {times}")
-    lines += _silences(found)
+    lines += _silences(findings)
     return [*lines, f"The report is {report}."] if report else lines
 
 
-def _silences(found: Findings) -> list[str]:
-    """The outage of the cluster first; a node's own silence is longer where the node itself was away."""
-    cluster_wide = [row for row in found.cluster_silences if row["kind"] == "confirmed"]
-    nodes = [row for row in found.silences if row["kind"] == "confirmed"]
+def _silences(findings: Findings) -> list[str]:
+    """Return the longest times without a confirm, the cluster's first. A node's time is longer if that
+    node was down."""
+    cluster_wide = [row for row in findings.cluster_silences if row["kind"] == "confirmed"]
+    nodes = [row for row in findings.silences if row["kind"] == "confirmed"]
     lines = ["  longest time without a confirm:"] if cluster_wide else []
     lines += [
         f"    {row['node']}: {_milliseconds(row)} (the outage for clients that may connect to any node)"
         for row in cluster_wide
     ]
     for row in nodes:
-        faults = [_fault(fault) for fault in found.faults if _explains(fault, row)]
+        faults = [_fault(fault) for fault in findings.faults if _explains(fault, row)]
         away = f" (no outage of the cluster: {', '.join(faults)})" if faults else ""
         lines.append(f"    {row['node']}: {_milliseconds(row)}{away}")
     return lines
@@ -157,7 +159,7 @@ def _milliseconds(row: dict[str, Any]) -> str:
 
 
 def _explains(fault: dict[str, Any], silence: dict[str, Any]) -> bool:
-    """Was this node hit by the fault while it was silent?"""
+    """Report whether the fault hit this node during its silence."""
     over = fault["end_ns"] is not None and fault["end_ns"] < silence["from_ns"]
     here = (fault["run"], fault["node"]) == (silence["run"], silence["node"])
     return here and not over and fault["begin_ns"] <= silence["to_ns"]
@@ -165,5 +167,5 @@ def _explains(fault: dict[str, Any], silence: dict[str, Any]) -> bool:
 
 def _fault(fault: dict[str, Any]) -> str:
     if fault["end_ns"] is None:
-        return f"{fault['what']} of this node, for good"
+        return f"{fault['what']} of this node, permanent"
     return f"{fault['what']} of this node, for {(fault['end_ns'] - fault['begin_ns']) / 1e9:,.1f} s"

@@ -1,4 +1,4 @@
-"""What the pipeline's commands share: exit codes, and options that are pairs."""
+"""Exit codes and option parsers shared by the pipeline's commands."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import contextmanager
 import typer
 
 EXIT_UNUSABLE = 2
-"""The job could not run: a wrong option, no history, no Spark. 1 is the answer of a failed audit."""
+"""Exit code of a job that could not run: invalid option, no history, no Spark. Code 1 is a failed audit."""
 
 EXIT_INTERRUPTED = 130
-"""What a shell makes of Ctrl-C."""
+"""Exit code that shells give a program ended by Ctrl-C."""
 
 
 def spark_settings(given: list[str]) -> dict[str, str]:
-    """The settings for Spark of `--conf`."""
+    """Parse the Spark settings of `--conf`."""
     from mirrormq.spark.pipeline_errors import PipelineError
 
     settings = {}
@@ -29,7 +29,7 @@ def spark_settings(given: list[str]) -> dict[str, str]:
 
 
 def pairs(option: str, given: list[str]) -> dict[str, str]:
-    """KEY=VALUE, any number of times."""
+    """Parse options of the form KEY=VALUE."""
     from mirrormq.spark.pipeline_errors import PipelineError
 
     found = {}
@@ -42,8 +42,8 @@ def pairs(option: str, given: list[str]) -> dict[str, str]:
 
 
 @contextmanager
-def told(job: str, stopped: str = "run it again to go on") -> Iterator[None]:
-    """What goes wrong becomes one sentence and an exit code."""
+def errors_reported(job: str, stopped: str = "run it again to continue") -> Iterator[None]:
+    """Turn errors of a job into one sentence and an exit code."""
     from mirrormq.spark.pipeline_errors import PipelineError
 
     try:

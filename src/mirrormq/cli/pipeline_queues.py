@@ -1,4 +1,4 @@
-"""`mirrormq pipeline archive` and `replay`: queues into files, files into exchanges."""
+"""Commands `mirrormq pipeline archive`, `replay` and `stats`: queues to files, files to exchanges, counts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from mirrormq.cli.pipeline_common import pairs, spark_settings, told
+from mirrormq.cli.pipeline_common import errors_reported, pairs, spark_settings
 
-Uri = Annotated[str, typer.Option(help="AMQP URIs of the cluster's nodes, with commas between them.")]
+Uri = Annotated[str, typer.Option(help="Comma-separated AMQP URIs of the cluster's nodes.")]
 Master = Annotated[str, typer.Option(help="Spark master, or sc://HOST:PORT of a Connect server.")]
 Conf = Annotated[list[str] | None, typer.Option(help="KEY=VALUE for Spark; may be repeated.")]
 
@@ -17,24 +17,24 @@ DEFAULT_URI = "amqp://guest:guest@127.0.0.1:5672/%2F"
 
 
 def archive(
-    queues: Annotated[str, typer.Option(help="Regular expression of the names of queues to archive.")],
-    to: Annotated[str, typer.Option(help="Directory of the archive, on any file system Spark knows.")],
+    queues: Annotated[str, typer.Option(help="Regular expression of the queues to archive.")],
+    to: Annotated[str, typer.Option(help="Directory of the archive, on any file system of Spark.")],
     uri: Uri = DEFAULT_URI,
     file_format: Annotated[str, typer.Option("--format", help="parquet or delta.")] = "parquet",
     partition_by: Annotated[str, typer.Option(help="date, queue, or both.")] = "date,queue",
-    once: Annotated[bool, typer.Option("--once", help="Archive what is there now, then end.")] = False,
-    trigger: Annotated[str, typer.Option(help="How often to look for messages.")] = "10s",
-    compact: Annotated[bool, typer.Option("--compact", help="Put small files together at the end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Archive the messages present now, then end.")] = False,
+    trigger: Annotated[str, typer.Option(help="Interval between batches.")] = "10s",
+    compact: Annotated[bool, typer.Option("--compact", help="Merge small files at the end.")] = False,
     option: Annotated[
-        list[str] | None, typer.Option(help="KEY=VALUE for the source, as maxMessagesPerTrigger=10000.")
+        list[str] | None, typer.Option(help="KEY=VALUE for the source, such as maxMessagesPerTrigger=10000.")
     ] = None,
     master: Master = "local[*]",
     conf: Conf = None,
 ) -> None:
-    """Move the messages of queues into Parquet files or a Delta table, each of them once.
+    """Move the messages of queues into Parquet files or a Delta table, each exactly once.
 
-    Whatever dies meanwhile, run the command again: it goes on where it was. Ctrl-C stops after the batch
-    that is being written.
+    After a failure, run the command again: it continues where it stopped. Ctrl-C stops after the current
+    batch.
 
     \b
     Example:
@@ -42,7 +42,7 @@ def archive(
     """
     from mirrormq.spark.jobs.archive import ArchiveOptions, run
 
-    with told("archive"):
+    with errors_reported("archive"):
         columns = tuple(name.strip() for name in partition_by.split(",") if name.strip())
         count = run(
             ArchiveOptions(
@@ -56,20 +56,22 @@ def archive(
 def replay(
     source: Annotated[str, typer.Option("--from", help="Directory of an archive.")],
     uri: Uri = DEFAULT_URI,
-    where: Annotated[str | None, typer.Option(help="Only messages for which this SQL is true.")] = None,
+    where: Annotated[str | None, typer.Option(help="SQL condition that selects messages.")] = None,
     exchange: Annotated[
-        str | None, typer.Option(help="Publish to this exchange; else to the one they came by.")
+        str | None, typer.Option(help="Exchange to publish to; defaults to the original one.")
     ] = None,
-    rate: Annotated[str | None, typer.Option(help="No faster than this, as 1000/s.")] = None,
-    speed: Annotated[str | None, typer.Option(help="As far apart as their time stamps say, but 2x.")] = None,
-    progress: Annotated[Path | None, typer.Option(help="File that says what was published.")] = None,
+    rate: Annotated[str | None, typer.Option(help="Upper limit of the rate, such as 1000/s.")] = None,
+    speed: Annotated[
+        str | None, typer.Option(help="Keep the original intervals, at a speed such as 2x.")
+    ] = None,
+    progress: Annotated[Path | None, typer.Option(help="File that records the progress.")] = None,
     master: Master = "local[*]",
     conf: Conf = None,
 ) -> None:
-    """Publish the messages of an archive again, each of them once.
+    """Publish the messages of an archive again, each exactly once.
 
-    Whatever dies meanwhile, run the command again: it goes on where it was. To publish all of it once more,
-    delete the file that says what was published.
+    After a failure, run the command again: it continues where it stopped. To publish everything once more,
+    delete the progress file.
 
     \b
     Example:
@@ -77,7 +79,7 @@ def replay(
     """
     from mirrormq.spark.jobs.replay import ReplayOptions, run
 
-    with told("replay"):
+    with errors_reported("replay"):
         settings = spark_settings(conf or [])
         count = run(ReplayOptions(uri, source, where, exchange, rate, speed, progress, master, settings))
         print(f"{count:,} messages published")
@@ -86,16 +88,16 @@ def replay(
 def stats(
     to: Annotated[str, typer.Option(help="Directory for the windows and the summary.")],
     uri: Uri = DEFAULT_URI,
-    window: Annotated[str, typer.Option(help="How long a window is.")] = "10s",
-    once: Annotated[bool, typer.Option("--once", help="Count what is there now, then end.")] = False,
-    trigger: Annotated[str, typer.Option(help="How often to look for more.")] = "5s",
-    queue: Annotated[str, typer.Option(help="The queue that collects traces and events.")] = "mirrormq.stats",
+    window: Annotated[str, typer.Option(help="Length of a window.")] = "10s",
+    once: Annotated[bool, typer.Option("--once", help="Count the messages present now, then end.")] = False,
+    trigger: Annotated[str, typer.Option(help="Interval between batches.")] = "5s",
+    queue: Annotated[str, typer.Option(help="Queue that collects traces and events.")] = "mirrormq.stats",
     master: Master = "local[*]",
     conf: Conf = None,
 ) -> None:
-    """Count what flows through the cluster: rates, sizes and ages by queue and node, in windows.
+    """Count the messages of a cluster: rates, sizes and ages by queue and node, in windows.
 
-    Publishes and deliveries are seen while tracing is on: mirrormqctl trace_on.
+    Publishes and deliveries are counted while tracing is on: mirrormqctl trace_on.
 
     \b
     Example:
@@ -103,6 +105,6 @@ def stats(
     """
     from mirrormq.spark.jobs.stats import StatsOptions, run
 
-    with told("stats"):
+    with errors_reported("stats"):
         count = run(StatsOptions(uri, to, window, once, trigger, queue, master, spark_settings(conf or [])))
         print(f"{count:,} traces, events and ticks counted in {to}")

@@ -1,4 +1,4 @@
-"""Verbs of rabbitmq-plugins, and what RabbitMQ needs plugins for that is built in here."""
+"""Table of the commands of rabbitmq-plugins, and RabbitMQ plugins whose functions are built in."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ BUILT_IN = (
     "rabbitmq_sharding",
     "rabbitmq_web_dispatch",
 )
-"""Of rabbitmq_sharding only the exchange type x-modulus-hash."""
+"""Plugins whose functions are built in; of rabbitmq_sharding only the exchange type x-modulus-hash."""
 NEEDED_BY_OTHERS = frozenset({"rabbitmq_management_agent", "rabbitmq_web_dispatch"})
-"""Nobody enables these by name: RabbitMQ calls them implicitly enabled."""
+"""Plugins that RabbitMQ enables implicitly, as dependencies of others."""
 WHERE = ("offline", "online")
 
 ALL = (
-    CtlCommand("list", GROUP, "Lists what RabbitMQ has as plugins and is built in here",
+    CtlCommand("list", GROUP, "Lists the RabbitMQ plugins that are built in",
          "[pattern] [--verbose] [--minimal] [--enabled] [--implicitly-enabled]", (0, 1),
          options=("verbose", "minimal", "enabled", "implicitly-enabled", "if-empty"),
          example="list --minimal hash"),
     CtlCommand("is_enabled", GROUP, "Fails unless all of these plugins are built in",
          "<plugin1> [ <plugin2>] [--offline] [--online]", (1, UNLIMITED), options=WHERE,
          example="is_enabled rabbitmq_management"),
-    CtlCommand("enable", GROUP, "Nothing, if these plugins are built in; others cannot be had",
+    CtlCommand("enable", GROUP, "Succeeds if these plugins are built in",
          "<plugin1> [ <plugin2>] | --all [--offline] [--online]", (0, UNLIMITED),
          "Enabling plugins on node {node}:", options=(*WHERE, "all"), example="enable rabbitmq_management"),
 )  # fmt: skip
-"""`-e` is read as --if-empty of other verbs; here it means --implicitly-enabled."""
+"""Commands of rabbitmq-plugins. `-e` is parsed as --if-empty of other commands; here it means
+--implicitly-enabled."""

@@ -1,4 +1,4 @@
-"""rabbitmq-plugins' answers for scripts that ask: what is built in is enabled and runs."""
+"""Client-side commands of rabbitmq-plugins: every built-in plugin is enabled and running."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def _matching(pattern: str, line: CommandLine) -> list[str]:
     try:
         wanted = re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"Bad argument: the pattern cannot be used: {error}", EXIT_DATA) from None
+        raise UsageError(
+            f"Bad argument: the pattern is not a regular expression: {error}", EXIT_DATA
+        ) from None
     only_explicit = bool(line.options.get("enabled"))
     return [
         name for name in BUILT_IN if wanted.search(name) and not (only_explicit and name in NEEDED_BY_OTHERS)
@@ -60,7 +62,7 @@ def _mark(name: str) -> str:
 
 
 def _row(name: str, version: str, is_minimal: bool) -> dict[str, Any]:
-    """In RabbitMQ's JSON a version is a list of the numbers of its signs."""
+    """Return the JSON row of a plugin; RabbitMQ writes a version as a list of character codes."""
     if is_minimal:
         return {"name": name}
     numbers = list(version.encode())
@@ -83,7 +85,7 @@ def is_enabled(verb: CtlCommand, line: CommandLine) -> int:
 
 
 def _subject(noun: str, names: list[str]) -> str:
-    """How a sentence about them begins."""
+    """Return the subject and verb of a sentence about plugins."""
     return f"{noun} {names[0]} is" if len(names) == 1 else f"{noun}s {', '.join(names)} are"
 
 

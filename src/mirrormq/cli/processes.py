@@ -1,8 +1,8 @@
-"""Local nodes as processes: starting, watching, stopping, killing them.
+"""Processes of a local cluster: start, watch, stop and kill nodes.
 
-What belongs to a cluster is written in DATA/cluster.json, so that `down`, `kill` and `start` work from
-another shell, and after the program that started the nodes is gone. Nodes run in sessions of their
-own: a Ctrl-C in the terminal reaches only the program in the foreground, which then stops them in order.
+The state of a cluster is stored in DATA/cluster.json, so that `down`, `kill` and `start` work from another
+shell, also after the starting program has ended. Nodes run in separate sessions: a Ctrl-C in the terminal
+reaches only the program in the foreground, which then stops the nodes in order.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from mirrormq.control.control_client import NodeUnreachable, answers, call
 from mirrormq.control.control_protocol import ControlError, Request
 
 START_TIMEOUT_S = 60.0
-"""A node with a large journal to recover needs seconds; a minute means that something is wrong."""
+"""Timeout of a start. A node with a large journal needs seconds to recover; a minute indicates a fault."""
 
 STOP_TIMEOUT_S = 60.0
-"""After this long a stopping node is killed."""
+"""Time after which a stopping node is killed."""
 
 POLL_S = 0.05
 WATCH_S = 0.25
 LOG_TAIL_LINES = 5
-LAST_SENTENCE = "mirrormq: "
-"""How a node begins to say why it ends."""
+ERROR_PREFIX = "mirrormq: "
+"""Prefix of the line in which a node reports why it ends."""
 
 
 class ClusterError(Exception):
-    """A sentence for the person at the terminal."""
+    """Failed operation on a local cluster, with a sentence for the terminal."""
 
 
 class LocalCluster:
-    """The nodes under one directory."""
+    """Nodes under one directory."""
 
     def __init__(self, data: Path, nodes: list[LocalNode], conf: str | None, runtime_directory: str) -> None:
         self.data = data
@@ -53,8 +53,8 @@ class LocalCluster:
         self._conf = conf
         self.runtime_directory = runtime_directory
         self._children: dict[int, subprocess.Popen[bytes]] = {}
-        self._said_before: dict[str, int] = {}
-        """How long each node's log was when it was started."""
+        self._log_size_at_start: dict[str, int] = {}
+        """Size of each node's log when the node was started."""
 
     @classmethod
     def create(
@@ -66,8 +66,8 @@ class LocalCluster:
         cluster_port: int | None = None,
         conf: Path | None = None,
     ) -> LocalCluster:
-        """A cluster that is about to start; refuses what cannot work. Nodes that were there before know each
-        other by their ports for nodes, and keep these unless others are asked for."""
+        """Return a cluster that is about to start, or raise ClusterError. Existing nodes know each other
+        by their cluster ports and keep them unless `cluster_port` is given."""
         first = cluster_port or local_ports.cluster_port(amqp_port)
         nodes = [
             LocalNode(f"mirror{n + 1}@localhost", amqp_port + n, management_port + n, first + n)
@@ -79,7 +79,7 @@ class LocalCluster:
             running = [node.name for node in before.nodes if is_running(node)]
             if running:
                 raise ClusterError(
-                    f"{', '.join(running)} of {data} already runs: "
+                    f"{', '.join(running)} of {data} is already running: "
                     f"stop it first with `mirrormq cluster down --data {data}`."
                 )
             if cluster_port is None:
@@ -88,16 +88,17 @@ class LocalCluster:
                     node.cluster_port = known.get(node.name, node.cluster_port)
         _check_ports(nodes)
         members = len(list(data.glob("mirror*@localhost/metadata")))
+        # Without a majority of its members a cluster never serves clients.
         if conf is None and members > 2 and 2 * count <= members:
             raise ClusterError(
-                f"{data} has a cluster of {members} nodes, and {count} may not go on without the others: "
+                f"{data} has a cluster of {members} nodes, and {count} are not a majority: "
                 f"start {members // 2 + 1} or more with --nodes, or choose another --data."
             )
         return cls(data, nodes, str(conf.absolute()) if conf else None, str(_runtime_directory(data, nodes)))
 
     @classmethod
     def load(cls, data: Path) -> LocalCluster:
-        """The cluster that was started in a directory."""
+        """Return the cluster that was started in a directory."""
         data = data.absolute()
         try:
             found = json.loads((data / "cluster.json").read_text())
@@ -116,6 +117,7 @@ class LocalCluster:
             "conf": self._conf,
             "runtime_directory": self.runtime_directory,
         }
+        # Replaced atomically: commands in other shells read this file at any time.
         part = self.data / "cluster.json.part"
         part.write_text(json.dumps(document, indent=2))
         part.replace(self.data / "cluster.json")
@@ -124,7 +126,7 @@ class LocalCluster:
         return self.data / node.name / "log" / "node.log"
 
     def node(self, name: str) -> LocalNode:
-        """The node of a name, which may leave off the host."""
+        """Return the node with a name; the host part may be omitted."""
         for node in self.nodes:
             if name in (node.name, node.name.partition("@")[0]):
                 return node
@@ -132,10 +134,10 @@ class LocalCluster:
         raise ClusterError(f"There is no node {name} in {self.data}; there are {known}.")
 
     def running(self, name: str) -> LocalNode:
-        """The node of a name, whose process runs."""
+        """Return the node with a name; raise ClusterError unless its process runs."""
         node = self.node(name)
         if not is_running(node):
-            raise ClusterError(f"{node.name} does not run.")
+            raise ClusterError(f"{node.name} is not running.")
         return node
 
     def status(self) -> list[dict[str, Any]]:
@@ -150,11 +152,10 @@ class LocalCluster:
             for node in self.nodes
         ]
 
-    # -- starting -------------------------------------------------------------------------------
+    # -- start ----------------------------------------------------------------------------------
 
     def start_all(self) -> None:
-        """Start every node and wait until all serve clients, as one cluster; if one cannot, none is left
-        running."""
+        """Start every node and wait until all serve clients as one cluster; if one fails, stop all."""
         try:
             for node in self.nodes:
                 self._spawn(node)
@@ -162,7 +163,7 @@ class LocalCluster:
                 self._await(node, self._is_ready, "does not serve clients")
             if len(self.nodes) > 1:
                 for node in self.nodes:
-                    self._await(node, self._sees_all, "does not see all others")
+                    self._await(node, self._sees_all, "does not see all other nodes")
         except BaseException:
             self.stop_all()
             raise
@@ -173,7 +174,7 @@ class LocalCluster:
             again = f"mirrormq cluster resume --data {self.data} {node.name}"
             raise ClusterError(f"{node.name} is frozen, pid {node.pid}: resume it with `{again}`.")
         if is_running(node):
-            raise ClusterError(f"{node.name} already runs, pid {node.pid}.")
+            raise ClusterError(f"{node.name} is already running, pid {node.pid}.")
         self._spawn(node)
         self._await(node, self._is_ready, "does not serve clients")
 
@@ -182,7 +183,7 @@ class LocalCluster:
             raise ClusterError(f"Port {node.amqp_port} is in use: choose another with --amqp-port.")
         log = self.log_of(node)
         log.parent.mkdir(parents=True, exist_ok=True)
-        self._said_before[node.name] = log.stat().st_size if log.exists() else 0
+        self._log_size_at_start[node.name] = log.stat().st_size if log.exists() else 0
         environment = {**os.environ, "MIRRORMQ_RUNTIME_DIR": self.runtime_directory}
         with log.open("ab") as output:
             child = subprocess.Popen(
@@ -215,24 +216,24 @@ class LocalCluster:
         while not condition(node):
             self._reap()
             if not is_running(node):
-                raise ClusterError(f"{node.name} did not start: {self._last_words(node)}")
+                raise ClusterError(f"{node.name} did not start: {self._failure_reason(node)}")
             if time.monotonic() > deadline:
-                words = self._last_words(node)
+                words = self._failure_reason(node)
                 raise ClusterError(f"{node.name} {what} after {START_TIMEOUT_S:.0f} seconds: {words}")
             time.sleep(POLL_S)
 
-    def _last_words(self, node: LocalNode) -> str:
-        """What a node said last since it was started: the sentence that it ended with, if it did."""
+    def _failure_reason(self, node: LocalNode) -> str:
+        """Return the last log lines since the node was started, or the error line with which it ended."""
         log = self.log_of(node)
         try:
-            said = log.read_bytes()[self._said_before.get(node.name, 0) :]
+            output = log.read_bytes()[self._log_size_at_start.get(node.name, 0) :]
         except OSError:
             return f"see {log}."
-        lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
-        if lines and lines[-1].startswith(LAST_SENTENCE):
-            return f"{lines[-1].removeprefix(LAST_SENTENCE)} (log: {log})"
+        lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
+        if lines and lines[-1].startswith(ERROR_PREFIX):
+            return f"{lines[-1].removeprefix(ERROR_PREFIX)} (log: {log})"
         words = " / ".join(lines[-LOG_TAIL_LINES:])
-        return f"{words} (log: {log})" if words else f"it said nothing (log: {log})."
+        return f"{words} (log: {log})" if words else f"the log is empty: {log}."
 
     def _is_ready(self, node: LocalNode) -> bool:
         try:
@@ -244,7 +245,7 @@ class LocalCluster:
         return is_running(node) and local_ports.is_taken(node.amqp_port)
 
     def _sees_all(self, node: LocalNode) -> bool:
-        """Do all nodes run, as this one sees it?"""
+        """Report whether this node sees all nodes as running."""
         try:
             found = call(Path(self.runtime_directory), node.name, Request("running_nodes"), START_TIMEOUT_S)
         except ControlError:
@@ -252,7 +253,7 @@ class LocalCluster:
         return {other.name for other in self.nodes} <= set(found)
 
     def mirror_all(self) -> None:
-        """The policy `ha-all` on every queue of vhost /."""
+        """Set the policy `ha-all` for every queue of vhost /."""
         words = ["ha-all", ".*", '{"ha-mode":"all"}']
         request = Request("set_policy", words, {"vhost": "/", "apply-to": "queues"})
         try:
@@ -260,10 +261,10 @@ class LocalCluster:
         except ControlError as error:
             raise ClusterError(f"Cannot set the policy ha-all: {error.text}") from None
 
-    # -- watching and stopping ------------------------------------------------------------------
+    # -- watch and stop -------------------------------------------------------------------------
 
     def watch(self) -> None:
-        """Stay while a node runs; only a signal, or the end of every node, ends this."""
+        """Block until a signal arrives or every node has ended."""
         while any(is_running(node) for node in self.nodes):
             time.sleep(WATCH_S)
             self._reap()
@@ -271,7 +272,7 @@ class LocalCluster:
         raise ClusterError(f"All nodes have ended: see {self.log_of(self.nodes[0])}.")
 
     def stop_all(self) -> None:
-        """SIGTERM to all, and SIGKILL to those that do not heed it in time."""
+        """Send SIGTERM to all nodes, and SIGKILL to those that do not stop in time."""
         for node in self.nodes:
             end(node)
         deadline = time.monotonic() + STOP_TIMEOUT_S
@@ -288,48 +289,48 @@ class LocalCluster:
             time.sleep(POLL_S)
 
     def stop(self, name: str) -> None:
-        """SIGTERM to one node; SIGKILL if it does not heed it in time."""
+        """Send SIGTERM to one node, and SIGKILL if it does not stop in time."""
         node = self.node(name)
         end(node)
         self._await_end(node, time.monotonic() + STOP_TIMEOUT_S)
 
     def freeze(self, name: str) -> None:
-        """SIGSTOP: the process keeps its sockets and answers nothing. Returns when it has stopped."""
+        """Send SIGSTOP and return when the process has stopped; it keeps its sockets but does not reply."""
         node = self.node(name)
         send(node, signal.SIGSTOP)
         while is_running(node) and not is_frozen(node):
             time.sleep(POLL_S)
 
     def resume(self, name: str) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         send(self.node(name), signal.SIGCONT)
 
     def kill(self, name: str) -> None:
-        """SIGKILL, and wait until the process is gone."""
+        """Send SIGKILL and wait until the process has ended."""
         node = self.running(name)
         send(node, signal.SIGKILL)
         self._await_end(node, float("inf"))
 
     def _reap(self) -> None:
-        """Collect the exit codes of our own children, so that none stays a zombie."""
+        """Collect the exit codes of child processes, so that none stays a zombie."""
         for child in self._children.values():
             child.poll()
 
 
 @contextmanager
 def stopped_by_signals(cluster: LocalCluster) -> Iterator[None]:
-    """Such a signal inside the block ends it and stops the cluster."""
+    """End the block and stop the cluster on Ctrl-C, SIGTERM or SIGHUP."""
     try:
         with ended_by_signals():
             yield
     except KeyboardInterrupt:
-        _tell("Stopping the nodes …")
+        _print_line("Stopping the nodes …")
         cluster.stop_all()
-        _tell("All nodes have stopped.")
+        _print_line("All nodes have stopped.")
 
 
-def _tell(text: str) -> None:
-    """Print where somebody reads: a terminal that was closed must not keep the nodes from being stopped."""
+def _print_line(text: str) -> None:
+    """Print a line and ignore errors: a closed terminal must not prevent the nodes from being stopped."""
     with suppress(OSError):
         print(text, flush=True)
 
@@ -345,10 +346,10 @@ def _check_ports(nodes: list[LocalNode]) -> None:
 
 
 def _runtime_directory(data: Path, nodes: list[LocalNode]) -> Path:
-    """Where the control sockets of new nodes are. Names may be in use there, by a cluster of another
-    directory: what is said to these nodes must not be heard by those."""
+    """Return the directory of the control sockets. If nodes of another cluster use these names in the
+    shared directory, a separate one prevents commands from reaching the wrong nodes."""
     shared = default_runtime_directory(os.environ)
     if not any(answers(shared, node.name) for node in nodes):
         return shared
-    # Not in `data`: the path of a socket is short, and that of the data need not be.
+    # Not in `data`: the path of a socket is limited to about 100 bytes, and that of the data is not.
     return shared / sha256(bytes(data)).hexdigest()[:8]

@@ -1,11 +1,11 @@
-"""`mirrormq haproxy-config` and `mirrormq keepalived-config`: one address in front of a cluster.
+"""Commands `mirrormq haproxy-config` and `mirrormq keepalived-config`: one address in front of a cluster.
 
-Any node serves any client, so a proxy may send a client wherever it likes. What it must know is who is
-alive, and connecting does not tell: the kernel answers for a process that is frozen. So the check speaks
-AMQP: it sends a protocol header and wants the frame that a node greets its clients with. When a node fails
-it, its clients are cut off at once, and come back through the proxy to another one.
+Any node serves any client, so a proxy may choose any node that is alive. A TCP connection does not prove
+that: the kernel accepts connections for a frozen process. The check therefore speaks AMQP: it sends a
+protocol header and expects the first frame of a node. When a node fails the check, the proxy closes its
+clients' connections at once, and they reconnect to another node.
 
-A proxy is one machine again, which may fail. keepalived on two of them moves an address to the one where
+The proxy itself is a single point of failure. keepalived on two hosts moves an address to the host where
 the proxy runs.
 """
 
@@ -26,7 +26,7 @@ ADDRESS = re.compile(r"(?:\*|[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 INTERFACE = re.compile(r"[A-Za-z0-9_.@-]{1,15}")
 
 USUAL_NODES = [f"127.0.0.1:{port}" for port in (5672, 5673, 5674)]
-"""What `make up` runs."""
+"""Nodes that `make up` starts."""
 
 PRIORITIES = {"MASTER": 100, "BACKUP": 90}
 ROUTES = Path("/proc/net/route")
@@ -35,11 +35,11 @@ DEFAULT_ROUTE = "00000000"
 
 HAPROXY = """\
 # One address for the clients of {count} nodes. Check it: haproxy -c -f FILE. Run it: haproxy -f FILE.
-# How many connections it holds follows from how many files it may open.
+# The limit of open files determines the largest number of connections.
 defaults
     mode tcp
     timeout connect 5s
-    # Heartbeats tell a silent client from a dead one, and come more often than this.
+    # Heartbeats are more frequent than this; they distinguish an idle client from a dead one.
     timeout client 3h
     timeout server 3h
     timeout check 2s
@@ -49,7 +49,7 @@ defaults
 listen amqp
     bind {bind}
     balance leastconn
-    # A node that lives greets who speaks AMQP 0-9-1; one that is frozen accepts connections and says nothing.
+    # A live node replies to the AMQP 0-9-1 header; a frozen one accepts connections and stays silent.
     option tcp-check
     tcp-check connect{check_header}
     tcp-check send-binary 414d515000000901
@@ -69,8 +69,8 @@ listen management
 """
 
 KEEPALIVED = """\
-# Moves {address} to the machine where haproxy runs. Check it: keepalived -t -f FILE.
-# On the other machine: the same with --backup{peer_hint}.
+# Moves {address} to the host where haproxy runs. Check it: keepalived -t -f FILE.
+# On the other host: the same command with --backup{peer_hint}.
 global_defs {{
     router_id mirrormq
 }}
@@ -104,27 +104,29 @@ EXPOSED = (
 
 
 class ProxyConfigError(Exception):
-    """A sentence for the person at the terminal."""
+    """Invalid option, with a sentence for the terminal."""
 
 
 def haproxy_config(
     nodes: Annotated[
-        list[str] | None, typer.Argument(help="HOST:PORT of the nodes; those of --data if not given.")
+        list[str] | None, typer.Argument(help="HOST:PORT of the nodes; defaults to those of --data.")
     ] = None,
     data: Annotated[Path, typer.Option(help="Directory of a local cluster.")] = Path("var"),
-    bind: Annotated[str, typer.Option(help="HOST:PORT where clients connect.")] = "127.0.0.1:5670",
+    bind: Annotated[str, typer.Option(help="HOST:PORT for clients.")] = "127.0.0.1:5670",
     management: Annotated[
         list[str] | None, typer.Option(help="HOST:PORT of a node's HTTP API; may be repeated.")
     ] = None,
     management_bind: Annotated[str, typer.Option(help="HOST:PORT of the HTTP API.")] = "127.0.0.1:15670",
     proxy_protocol: Annotated[
         bool,
-        typer.Option("--proxy-protocol", help="For nodes with `proxy_protocol = true`."),
+        typer.Option(
+            "--proxy-protocol", help="Use the PROXY protocol, for nodes with `proxy_protocol = true`."
+        ),
     ] = False,
 ) -> None:
-    """Print a configuration of HAProxy that spreads clients over the nodes of a cluster.
+    """Print a HAProxy configuration that distributes clients over the nodes of a cluster.
 
-    Without nodes: those of the local cluster in --data, or else the three of `make up`.
+    The default nodes are those of the local cluster in --data, else the three of `make up`.
 
     \b
     Example:
@@ -144,7 +146,7 @@ def haproxy_config(
 
 
 def _exposing(bind: str, servers: list[str]) -> list[str]:
-    """The frontend, if other machines reach it and a server behind it takes them for its own machine."""
+    """Return the frontend if remote hosts reach it and a server behind it would see them as local clients."""
     return [bind] if not _is_loopback(bind) and any(map(_is_loopback, servers)) else []
 
 
@@ -159,7 +161,7 @@ def _is_loopback(address: str) -> bool:
 def haproxy_text(
     nodes: list[str], apis: list[str], bind: str, management_bind: str, proxy_protocol: bool
 ) -> str:
-    """HAProxy's file."""
+    """Return HAProxy's configuration."""
     send = " send-proxy-v2" if proxy_protocol else ""
     text = HAPROXY.format(
         count=len(nodes),
@@ -191,7 +193,7 @@ def _servers(addresses: list[str], flags: str) -> str:
 
 
 def _address(text: str, flag: str) -> str:
-    """HOST:PORT; nothing that would begin another word or line of the file."""
+    """Return a validated HOST:PORT; the pattern excludes characters that would inject words or lines."""
     found = ADDRESS.fullmatch(text)
     if found is None or not 0 < int(found[1]) <= PORT_MAX:
         raise ProxyConfigError(f"{flag}: {text!r} must be HOST:PORT.")
@@ -200,21 +202,21 @@ def _address(text: str, flag: str) -> str:
 
 def keepalived_config(
     address: Annotated[
-        str, typer.Option(help="The address that moves, with its network's width.")
+        str, typer.Option(help="Virtual address with its prefix length.")
     ] = "192.168.1.100/24",
     interface: Annotated[
-        str | None, typer.Option(help="Network interface; that of the default route if not given.")
+        str | None, typer.Option(help="Network interface; defaults to that of the default route.")
     ] = None,
-    backup: Annotated[bool, typer.Option("--backup", help="This is the machine that stands by.")] = False,
+    backup: Annotated[bool, typer.Option("--backup", help="Configure the standby host.")] = False,
     router: Annotated[
-        int, typer.Option(min=1, max=255, help="Number of the pair; equal on both, unused by others.")
+        int, typer.Option(min=1, max=255, help="VRRP router id; equal on both hosts, unique in the network.")
     ] = 51,
     peer: Annotated[
         list[str] | None,
-        typer.Option(help="Address of the other machine, where the network carries no multicast."),
+        typer.Option(help="Address of the other host, for networks without multicast."),
     ] = None,
 ) -> None:
-    """Print a configuration of keepalived that moves an address to a machine where HAProxy runs.
+    """Print a keepalived configuration that moves an address to a host where HAProxy runs.
 
     \b
     Example:
@@ -228,12 +230,12 @@ def keepalived_config(
     except ValueError as error:
         _refuse("keepalived-config", f"{error}.")
     if interface is not None and not INTERFACE.fullmatch(interface):
-        _refuse("keepalived-config", f"{interface!r} is no name of a network interface.")
+        _refuse("keepalived-config", f"{interface!r} is not a valid name of a network interface.")
     print(keepalived_text(address, interface or _usual_interface(), backup, router, peer or []), end="")
 
 
 def keepalived_text(address: str, interface: str, backup: bool, router: int, peers: list[str]) -> str:
-    """keepalived's file."""
+    """Return keepalived's configuration."""
     state = "BACKUP" if backup else "MASTER"
     listed = "".join(f"        {peer}\n" for peer in peers)
     return KEEPALIVED.format(
@@ -248,7 +250,7 @@ def keepalived_text(address: str, interface: str, backup: bool, router: int, pee
 
 
 def _usual_interface() -> str:
-    """The one that the default route leads through."""
+    """Return the interface of the default route."""
     try:
         rows = [line.split() for line in ROUTES.read_text().splitlines()[1:]]
     except OSError:

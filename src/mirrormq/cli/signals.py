@@ -1,4 +1,4 @@
-"""Signals that end a program which has something to clear up."""
+"""Signal handling of programs that must clean up before they end."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import NoReturn
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Ctrl-C, SIGTERM or SIGHUP end the block with KeyboardInterrupt, at whatever point they come; those that
-    follow do not disturb the clearing up."""
+    """End the block with KeyboardInterrupt on Ctrl-C, SIGTERM or SIGHUP; ignore further signals during the
+    cleanup."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)
+        # A second signal must not interrupt the cleanup.
+        for handled in numbers:
+            signal.signal(handled, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     for number in numbers:

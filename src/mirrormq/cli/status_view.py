@@ -1,4 +1,4 @@
-"""`mirrormqctl status` for people."""
+"""Text form of `mirrormqctl status`."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ def _gigabytes(size: float) -> str:
     return f"{round(size / GIGABYTE, 4)} gb"
 
 
-def status_screen(found: dict[str, Any]) -> Iterable[str]:
-    """The sections in RabbitMQ's order, with what a MirrorMQ node has to say in each."""
+def status_screen(status: dict[str, Any]) -> Iterable[str]:
+    """Yield the sections in RabbitMQ's order, with a MirrorMQ node's values."""
     yield from _section("Runtime")
-    yield f"OS PID: {found['pid']}"
-    yield f"OS: {found['os']}"
-    yield f"Uptime (seconds): {found['uptime']}"
-    yield f"RabbitMQ version: {found['rabbitmq_version']}"
-    yield f"MirrorMQ version: {found['mirrormq_version']}"
-    yield f"Node name: {found['node']}"
+    yield f"OS PID: {status['pid']}"
+    yield f"OS: {status['os']}"
+    yield f"Uptime (seconds): {status['uptime']}"
+    yield f"RabbitMQ version: {status['rabbitmq_version']}"
+    yield f"MirrorMQ version: {status['mirrormq_version']}"
+    yield f"Node name: {status['node']}"
     yield from _section("Data directory")
-    yield f"Node data directory: {found['data_directory']}"
+    yield f"Node data directory: {status['data_directory']}"
     yield from _section("Alarms")
-    alarms = [f"{ALARMS.get(alarm, alarm)} alarm on node {found['node']}" for alarm in found["alarms"]]
+    alarms = [f"{ALARMS.get(alarm, alarm)} alarm on node {status['node']}" for alarm in status["alarms"]]
     yield from alarms or ["(none)"]
     yield from _section("Memory")
-    yield f"Total memory used: {_gigabytes(found['memory']['total'])}"
+    yield f"Total memory used: {_gigabytes(status['memory']['total'])}"
     yield "Calculation strategy: rss"
-    yield f"Memory high watermark: {_gigabytes(found['vm_memory_limit'])}"
+    yield f"Memory high watermark: {_gigabytes(status['vm_memory_limit'])}"
     yield from _section("Free Disk Space")
-    yield f"Low free disk space watermark: {_gigabytes(found['disk_free_limit'])}"
-    yield f"Free disk space: {_gigabytes(found['disk_free'])}"
+    yield f"Low free disk space watermark: {_gigabytes(status['disk_free_limit'])}"
+    yield f"Free disk space: {_gigabytes(status['disk_free'])}"
     yield from _section("Totals")
-    yield f"Connection count: {found['totals']['connection_count']}"
-    yield f"Queue count: {found['totals']['queue_count']}"
-    yield f"Virtual host count: {found['totals']['virtual_host_count']}"
+    yield f"Connection count: {status['totals']['connection_count']}"
+    yield f"Queue count: {status['totals']['queue_count']}"
+    yield f"Virtual host count: {status['totals']['virtual_host_count']}"
     yield from _section("Listeners")
-    for listener in found["listeners"]:
+    for listener in status["listeners"]:
         where = f"Interface: {listener['interface']}, port: {listener['port']}"
         yield f"{where}, protocol: {listener['protocol']}, purpose: {listener['purpose']}"
 

@@ -1,4 +1,4 @@
-"""`mirrormq top`: a live screen of nodes, queues, rings and rates, from any node's HTTP API."""
+"""Command `mirrormq top`: a live screen of nodes, queues, rings and rates, from any node's HTTP API."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from mirrormq.cli.top_screen import SORT_COLUMNS, SORTS, ClusterSnapshot, Line, 
 
 DEFAULT_URI = "http://guest:guest@127.0.0.1:15672"
 TIMEOUT_S = 5.0
-"""For one answer: a node that is slower than that is as good as dead to somebody who watches."""
+"""Timeout of one reply; a slower node counts as down."""
 QUEUES_MAX = 200
-"""Asked for at a time, the first in the chosen order; more than any terminal is high."""
+"""Queues requested at a time, in the chosen order; more than a terminal has lines."""
 QUEUE_COLUMNS = (
     "name,vhost,node,state,consumers,messages,messages_ready,messages_unacknowledged,message_stats,mirrormq"
 )
@@ -32,36 +32,36 @@ STYLES = {"title": "1", "heading": "1;7", "good": "32", "bad": "1;31", "soft": "
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 HOME, CLEAR_LINE, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 WIDTH_ONCE = 120
-"""Room for every column of a picture that no terminal shows."""
+"""Width of the output without a terminal; enough for every column."""
 KEYS = "  q quit   s order   space now"
 
 
 class Unreachable(Exception):
-    """No node answers, or none lets us in."""
+    """Failure to get a snapshot: no node replies, or each refuses the login."""
 
 
 class TopSource:
-    """The HTTP API of whichever node answers."""
+    """HTTP API of the first node that replies."""
 
     def __init__(self, uris: list[str]) -> None:
         self._uris = uris
-        self._at = 0
+        self._uri_index = 0
 
     def picture(self, sort: str) -> ClusterSnapshot:
-        """A look at the cluster; tries each node once. Raises Unreachable."""
+        """Return a snapshot of the cluster. Try each node once; raise Unreachable if all fail."""
         problems: list[str] = []
         for _ in self._uris:
-            uri = self._uris[self._at]
+            uri = self._uris[self._uri_index]
             try:
-                return self._look(uri, sort)
+                return self._fetch(uri, sort)
             except urllib.error.HTTPError as error:
                 problems.append(f"{_place(uri)}: {_refusal(error)}")
             except (OSError, ValueError) as error:
                 problems.append(f"{_place(uri)}: {getattr(error, 'reason', error)}")
-            self._at = (self._at + 1) % len(self._uris)
+            self._uri_index = (self._uri_index + 1) % len(self._uris)
         raise Unreachable("; ".join(problems))
 
-    def _look(self, uri: str, sort: str) -> ClusterSnapshot:
+    def _fetch(self, uri: str, sort: str) -> ClusterSnapshot:
         down = "false" if sort == "name" else "true"
         page = f"page=1&page_size={QUEUES_MAX}&sort={SORT_COLUMNS[sort]}&sort_reverse={down}"
         overview, nodes, queues = (
@@ -71,14 +71,14 @@ class TopSource:
 
 
 def _place(uri: str) -> str:
-    """Without the password."""
+    """Return host and port of the URI, without the password."""
     parts = urlsplit(uri)
     return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:
     if error.code == 401:
-        return "this user and password are refused, or the user is no monitor"
+        return "the login is refused: it must be that of a user with the tag monitoring"
     return f"HTTP status {error.code}"
 
 
@@ -97,15 +97,16 @@ def _get(uri: str, path: str) -> Any:
 
 def top(
     uri: Annotated[
-        list[str] | None, typer.Option(help="HTTP API of a node; repeat it, and a dead one is skipped.")
+        list[str] | None,
+        typer.Option(help="HTTP API of a node; may be repeated, nodes that are down are skipped."),
     ] = None,
-    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.2)] = 2.0,
+    interval: Annotated[float, typer.Option(help="Seconds between two updates.", min=0.2)] = 2.0,
     sort: Annotated[str, typer.Option(help=f"Order of the queues: {', '.join(SORTS)}.")] = SORTS[0],
-    once: Annotated[bool, typer.Option("--once", help="Print one look and stop, for scripts.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one snapshot and end, for scripts.")] = False,
 ) -> None:
     """Watch nodes, queues, rings and rates in a terminal.
 
-    The key q ends it, s changes the order of the queues.
+    The key q quits; s changes the order of the queues.
 
     \b
     Example:
@@ -113,7 +114,7 @@ def top(
       mirrormq top --once --sort in
     """
     if sort not in SORTS:
-        _fail(f"'{sort}' is no order; use one of {', '.join(SORTS)}")
+        _fail(f"'{sort}' is not a sort order; use one of {', '.join(SORTS)}")
     source = TopSource(uri or [DEFAULT_URI])
     if once or not (sys.stdin.isatty() and sys.stdout.isatty()):
         _print_once(source, sort)
@@ -133,7 +134,7 @@ def _print_once(source: TopSource, sort: str) -> None:
         _fail(f"no node answers ({problem}); name one with --uri")
         return
     width = shutil.get_terminal_size().columns
-    # A script gets every column, however wide the terminal is that it was started from.
+    # A script gets every column, whatever the width of the terminal it was started from.
     for line in screen(picture, sort, width if sys.stdout.isatty() else max(width, WIDTH_ONCE), None):
         print("".join(text for text, _ in line).rstrip())
 
@@ -170,14 +171,14 @@ def _styled(text: str, style: str) -> str:
 
 
 def _key(keyboard: int, interval: float) -> str:
-    """What is typed before it is time to look again."""
+    """Return the key typed before the next update is due, else an empty text."""
     ready, _, _ = select.select([keyboard], [], [], interval)
     return os.read(keyboard, 32).decode("utf-8", "replace")[:1] if ready else ""
 
 
 @contextlib.contextmanager
 def _terminal() -> Iterator[int]:
-    """Keys one by one and a screen of its own; as it was before, however this ends."""
+    """Switch the terminal to single keys and an alternate screen; restore it at the end."""
     import termios
     import tty
 

@@ -1,7 +1,7 @@
-"""What `mirrormq top` shows, as lines of text: a picture of the cluster cut to the size of a terminal.
+"""Screen of `mirrormq top` as lines of text: a snapshot of the cluster, cut to the size of a terminal.
 
-Nothing here touches a terminal. A line is made of parts, each a text with the name of a style; names come
-from clients, so whatever in them is no printable character is shown as a question mark.
+This module does not access a terminal. A line consists of parts, each a text with the name of a style.
+Names come from clients, so every unprintable character is shown as a question mark.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 SORTS = ("messages", "in", "out", "name")
-"""The orders of the queues; the API's column for each is in SORT_COLUMNS."""
+"""Orders of the queues; SORT_COLUMNS has the API's column of each."""
 SORT_COLUMNS = {
     "messages": "messages",
     "in": "message_stats.publish_details.rate",
@@ -22,25 +22,25 @@ SORT_COLUMNS = {
 RATES = (("in", "publish"), ("out", "deliver_get"), ("acks", "ack"), ("redelivered", "redeliver"))
 COUNTED = ("connections", "channels", "consumers", "queues")
 ROWS_ONCE = 20
-"""Queues shown where there is no screen to fill."""
+"""Number of queues shown without a terminal."""
 
 Part = tuple[str, str]
 Line = list[Part]
 
 
 class ClusterSnapshot(NamedTuple):
-    """One look at the cluster, as the HTTP API told it."""
+    """Snapshot of the cluster from the HTTP API."""
 
     source: str
     at: str
     overview: dict[str, Any]
     nodes: list[dict[str, Any]]
     queues: dict[str, Any]
-    """A page of queues."""
+    """Page of queues."""
 
 
 class ScreenColumn(NamedTuple):
-    """One of a table: its title, how wide it may be, and on which side its cells stand."""
+    """Column of a table: title, largest width and alignment."""
 
     title: str
     width: int
@@ -48,7 +48,7 @@ class ScreenColumn(NamedTuple):
 
 
 def screen(picture: ClusterSnapshot, sort: str, width: int, height: int | None) -> list[Line]:
-    """As many lines as fit; all where there is no height."""
+    """Return the lines that fit; all lines if there is no height."""
     head = [*_head(picture), [("", "plain")], *_nodes(picture), [("", "plain")]]
     rows = picture.queues["items"]
     room = ROWS_ONCE if height is None else max(1, height - len(head) - 2)
@@ -60,7 +60,7 @@ def screen(picture: ClusterSnapshot, sort: str, width: int, height: int | None) 
     return [cut(line, width) for line in (lines if height is None else lines[:height])]
 
 
-# -- parts of the screen ------------------------------------------------------------------------
+# -- sections -----------------------------------------------------------------------------------
 
 
 def _head(picture: ClusterSnapshot) -> Iterable[Line]:
@@ -80,13 +80,13 @@ def _troubles(nodes: list[dict[str, Any]]) -> Iterable[Line]:
     for node in nodes:
         name = clean(node["name"])
         if not node["running"]:
-            yield [(f"! {name} does not run", "bad")]
+            yield [(f"! {name} is down", "bad")]
             continue
         for alarm, what in (("mem_alarm", "memory"), ("disk_free_alarm", "disk")):
             if node.get(alarm):
-                yield [(f"! {name} is short of {what}: publishers are blocked", "bad")]
+                yield [(f"! {name} has a {what} alarm: publishers are blocked", "bad")]
         if node.get("partitions"):
-            yield [(f"! {name} is apart from {', '.join(map(clean, node['partitions']))}", "bad")]
+            yield [(f"! {name} is partitioned from {', '.join(map(clean, node['partitions']))}", "bad")]
 
 
 NODE_COLUMNS = (
@@ -122,14 +122,14 @@ QUEUE_COLUMNS = (
     ScreenColumn("CONS", 5, True),
 )
 LEFT_OUT_FIRST = ("VHOST", "CONS", "UNACKED", "OUT/s", "IN/s")
-"""A narrow terminal shows fewer columns, so that the ring stays."""
+"""Columns that a narrow terminal omits first, so that the ring stays visible."""
 RING_WIDTH = 34
 NAME_WIDTH = (16, 40)
-"""A queue's name gets what the other columns leave it, between these."""
+"""Smallest and largest width of a queue's name, which gets the space that other columns leave."""
 
 
 def _queue_columns(sort: str, width: int) -> list[ScreenColumn]:
-    """The columns for which there is room beside the ring, the queue's name first."""
+    """Return the columns that fit beside the ring, the queue's name first."""
     columns = list(QUEUE_COLUMNS)
     for title in (*LEFT_OUT_FIRST, ""):
         left = width - RING_WIDTH - sum(column.width + 1 for column in columns) - 1
@@ -160,7 +160,7 @@ def _queues(rows: Sequence[dict[str, Any]], sort: str, width: int, with_rates: b
 
 
 def ring(row: dict[str, Any]) -> Line:
-    """A queue's master, then its mirrors: synchronised, or how far behind."""
+    """Return a queue's master, then its mirrors: synchronised, or with their lag."""
     facts = row.get("mirrormq")
     if not facts or (len(facts["members"]) < 2 and not facts["waits_for"]):
         return [(_short(row.get("node", "")), "plain")]
@@ -184,8 +184,8 @@ def _short(node: str) -> str:
 
 
 def clean(text: object) -> str:
-    """Without anything that a terminal would obey."""
-    return "".join(each if each.isprintable() else "?" for each in str(text))
+    """Return the text without control characters, which a terminal would execute."""
+    return "".join(character if character.isprintable() else "?" for character in str(text))
 
 
 def number(value: object) -> str:
@@ -197,12 +197,12 @@ def counted(count: int, things: str) -> str:
 
 
 def rates_shown(picture: ClusterSnapshot) -> bool:
-    """Whether the node tells what messages do: `management.rates_mode = none` forbids it."""
+    """Report whether the node publishes message rates; `management.rates_mode = none` disables them."""
     return bool(picture.overview.get("rates_mode") != "none")
 
 
 def rate(stats: dict[str, Any] | None, key: str) -> str:
-    """Per second, with one decimal where that says something."""
+    """Return a rate per second, with one decimal if it is below 100."""
     if stats is None:
         return "–"
     found = float(stats.get(f"{key}_details", {}).get("rate", 0.0))
@@ -210,7 +210,7 @@ def rate(stats: dict[str, Any] | None, key: str) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes for people."""
+    """Format a number of bytes."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
@@ -219,7 +219,7 @@ def size(count: float) -> str:
 
 
 def duration(milliseconds: int) -> str:
-    """The two largest units of a time: 3d 4h, 4h 5m, 5m 6s."""
+    """Format a duration with its two largest units: 3d 4h, 4h 5m, 5m 6s."""
     seconds = milliseconds // 1000
     units = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
     for (length, unit), (smaller, other) in pairwise(units):
@@ -229,7 +229,7 @@ def duration(milliseconds: int) -> str:
 
 
 def columns_of(text: str) -> int:
-    """How many places of a terminal a text takes."""
+    """Return the number of terminal columns of a text."""
     return sum(_places(each) for each in text)
 
 
@@ -249,7 +249,7 @@ def _row(columns: Sequence[ScreenColumn], cells: Sequence[str], style: str) -> L
 
 
 def fitted(text: str, width: int) -> str:
-    """Cut to a width, with a sign that something is missing."""
+    """Cut a text to a width and mark the cut with an ellipsis."""
     if columns_of(text) <= width:
         return text
     kept, taken = "", 1
@@ -262,7 +262,7 @@ def fitted(text: str, width: int) -> str:
 
 
 def cut(line: Line, width: int) -> Line:
-    """No wider than the terminal: a line that wraps would push out the last one."""
+    """Cut a line to the width of the terminal: a wrapped line would push out the last one."""
     found: Line = []
     for text, style in line:
         room = width - sum(columns_of(each) for each, _ in found)

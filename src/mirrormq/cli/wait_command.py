@@ -1,4 +1,5 @@
-"""`mirrormqctl wait`: until the node of a process serves clients, for scripts that have just started it."""
+"""Command `mirrormqctl wait`: wait until the node with a given process id serves clients, for start
+scripts."""
 
 from __future__ import annotations
 
@@ -13,30 +14,30 @@ from mirrormq.control.control_protocol import EXIT_DATA, EXIT_SOFTWARE, EXIT_TIM
 
 POLL_S = 0.1
 DEFAULT_TIMEOUT_S = 10.0
-"""rabbitmqctl's own limit for wait."""
+"""Default timeout of rabbitmqctl for wait."""
 APPLICATIONS = "rabbit_and_plugins"
 
 
 def wait(verb: CtlCommand, line: CommandLine) -> int:
-    """The process is named by its number, or by a file that holds it and may not be there yet."""
+    """Wait for a process given by its id, or by a file with the id that may not exist yet."""
     if bool(line.words) == ("pid" in line.options):
         text = "Cannot specify both pid and pidfile" if line.words else "No pid or pidfile given"
         raise UsageError(text, EXIT_DATA)
     deadline = time.monotonic() + float(line.options.get("timeout", DEFAULT_TIMEOUT_S))
     process_id = _number(line.options["pid"]) if not line.words else _from_file(line, deadline)
-    _say(line, f"pid is {process_id}")
-    _say(line, f"Waiting for applications '{APPLICATIONS}' to start on node '{line.node}'")
+    _print_status(line, f"pid is {process_id}")
+    _print_status(line, f"Waiting for applications '{APPLICATIONS}' to start on node '{line.node}'")
     while not _serves(line):
         if not Path(f"/proc/{process_id}").exists():
             raise ControlError(f"process {process_id} has ended", EXIT_SOFTWARE)
         _pause(line, deadline)
-    _say(line, f"Applications '{APPLICATIONS}' are running on node '{line.node}'")
+    _print_status(line, f"Applications '{APPLICATIONS}' are running on node '{line.node}'")
     return 0
 
 
 def _from_file(line: CommandLine, deadline: float) -> int:
     path = Path(line.words[0])
-    _say(line, f"Waiting for pid file '{path}' to appear")
+    _print_status(line, f"Waiting for pid file '{path}' to appear")
     while not path.exists() or not path.read_text().strip():
         _pause(line, deadline)
     return _number(path.read_text().strip())
@@ -61,7 +62,7 @@ def _pause(line: CommandLine, deadline: float) -> None:
     time.sleep(POLL_S)
 
 
-def _say(line: CommandLine, sentence: str) -> None:
+def _print_status(line: CommandLine, sentence: str) -> None:
     if not line.is_quiet:
         print(sentence, flush=True)
 

@@ -1,1 +1,1 @@
-"""The operator's way into a running node: requests over a Unix socket, one verb at a time."""
+"""Operator interface of a running node: one command per request, over a Unix socket or HTTP."""

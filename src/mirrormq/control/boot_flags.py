@@ -1,5 +1,7 @@
-"""Notes for a node that does not run: not to wait for the others when it starts (`force_boot`), and whom to
-forget then (`forget_cluster_node --offline`), which says the first as well.
+"""Flag files for a stopped node, read at its next start.
+
+`force_boot` makes the node start without waiting for its peers. `forget_cluster_node --offline` names
+members to remove and implies `force_boot`.
 """
 
 from __future__ import annotations
@@ -11,23 +13,23 @@ FORCED = "force_boot_at_start"
 
 
 def force(data_directory: Path) -> None:
-    """It shall not wait for the others."""
+    """Make the node start without waiting for its peers."""
     (data_directory / FORCED).touch()
 
 
 def forced(data_directory: Path) -> bool:
-    """Shall it not wait for the others?"""
+    """Report whether the node must start without waiting for its peers."""
     return (data_directory / FORCED).exists() or bool(read(data_directory))
 
 
 def leave(data_directory: Path, node: str) -> None:
-    """Add a node to those that are to be forgotten."""
+    """Add a node to the members to forget."""
     names = [*read(data_directory), node]
     (data_directory / NAME).write_text("\n".join(dict.fromkeys(names)))
 
 
 def read(data_directory: Path) -> list[str]:
-    """The nodes that are to be forgotten."""
+    """Return the members to forget."""
     try:
         return (data_directory / NAME).read_text().split()
     except FileNotFoundError:
@@ -35,6 +37,6 @@ def read(data_directory: Path) -> list[str]:
 
 
 def clear(data_directory: Path) -> None:
-    """It is done."""
+    """Remove the flags after they have been applied."""
     for name in (NAME, FORCED):
         (data_directory / name).unlink(missing_ok=True)

@@ -1,7 +1,8 @@
-"""Until when the certificates of TLS listeners are good, read from their files.
+"""Expiry dates of the TLS listeners' certificates, read from their files.
 
-Python's ssl module tells dates only of a peer's certificate, so the two dates are read here from the
-certificate itself: a sequence whose fifth part, or fourth where the version is left out, holds them.
+Python's ssl module reports dates only for a peer's certificate. This module therefore walks the DER
+encoding: the validity dates are the fifth field of the signed sequence, or the fourth if the version is
+absent.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from mirrormq.config.settings import Address, Settings, TlsOptions
 
 UNITS_DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
-"""RabbitMQ's units: its months and years are that long, too."""
+"""Days per unit, as RabbitMQ counts them: a month has 30 days, a year 365."""
 
 PURPOSES = {"amqp/ssl": "AMQP 0-9-1 over TLS", "https": "HTTP API over TLS (HTTPS)"}
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
@@ -22,7 +23,7 @@ VERSION, UTC_TIME = 0xA0, 0x17
 
 
 def expiring(settings: Settings, within: int, unit: str) -> list[dict[str, Any]]:
-    """The TLS listeners with a certificate that will not be good any more in so many days, weeks …"""
+    """Return the TLS listeners with a certificate that expires within `within` units."""
     until = datetime.now(UTC) + timedelta(days=within * UNITS_DAYS[unit])
     return [
         row | _dates(options)
@@ -32,7 +33,7 @@ def expiring(settings: Settings, within: int, unit: str) -> list[dict[str, Any]]
 
 
 def tls_listeners(settings: Settings) -> list[tuple[dict[str, Any], TlsOptions]]:
-    """Each listener that speaks TLS, as listings show it, and its files."""
+    """Return each TLS listener as a listing row, with its certificate files."""
     listeners = [("amqp/ssl", address, settings.tls) for address in settings.tls_listeners]
     if settings.management_tls_listener is not None:
         listeners.append(("https", settings.management_tls_listener, settings.management_tls))
@@ -63,7 +64,7 @@ def _dates(options: TlsOptions) -> dict[str, Any]:
 
 
 def last_days(path: Path) -> list[datetime]:
-    """Until when each certificate of a file is good; a file that cannot be read tells nothing."""
+    """Return the expiry date of each certificate in a file; none if the file is unreadable."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError):
@@ -77,20 +78,21 @@ def _last_day(certificate: bytes) -> datetime:
     _, signed, _ = _read(whole, 0)
     place = 0
     kind, _, after = _read(signed, place)
-    for _ in range(3 if kind == VERSION else 2):  # number, algorithm, issuer
+    # Skip serial number, algorithm and issuer: the validity follows them.
+    for _ in range(3 if kind == VERSION else 2):
         place = after
         _, _, after = _read(signed, place)
     _, validity, _ = _read(signed, after)
     _, _, second = _read(validity, 0)
     kind, text, _ = _read(validity, second)
     digits = text.decode("ascii").rstrip("Z")
-    if kind == UTC_TIME:  # two digits of the year: until 2049
+    if kind == UTC_TIME:  # UTCTime has a two-digit year: 50 to 99 are 1950 to 1999 (RFC 5280).
         digits = ("20" if digits < "50" else "19") + digits
     return datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
 
 
 def _read(data: bytes, place: int) -> tuple[int, bytes, int]:
-    """One element: its kind, its contents, and where the next one begins."""
+    """Read one DER element: its tag, its contents, and the offset of the next element."""
     kind, length, start = data[place], data[place + 1], place + 2
     if length & 0x80:
         size = length & 0x7F

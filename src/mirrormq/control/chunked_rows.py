@@ -1,4 +1,5 @@
-"""Long listings in slices: rows are made, and turned into JSON, a few at a time, so that deliveries go on."""
+"""Long listings in chunks: rows are built and encoded a few per turn, so that deliveries continue
+meanwhile."""
 
 from __future__ import annotations
 
@@ -10,29 +11,29 @@ from typing import Any, TypeVar
 from mirrormq.control.control_protocol import LENGTH_BYTES, encode_document
 
 SLICE_ROWS = 50
-"""Made or encoded between two turns of the loop: at some 40 µs for a queue's row, about 2 ms."""
+"""Rows built or encoded between two turns of the event loop: about 2 ms at 40 µs per queue row."""
 
 Row = TypeVar("Row")
 
 
 @coroutine
 def others_turn() -> Generator[None, None, None]:
-    """Let whatever else waits for the loop have its turn; any loop takes a bare yield so."""
+    """Yield to the event loop once; a bare yield works with any loop."""
     yield
 
 
 async def collected(rows: Iterable[Row]) -> list[Row]:
-    """All rows; the loop has its turn between slices of them."""
-    found: list[Row] = []
-    waiting = iter(rows)
-    while some := list(islice(waiting, SLICE_ROWS)):
-        found += some
+    """Collect all rows; yield to the event loop after each chunk."""
+    collected_rows: list[Row] = []
+    remaining = iter(rows)
+    while chunk := list(islice(remaining, SLICE_ROWS)):
+        collected_rows += chunk
         await others_turn()
-    return found
+    return collected_rows
 
 
 async def encoded(reply: dict[str, Any]) -> bytes:
-    """A reply as JSON; one that has a long list as its result, in slices."""
+    """Encode a reply as JSON; a long list result is encoded in chunks."""
     rows = reply.get("result")
     if not isinstance(rows, list) or len(rows) <= SLICE_ROWS:
         return encode_document(reply)
@@ -44,6 +45,6 @@ async def encoded(reply: dict[str, Any]) -> bytes:
 
 
 async def framed(reply: dict[str, Any]) -> bytes:
-    """The same as it goes over the control socket."""
+    """Encode a reply with the length prefix of the control socket."""
     document = await encoded(reply)
     return len(document).to_bytes(LENGTH_BYTES, "big") + document

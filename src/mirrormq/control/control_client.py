@@ -1,4 +1,4 @@
-"""The asking side of the control socket: connect, one request, one reply."""
+"""Client of the control socket: connect, send one request, read one reply."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from mirrormq.control.control_protocol import (
 
 
 class NodeUnreachable(ControlError):
-    """Nobody answers at the control socket."""
+    """Failed connection to a node's control socket or HTTP API."""
 
 
 def call(runtime_directory: Path, node_name: str, request: Request, timeout_s: float | None) -> Any:
-    """The result of a verb on a local node; raises ControlError with the node's words."""
+    """Return the result of a command on a local node; raise ControlError with the node's error text."""
     path = socket_path(runtime_directory, node_name)
     document = {"verb": request.verb, "arguments": request.arguments, "options": request.options}
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -41,7 +41,7 @@ def call(runtime_directory: Path, node_name: str, request: Request, timeout_s: f
             text = f"operation {request.verb} on node {node_name} timed out. Timeout value used: {timeout_s}"
             raise ControlError(text, EXIT_TIMEOUT) from None
         except (OSError, EOFError):
-            raise ControlError(f"Node {node_name} went away before it answered.") from None
+            raise ControlError(f"Node {node_name} closed the control connection before it replied.") from None
     if not reply["ok"]:
         raise ControlError.of_reply(reply)
     return reply["result"]
@@ -58,18 +58,22 @@ def _receive(connection: socket.socket, size: int) -> bytes:
 
 
 def unreachable_text(node_name: str, path: Path, reason: str) -> str:
-    """What to look at when a node does not answer."""
-    others = sorted(found.stem for found in path.parent.glob("*.sock")) if path.parent.is_dir() else []
+    """Return the error text for a node that does not answer, with its likely causes."""
+    others = (
+        sorted(found_socket.stem for found_socket in path.parent.glob("*.sock"))
+        if path.parent.is_dir()
+        else []
+    )
     running = f" Sockets found there: {', '.join(others)}." if others else ""
     return (
-        f"unable to perform an operation on node '{node_name}': nothing answers at {path} ({reason}). "
+        f"unable to perform an operation on node '{node_name}': no node answers at {path} ({reason}). "
         "Start the node, name another one with -n, or set MIRRORMQ_RUNTIME_DIR to the directory its "
         f"server was started with.{running}"
     )
 
 
 def answers(runtime_directory: Path, node_name: str, timeout_s: float = 1.0) -> bool:
-    """Is there a live node behind this name?"""
+    """Report whether a live node answers under this name."""
     try:
         call(runtime_directory, node_name, Request("ping"), timeout_s)
     except ControlError as error:

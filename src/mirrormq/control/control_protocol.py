@@ -1,10 +1,10 @@
-"""What goes over the control socket: one request, one reply, each a length and a JSON document.
+"""Control protocol: one request and one reply per connection, each a length and a JSON document.
 
     request   {"verb": "add_user", "arguments": ["anna", "secret"], "options": {"vhost": "/"}}
     reply     {"ok": true, "result": …}   or   {"ok": false, "error": "…", "exit_code": 67}
 
-The length is four bytes, big-endian. The socket is a file only its owner can reach (its directory
-has mode 0700), so whoever can connect may do everything: there is no password here, as there is
+The length is four bytes, big-endian. The socket is a file that only its owner can reach (its directory
+has mode 0700), so any process that can connect may run every command. There is no password, as there is
 none between RabbitMQ's tools and a node that share a cookie file.
 """
 
@@ -21,7 +21,7 @@ from mirrormq.errors import ConfigurationError
 
 LENGTH_BYTES = 4
 
-# sysexits.h, in the places where rabbitmqctl uses them.
+# Exit codes of sysexits.h, used in the same cases as rabbitmqctl uses them.
 EXIT_USAGE = 64
 EXIT_DATA = 65
 EXIT_NO_USER = 67
@@ -31,7 +31,7 @@ EXIT_TIMEOUT = 75
 
 
 class ControlError(Exception):
-    """A verb that could not be done: the words for stderr and the program's exit code."""
+    """Failed command: error text for stderr and exit code of the program."""
 
     def __init__(
         self, text: str, exit_code: int = EXIT_UNAVAILABLE, *, released: bool = False, hint: str = ""
@@ -40,25 +40,27 @@ class ControlError(Exception):
         self.text = text
         self.exit_code = exit_code
         self.released = released
-        """Shown without the line `Error:` above it, as rabbitmqctl does for missing vhosts."""
+        """Whether the text is printed without the line `Error:` above it, as rabbitmqctl does for missing
+        vhosts."""
         self.hint = hint
-        """A sentence in words where the text is an Erlang term; see `control.hints`."""
+        """Plain sentence that explains a text in Erlang syntax; see `control.hints`."""
 
     def reply(self) -> dict[str, Any]:
-        """The reply that tells of it."""
-        told = {"ok": False, "error": self.text, "exit_code": self.exit_code, "bare": self.released}
-        return {**told, "hint": self.hint} if self.hint else told
+        """Return the reply document of this error."""
+        document = {"ok": False, "error": self.text, "exit_code": self.exit_code, "bare": self.released}
+        return {**document, "hint": self.hint} if self.hint else document
 
     @classmethod
     def of_reply(cls, reply: dict[str, Any]) -> ControlError:
-        """The error that a reply tells of. Nodes of earlier versions leave out what they do not know."""
+        """Build the error from a reply document. Nodes of earlier versions omit fields that they do not
+        know."""
         released, hint = reply.get("bare", False), reply.get("hint", "")
         return cls(reply["error"], reply["exit_code"], released=released, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One verb with its words and flags."""
+    """Command name with its arguments and options."""
 
     verb: str
     arguments: list[str] = field(default_factory=list)
@@ -73,7 +75,7 @@ class Request:
 
 
 def read_request(document: bytes) -> Request:
-    """A request from its JSON; raises ControlError if it is none."""
+    """Decode a request; raise ControlError if the document is invalid."""
     try:
         request = msgspec.json.decode(document, type=Request)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -82,18 +84,18 @@ def read_request(document: bytes) -> Request:
 
 
 def frame(document: dict[str, Any]) -> bytes:
-    """A document as it goes over the socket."""
+    """Encode a document with its length prefix."""
     encoded = encode_document(document)
     return len(encoded).to_bytes(LENGTH_BYTES, "big") + encoded
 
 
 def encode_document(document: Any) -> bytes:
-    """A request or a reply as JSON. Names that are not UTF-8 show a replacement."""
+    """Encode a request or reply as JSON. Bytes that are not UTF-8 become the replacement character."""
     return msgspec.json.encode(_printable(document))
 
 
 def _printable(value: Any) -> Any:
-    """The value without lone surrogates, which JSON has no way to write."""
+    """Return the value without lone surrogates, which JSON cannot represent."""
     if isinstance(value, str):
         return (
             value if value.isascii() else value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -106,7 +108,7 @@ def _printable(value: Any) -> Any:
 
 
 def socket_path(runtime_directory: Path, node_name: str) -> Path:
-    """Where a node's control socket is."""
+    """Return the path of a node's control socket."""
     path = runtime_directory / f"{node_name}.sock"
     if len(str(path).encode()) > limits.SOCKET_PATH_BYTES_MAX:
         raise ConfigurationError(

@@ -1,9 +1,9 @@
-"""Definitions files: everything declared, as the JSON document RabbitMQ writes and reads.
+"""Export and import of definitions files, RabbitMQ's JSON document of all declared objects.
 
-An import is a sequence of metadata commands in the order of dependence (users and vhosts before
-permissions, queues before bindings). The whole document is checked and turned into commands first,
-so a bad one changes nothing. What exists already keeps its place: users, policies and parameters
-are overwritten, exchanges and queues that exist stay as they are, as in RabbitMQ.
+An import is a sequence of metadata commands in the order of dependence: users and vhosts before
+permissions, queues before bindings. The whole document is checked and turned into commands first, so an
+invalid document changes nothing. As in RabbitMQ, an import overwrites users, policies and parameters, and
+leaves existing exchanges and queues unchanged.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from mirrormq.metadata.store import MetadataStore
 
 
 def export_definitions(state: MetadataState, version: str) -> dict[str, Any]:
-    """Everything durable that is declared."""
+    """Return all durable declared objects."""
     return {
         "rabbit_version": version,
         "rabbitmq_version": version,
         "users": [user_row(user) for user in state.users.values()],
         "vhosts": [_vhost(vhost) for vhost in state.vhosts.values()],
-        "permissions": [msgspec.structs.asdict(found) for found in state.permissions.values()],
-        "topic_permissions": [msgspec.structs.asdict(found) for found in state.topic_permissions.values()],
+        "permissions": [msgspec.structs.asdict(record) for record in state.permissions.values()],
+        "topic_permissions": [msgspec.structs.asdict(record) for record in state.topic_permissions.values()],
         "parameters": parameter_rows(state),
-        "global_parameters": [msgspec.structs.asdict(found) for found in state.global_parameters.values()],
+        "global_parameters": [msgspec.structs.asdict(record) for record in state.global_parameters.values()],
         "policies": [policy_row(policy) for policy in state.policies.values()],
         "queues": [
             {**queue_row(queue), "type": "classic"}
             for queue in state.queues.values()
             if queue.survives_restart
         ],
-        "exchanges": [exchange_row(found) for found in state.exchanges.values() if _is_exported(found)],
-        "bindings": [binding_row(found) for found in state.bindings.values() if _is_lasting(state, found)],
+        "exchanges": [exchange_row(record) for record in state.exchanges.values() if _is_exported(record)],
+        "bindings": [binding_row(record) for record in state.bindings.values() if _is_lasting(state, record)],
     }
 
 
@@ -65,7 +65,7 @@ def _is_exported(exchange: r.Exchange) -> bool:
 
 
 def _is_lasting(state: MetadataState, binding: r.Binding) -> bool:
-    """Both ends outlive a restart."""
+    """Report whether source and destination of a binding both survive a restart."""
     source = state.exchanges.get((binding.vhost, binding.source))
     if binding.destination_kind == "exchange":
         target = state.exchanges.get((binding.vhost, binding.destination))
@@ -75,23 +75,25 @@ def _is_lasting(state: MetadataState, binding: r.Binding) -> bool:
 
 
 def import_definitions(metadata: MetadataStore, document: Any, settings: Settings) -> None:
-    """Apply a definitions document; raises ControlError, having changed nothing, if it is a bad one."""
+    """Apply a definitions document; raise ControlError and change nothing if the document is invalid."""
     if not isinstance(document, dict):
         raise ControlError("The definitions must be a JSON object.", EXIT_DATA)
     try:
         wanted = list(_commands(metadata.state, document, settings))
         for command in wanted:
-            c.checked(command)  # all of them before the first is written
+            c.checked(command)  # All commands are checked before the first is written.
     except ControlError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ControlError(f"The definitions cannot be used: {_words(error)}.", EXIT_DATA) from None
+        raise ControlError(
+            f"The definitions are invalid: {_reason(error)}. Nothing was imported.", EXIT_DATA
+        ) from None
     with metadata.together():
         for command in wanted:
             metadata.write(command)
 
 
-def _words(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
 
 
@@ -102,30 +104,31 @@ def _commands(state: MetadataState, document: dict[str, Any], settings: Settings
         yield c.PutUser(_user_record(user))
     for vhost in document.get("vhosts", []):
         yield c.PutVhost(scratch.vhosts[vhost["name"]])
-    for found in document.get("permissions", []):
-        rights = (found["configure"], found["write"], found["read"])
-        yield c.PutPermission(r.Permission(found["user"], _vhost_name(scratch, found), *rights))
-    for found in document.get("topic_permissions", []):
-        target = (found["user"], _vhost_name(scratch, found), found["exchange"])
-        yield c.PutTopicPermission(r.TopicPermission(*target, found["write"], found["read"]))
-    for found in document.get("global_parameters", []):
-        yield c.PutGlobalParameter(r.GlobalParameter(found["name"], found["value"]))
-    for found in document.get("parameters", []):
-        vhost_name = _vhost_name(scratch, found)
-        command = parameter_command(scratch, vhost_name, found["component"], found["name"], found["value"])
+    for entry in document.get("permissions", []):
+        rights = (entry["configure"], entry["write"], entry["read"])
+        yield c.PutPermission(r.Permission(entry["user"], _vhost_name(scratch, entry), *rights))
+    for entry in document.get("topic_permissions", []):
+        target = (entry["user"], _vhost_name(scratch, entry), entry["exchange"])
+        yield c.PutTopicPermission(r.TopicPermission(*target, entry["write"], entry["read"]))
+    for entry in document.get("global_parameters", []):
+        yield c.PutGlobalParameter(r.GlobalParameter(entry["name"], entry["value"]))
+    for entry in document.get("parameters", []):
+        vhost_name = _vhost_name(scratch, entry)
+        command = parameter_command(scratch, vhost_name, entry["component"], entry["name"], entry["value"])
         places.heed(command)
         yield command
-    for found in document.get("policies", []):
+    for entry in document.get("policies", []):
         policy = c.PutPolicy(
             checked_policy(
-                _vhost_name(scratch, found),
-                found["name"],
-                found["pattern"],
-                found.get("apply-to", "all"),
-                found["definition"],
-                found.get("priority", 0),
+                _vhost_name(scratch, entry),
+                entry["name"],
+                entry["pattern"],
+                entry.get("apply-to", "all"),
+                entry["definition"],
+                entry.get("priority", 0),
             )
         )
+        # The import's own policies determine where its queues are placed.
         places.heed(policy)
         yield policy
     yield from _declarations(scratch, document, places)
@@ -134,93 +137,93 @@ def _commands(state: MetadataState, document: dict[str, Any], settings: Settings
 def _declarations(
     scratch: MetadataState, document: dict[str, Any], places: ImportPlacement
 ) -> Iterator[c.Command]:
-    for found in document.get("exchanges", []):
-        yield c.PutExchange(_exchange_record(scratch, found))
-    for found in document.get("queues", []):
-        queue = _queue_record(scratch, found)
+    for entry in document.get("exchanges", []):
+        yield c.PutExchange(_exchange_record(scratch, entry))
+    for entry in document.get("queues", []):
+        queue = _queue_record(scratch, entry)
         yield c.PutQueue(places.placed(queue, decoded_arguments(queue.arguments)))
-    for found in document.get("bindings", []):
-        if found["destination_type"] not in ("queue", "exchange"):
-            raise ValueError(f"a binding's destination_type is '{found['destination_type']}'")
+    for entry in document.get("bindings", []):
+        if entry["destination_type"] not in ("queue", "exchange"):
+            raise ValueError(f"a binding's destination_type is '{entry['destination_type']}'")
         yield c.PutBinding(
             r.Binding(
-                _vhost_name(scratch, found),
-                found["source"],
-                found["destination_type"],
-                found["destination"],
-                found["routing_key"],
-                encoded_arguments(found.get("arguments", {})),
+                _vhost_name(scratch, entry),
+                entry["source"],
+                entry["destination_type"],
+                entry["destination"],
+                entry["routing_key"],
+                encoded_arguments(entry.get("arguments", {})),
             )
         )
 
 
 def _with_vhosts(state: MetadataState, document: dict[str, Any]) -> MetadataState:
-    """A copy of the vhosts as they will be, for everything that refers to them."""
+    """Return a scratch state with the vhosts as they will be after the import."""
     scratch = MetadataState()
     for vhost in state.vhosts.values():
         scratch.apply(c.PutVhost(vhost))
-    for found in document.get("vhosts", []):
-        before = scratch.vhosts.get(found["name"], r.Vhost(found["name"]))
-        about = found.get("metadata") or {}
-        description = about.get("description", found.get("description", before.description))
-        tags = about.get("tags", found.get("tags", before.tags))
-        limits = dict(found.get("limits") or before.limits)
+    for entry in document.get("vhosts", []):
+        before = scratch.vhosts.get(entry["name"], r.Vhost(entry["name"]))
+        about = entry.get("metadata") or {}
+        description = about.get("description", entry.get("description", before.description))
+        tags = about.get("tags", entry.get("tags", before.tags))
+        limits = dict(entry.get("limits") or before.limits)
         scratch.apply(
             c.PutVhost(msgspec.structs.replace(before, description=description, tags=tags, limits=limits))
         )
     return scratch
 
 
-def _vhost_name(scratch: MetadataState, found: dict[str, Any]) -> str:
-    name = str(found["vhost"])
+def _vhost_name(scratch: MetadataState, entry: dict[str, Any]) -> str:
+    name = str(entry["vhost"])
     if name not in scratch.vhosts:
         raise ControlError(f"Virtual host '{name}' does not exist", EXIT_DATA)
     return name
 
 
-def _user_record(found: dict[str, Any]) -> r.User:
-    """Tags come as a list or, from old files, as words with commas between them."""
-    tags = found.get("tags", [])
+def _user_record(entry: dict[str, Any]) -> r.User:
+    """Build a user record. Tags are a list, or comma-separated text in files of old RabbitMQ versions."""
+    tags = entry.get("tags", [])
     if isinstance(tags, str):
         tags = [tag.strip() for tag in tags.split(",") if tag.strip()]
-    limits = dict(found.get("limits") or {})
-    if "password" in found and "password_hash" not in found:
+    limits = dict(entry.get("limits") or {})
+    if "password" in entry and "password_hash" not in entry:
         salt = os.urandom(passwords.salt_bytes())
-        password_hash = passwords.hash_password(str(found["password"]).encode(), salt)
-        return r.User(found["name"], password_hash, passwords.DEFAULT_ALGORITHM, tags, limits)
-    algorithm = found.get("hashing_algorithm", passwords.SHA256)
-    password_hash = str(found["password_hash"])
+        password_hash = passwords.hash_password(str(entry["password"]).encode(), salt)
+        return r.User(entry["name"], password_hash, passwords.DEFAULT_ALGORITHM, tags, limits)
+    algorithm = entry.get("hashing_algorithm", passwords.SHA256)
+    password_hash = str(entry["password_hash"])
     if algorithm not in passwords.ALGORITHMS:
-        raise ValueError(f"user '{found['name']}' has the unknown hashing_algorithm '{algorithm}'")
+        raise ValueError(f"user '{entry['name']}' has the unknown hashing_algorithm '{algorithm}'")
     try:
         base64.b64decode(password_hash, validate=True)
     except binascii.Error:
-        raise ValueError(f"the password_hash of user '{found['name']}' is not base64") from None
-    return r.User(found["name"], password_hash, algorithm, tags, limits)
+        raise ValueError(f"the password_hash of user '{entry['name']}' is not base64") from None
+    return r.User(entry["name"], password_hash, algorithm, tags, limits)
 
 
-def _exchange_record(scratch: MetadataState, found: dict[str, Any]) -> r.Exchange:
-    if found["type"] not in KINDS:
-        raise ValueError(f"exchange '{found['name']}' has the unknown type '{found['type']}'")
+def _exchange_record(scratch: MetadataState, entry: dict[str, Any]) -> r.Exchange:
+    if entry["type"] not in KINDS:
+        raise ValueError(f"exchange '{entry['name']}' has the unknown type '{entry['type']}'")
     return r.Exchange(
-        _vhost_name(scratch, found),
-        found["name"],
-        found["type"],
-        bool(found.get("durable", True)),
-        bool(found.get("auto_delete", False)),
-        bool(found.get("internal", False)),
-        encoded_arguments(found.get("arguments", {})),
+        _vhost_name(scratch, entry),
+        entry["name"],
+        entry["type"],
+        bool(entry.get("durable", True)),
+        bool(entry.get("auto_delete", False)),
+        bool(entry.get("internal", False)),
+        encoded_arguments(entry.get("arguments", {})),
     )
 
 
-def _queue_record(scratch: MetadataState, found: dict[str, Any]) -> r.Queue:
-    arguments = found.get("arguments", {})
+def _queue_record(scratch: MetadataState, entry: dict[str, Any]) -> r.Queue:
+    arguments = entry.get("arguments", {})
     if arguments.get("x-queue-type", "classic") != "classic":
-        raise ValueError(f"queue '{found['name']}' has the type '{arguments['x-queue-type']}', not classic")
+        raise ValueError(f"queue '{entry['name']}' has the type '{arguments['x-queue-type']}', not classic")
     return r.Queue(
-        _vhost_name(scratch, found),
-        found["name"],
-        durable=bool(found.get("durable", True)),
-        auto_delete=bool(found.get("auto_delete", False)),
+        _vhost_name(scratch, entry),
+        entry["name"],
+        durable=bool(entry.get("durable", True)),
+        auto_delete=bool(entry.get("auto_delete", False)),
         arguments=encoded_arguments(arguments),
     )

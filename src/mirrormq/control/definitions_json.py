@@ -1,4 +1,4 @@
-"""What is declared, as objects of JSON: the same in definitions files, in listings and in the HTTP API."""
+"""JSON form of declared objects, shared by definitions files, listings and the HTTP API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a request to a reply: find the verb, run it, and turn what it raises into words."""
+"""Dispatch of control requests: find the command, run it, and turn its errors into replies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ from mirrormq.errors import AmqpError
 from mirrormq.metadata.store import INTERNAL_USER
 
 CtlCommand = Callable[[NodeShell, Request], Any]
-"""Gives the result, or an awaitable of it; one that writes metadata after it has waited says for whom."""
+"""Function of a node and a request that returns the result or an awaitable. A command that writes metadata
+after an await sets the acting user itself."""
 
 COMMANDS: dict[str, CtlCommand] = {
     **users.COMMANDS,
@@ -67,18 +68,19 @@ COMMANDS: dict[str, CtlCommand] = {
 }
 
 ACTOR = "rmq-cli"
-"""Who did what a verb does, in RabbitMQ's events."""
+"""Acting user of commands in RabbitMQ's events."""
 OTHER_ACTORS = {"import_definitions": INTERNAL_USER}
-"""Verbs that RabbitMQ's tools carry out under another name."""
+"""Commands that RabbitMQ's tools run under another acting user."""
 
 
 async def answer(node: NodeShell, request: Request) -> dict[str, Any]:
-    """Carry out one request to its end; never raises for what a request can cause."""
+    """Run one request and return its reply; never raise for an error that a request can cause."""
     before = node.metadata.last_written
     try:
         result = _begin(node, request)
         if inspect.isawaitable(result):
             result = await result
+        # A reply after a metadata write waits for the commit, so that the operator sees only agreed changes.
         if node.metadata.last_written != before:
             await node.settled()
         return {"ok": True, "result": result}
@@ -89,7 +91,10 @@ async def answer(node: NodeShell, request: Request) -> dict[str, Any]:
 def _begin(node: NodeShell, request: Request) -> Any:
     verb = COMMANDS.get(request.verb)
     if verb is None:
-        raise ControlError(f"This node does not know the verb '{request.verb}'.", EXIT_USAGE)
+        raise ControlError(
+            f"This node does not know the command '{request.verb}': its version may be older than the tool.",
+            EXIT_USAGE,
+        )
     refusal = objection(request.verb, node.app_state.value)
     if refusal is not None:
         raise ControlError(refusal, EXIT_USAGE)
@@ -105,5 +110,5 @@ def _refusal(verb: str, error: Exception) -> dict[str, Any]:
         return error.reply()
     if isinstance(error, AmqpError):
         return {"ok": False, "error": error.text, "exit_code": EXIT_SOFTWARE, "bare": False}
-    text = f"The arguments of '{verb}' cannot be used: {error}."
+    text = f"The arguments of '{verb}' are invalid: {error}."
     return {"ok": False, "error": text, "exit_code": EXIT_USAGE, "bare": False}

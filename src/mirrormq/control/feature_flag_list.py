@@ -1,4 +1,4 @@
-"""RabbitMQ's feature flags for what is here, with its descriptions, which tools show."""
+"""Feature flags of RabbitMQ that this broker implements, with RabbitMQ's descriptions, which tools show."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ DESCRIPTIONS = {
     "virtual_host_metadata": "Virtual host metadata (description, tags, etc)",
 }
 BY_A_PLUGIN = ("drop_unroutable_metric", "empty_basic_get_metric")
-"""What RabbitMQ's management plugin provides."""
+"""Flags that RabbitMQ's management plugin provides."""
 
 
 def feature_flags() -> list[dict[str, Any]]:
-    """All of them, as RabbitMQ lists them."""
+    """Return all flags in the form of RabbitMQ's listing."""
     fixed = {"doc_url": "", "state": "enabled", "stability": "stable"}
     return [
         {

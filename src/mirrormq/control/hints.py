@@ -1,7 +1,7 @@
-"""Hints: one sentence under an error that RabbitMQ words as an Erlang term.
+"""Hints: one plain sentence under an error that RabbitMQ words as an Erlang term.
 
-The error stays as RabbitMQ writes it, since scripts compare it. The hint says the same in words, with the
-nearest name that would have been right, or the place of the mistake.
+The error keeps RabbitMQ's wording, because scripts compare it. The hint explains it and names the nearest
+valid name or the position of the mistake.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from mirrormq.control.suggestions import suggestion
 
 NAMES_SHOWN_MAX = 8
-"""A list of valid names longer than this is left out."""
+"""Longest list of valid names that a hint shows."""
 
 
 def no_such(kind: str, name: str, known: Iterable[str], listed_by: str = "") -> str:
-    """A name that does not exist, and the nearest or all of those that do."""
+    """Return a hint for an unknown name: the nearest known name, or all known names."""
     names = sorted(known)
     near = suggestion(name, names)
     if near is not None:
@@ -27,19 +27,19 @@ def no_such(kind: str, name: str, known: Iterable[str], listed_by: str = "") -> 
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Names in a sentence: `'a', 'b' or 'c'`."""
+    """Join names for a sentence: `'a', 'b' or 'c'`."""
     *most, last = (f"'{name}'" for name in names)
     return f"{', '.join(most)} or {last}" if most else last
 
 
 def bad_json(text: str) -> str:
-    """Where a text stops to be JSON."""
+    """Return a hint with the position at which a text stops being JSON."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
         where = f"at character {error.pos + 1}"
-        found = text[error.pos : error.pos + 1]
-        rest = f", found {found!r}" if found else ", where the text ends"
+        character = text[error.pos : error.pos + 1]
+        rest = f", found {character!r}" if character else ", where the text ends"
         quotes = " In a shell, put single quotes around JSON." if "'" in text or '"' not in text else ""
         return f"This is not JSON: {error.msg[0].lower()}{error.msg[1:]} {where}{rest}.{quotes}"
     except (RecursionError, ValueError):
@@ -48,5 +48,5 @@ def bad_json(text: str) -> str:
 
 
 def bad_pattern(expression: str, reason: str, position: int) -> str:
-    """Where a regular expression cannot be read."""
+    """Return a hint with the position at which a regular expression is invalid."""
     return f"The regular expression '{expression}' cannot be read at character {position + 1}: {reason}."

@@ -1,7 +1,7 @@
-"""The asking side of `mirrormqctl --uri`: one request over HTTP to a node's management port.
+"""Client of `mirrormqctl --uri`: one request over HTTP to a node's management port.
 
-The login is an administrator's. Whoever names a node besides the address is passed on to that node of the
-cluster by the one that answers.
+The login must be an administrator's. If the request names another node, the node that answers forwards the
+request to it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOT_FOUND = 404
 
 
 def parsed(uri: str) -> SplitResult:
-    """The address, or a sentence about what is wrong with it, without its password."""
+    """Parse the address; raise ControlError, without the password in its text, if it is invalid."""
     try:
         parts = urlsplit(uri)
         usable = parts.scheme in PORTS and bool(parts.hostname) and (parts.port or 1) > 0
@@ -39,19 +39,19 @@ def parsed(uri: str) -> SplitResult:
         usable = False
     if not usable:
         raise ControlError(
-            "The address given with --uri cannot be used: write http://USER:PASSWORD@HOST:PORT.", EXIT_USAGE
+            "The address given with --uri is invalid: write http://USER:PASSWORD@HOST:PORT.", EXIT_USAGE
         )
     return parts
 
 
-def place(uri: str) -> str:
-    """Host and port, for messages."""
+def host_and_port(uri: str) -> str:
+    """Return host and port, for messages."""
     parts = parsed(uri)
     return f"{parts.hostname}:{parts.port or PORTS[parts.scheme]}"
 
 
 def call(uri: str, node: str, request: Request, timeout_s: float | None) -> Any:
-    """The result of a verb; raises ControlError with the node's words."""
+    """Return the result of a command; raise ControlError with the node's error text."""
     parts = parsed(uri)
     document = {
         "node": node, "verb": request.verb, "arguments": request.arguments, "options": request.options,
@@ -62,17 +62,17 @@ def call(uri: str, node: str, request: Request, timeout_s: float | None) -> Any:
         answer = connection.getresponse()
         status, body = answer.status, answer.read()
     except TimeoutError:
-        text = f"operation {request.verb} at {place(uri)} timed out. Timeout value used: {timeout_s}"
+        text = f"operation {request.verb} at {host_and_port(uri)} timed out. Timeout value used: {timeout_s}"
         raise ControlError(text, EXIT_TIMEOUT) from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise NodeUnreachable(
-            f"unable to perform an operation at {place(uri)}: {reason}. "
+            f"unable to perform an operation at {host_and_port(uri)}: {reason}. "
             "Start the node, or name the host and port of its HTTP API with --uri."
         ) from None
     finally:
         connection.close()
-    reply = _reply(status, body, place(uri))
+    reply = _reply(status, body, host_and_port(uri))
     if not reply["ok"]:
         raise ControlError.of_reply(reply)
     return reply["result"]
@@ -104,5 +104,8 @@ def _reply(status: int, body: bytes, where: str) -> dict[str, Any]:
         reason = found.get("reason", "Login failed") if isinstance(found, dict) else "Login failed"
         raise ControlError(f"{where} refused the login: {reason}. It must be an administrator's.", EXIT_DATA)
     if status == NOT_FOUND:
-        raise ControlError(f"What answers at {where} is no MirrorMQ node.")
-    raise ControlError(f"{where} gave an answer that cannot be used (status {status}).")
+        raise ControlError(
+            f"The server at {where} is not a MirrorMQ node. "
+            "Name the host and port of a node's HTTP API with --uri."
+        )
+    raise ControlError(f"{where} sent an invalid reply (status {status}).")

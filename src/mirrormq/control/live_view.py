@@ -1,4 +1,4 @@
-"""The broker's live objects as rows of plain values, under rabbitmqctl's column names."""
+"""Live objects of the broker as rows of plain values, under rabbitmqctl's column names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROTOCOL = "{0,9,1}"
 
 
 class LiveView:
-    """Implements `control.node.LiveObjects` over a Broker."""
+    """Implementation of `control.node_interface.LiveObjects` over a Broker."""
 
     def __init__(self, broker: Broker, orphans: OrphanRestorer | None = None) -> None:
         self._broker = broker
@@ -55,7 +55,7 @@ class LiveView:
         return list(self._broker.metadata.state.queues_of(vhost).values())
 
     def _local(self, record: records.Queue) -> Queue | None:
-        """The queue itself, if this node is its master."""
+        """Return the queue object if this node is its master."""
         if record.ring.master != self._broker.settings.name:
             return None
         vhost = self._broker.vhosts.get(record.vhost)
@@ -93,7 +93,8 @@ class LiveView:
         ]
 
     def _mirrors(self, record: records.Queue) -> dict[str, Any]:
-        """RabbitMQ shows nothing for a queue that no policy mirrors, and a list for any other."""
+        """Return the mirror columns. As in RabbitMQ they are empty for a queue without a mirroring policy,
+        else lists."""
         mirrors: list[str] | str = ""
         synchronised: list[str] | str = ""
         distrusted: list[str] | str = ""
@@ -208,7 +209,9 @@ class LiveView:
         }
 
     def _all_channels(self) -> list[Channel]:
-        return [channel for found in self._broker.connections for channel in found.channels.values()]
+        return [
+            channel for connection in self._broker.connections for channel in connection.channels.values()
+        ]
 
     def channels(self) -> list[dict[str, Any]]:
         return [self._channel_row(channel) for channel in self._all_channels()]
@@ -235,7 +238,7 @@ class LiveView:
         }
 
     def consumers(self, vhost: str) -> list[dict[str, Any]]:
-        """Consumers of this node's queues, wherever their clients are connected."""
+        """Return the consumers of this node's queues; their clients may be connected to other nodes."""
         live = self._broker.vhosts.get(vhost)
         return [
             self._consumer_row(queue, consumer)

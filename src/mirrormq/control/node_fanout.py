@@ -1,7 +1,8 @@
-"""A verb carried out on every node that runs: what `list_connections` and its like show is the cluster's.
+"""Fan-out of a command to all running nodes, so that `list_connections` and similar commands show the
+cluster.
 
-The node that was asked does its own part and passes the request on with the option `here`, which tells the
-others to do only theirs. A node that does not answer has nothing to show.
+The node that receives the request produces its own part and forwards the request with the option `here`,
+which limits a peer to its own part. A peer that does not reply contributes no rows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ HERE = "here"
 
 
 async def on_all_nodes(node: NodeShell, request: Request, own: Callable[[], Any]) -> list[Any]:
-    """This node's own part, and behind it those of the others."""
+    """Return this node's part, followed by the parts of the other nodes."""
     if request.flag(HERE):
         return [own()]
     passed_on = replace(request, options={**request.options, HERE: True})
@@ -27,12 +28,12 @@ async def on_all_nodes(node: NodeShell, request: Request, own: Callable[[], Any]
 async def rows_of_all_nodes(
     node: NodeShell, request: Request, own: Callable[[], list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """The rows of all nodes."""
+    """Return the rows of all nodes."""
     return [row for part in await on_all_nodes(node, request, own) for row in part]
 
 
 async def at(node: NodeShell, where: str, request: Request, own: Callable[[], Any]) -> Any:
-    """The part of one node, which may be this one."""
+    """Run a command on one node, which may be this one."""
     if where == node.settings.name or request.flag(HERE):
         return own()
     return await node.cluster.ask(where, replace(request, options={**request.options, HERE: True}))

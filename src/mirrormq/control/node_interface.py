@@ -1,4 +1,4 @@
-"""What the verbs need of a running node: the seam between control and runtime."""
+"""Interface of a running node that the control commands use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class AppState(enum.Enum):
-    """What the part of a node that serves clients is doing."""
+    """State of the application, the part of a node that serves clients."""
 
     STOPPED = "stopped"
     STARTING = "starting"
@@ -25,76 +25,79 @@ class AppState(enum.Enum):
 
 
 class LiveObjects(Protocol):
-    """What is going on, as rows of plain values under rabbitmqctl's column names."""
+    """Live objects of a node as rows of plain values under rabbitmqctl's column names."""
 
     def queues(self, vhost: str) -> list[dict[str, Any]]:
-        """A row for each queue of a vhost."""
+        """Return a row for each queue of a vhost."""
 
     def local_queues(self, vhost: str) -> Iterator[dict[str, Any]]:
-        """Only those whose messages are asked for at this node, one by one, as they are when it is their
-        turn."""
+        """Yield a row for each queue whose master is this node; each row is built when it is requested."""
 
     def queue(self, vhost: str, name: str) -> dict[str, Any] | None:
-        """The row of one queue."""
+        """Return the row of one queue."""
 
     def critical_queues(self) -> list[dict[str, Any]]:
-        """Mirrored queues of this node without a synchronised mirror: they would be lost with it."""
+        """Return the mirrored queues of this node without a synchronised mirror; their messages depend on
+        this node."""
 
     def connections(self) -> list[dict[str, Any]]:
-        """A row for each client connection."""
+        """Return a row for each client connection."""
 
     def channels(self) -> list[dict[str, Any]]:
-        """A row for each channel."""
+        """Return a row for each channel."""
 
     def consumers(self, vhost: str) -> list[dict[str, Any]]:
-        """A row for each consumer of a vhost."""
+        """Return a row for each consumer of a vhost."""
 
     def purge_queue(self, vhost: str, name: str) -> int | None:
-        """Drop a queue's ready messages; None if there is no such queue."""
+        """Remove a queue's ready messages and return their number; None if the queue does not exist."""
 
     @property
     def orphans(self) -> OrphanRestorer:
-        """What this node keeps of partitions that its side has lost."""
+        """Orphans that this node keeps from partitions whose losing side it was on."""
 
     def leases(self, vhost: str, *, masterless: bool = False) -> list[dict[str, Any]]:
-        """A row for each lease of this node's queues in a vhost, or of queues that nobody is master of."""
+        """Return a row for each lease of this node's queues in a vhost, or of queues without a master."""
 
     def release_lease(self, vhost: str, queue: str, name: str) -> int | None:
-        """Give a lease up; says how many messages it had, None if there is none."""
+        """Release a lease and return its number of messages; None if it does not exist."""
 
     def scrub(self, start: bool) -> dict[str, Any]:
-        """Progress of the scrub of this node's journal; begins a pass first if so wanted."""
+        """Return the progress of the journal scrub; start a pass first if `start`."""
 
     def synchronise(self, vhost: str, name: str, wanted: bool) -> bool:
-        """Bring a queue's mirrors up to date, or stop doing so; False if this node masters no such ring."""
+        """Start or stop the synchronisation of a queue's mirrors; return False if this node is not master
+        of such a ring."""
 
     def declaration(self, vhost: str, name: str, source: str | None) -> PutQueue | None:
-        """The command that makes a durable queue, a copy of `source` if there is one; None if it is there."""
+        """Return the command that declares a durable queue, as a copy of `source` if given; None if it
+        exists."""
 
     def logins(self) -> list[dict[str, Any]]:
-        """A row for each protocol that somebody has tried to log in by."""
+        """Return a row for each protocol with login attempts."""
 
     def forget_logins(self) -> None:
-        """Count them from nought again."""
+        """Reset the counters of login attempts."""
 
     def events_after(self, number: int | None) -> tuple[int, list[dict[str, Any]]]:
-        """How many events there have been while somebody watched, and those after the one so numbered. Who
-        asks watches, for a while."""
+        """Return the number of the latest event and the events after `number`. The call keeps event
+        collection active for a while."""
 
     def memory_parts(self, total_bytes: int) -> dict[str, int]:
-        """What the node's memory is used for, as far as it can be reckoned, under RabbitMQ's names."""
+        """Return the estimated memory use per category, under RabbitMQ's names."""
 
     def close_connections(
         self, explanation: str, *, pid: str = "", user: str = "", vhost: str = "", limit: int = 0
     ) -> int:
-        """Close, with 320, the connections that fit what is given; says how many they were."""
+        """Close the connections that match the given criteria with reply code 320, and return their
+        number."""
 
 
 class NodeState(Protocol):
-    """What the node as a whole can tell and be told."""
+    """Status and limits of the node as a whole."""
 
     def status(self) -> dict[str, Any]:
-        """The values of `mirrormqctl status` under RabbitMQ's names."""
+        """Return the values of `mirrormqctl status` under RabbitMQ's names."""
 
     def set_memory_watermark(self, relative: float | None, absolute_bytes: int | None) -> None:
         """Change the memory watermark until the next restart."""
@@ -103,11 +106,11 @@ class NodeState(Protocol):
         """Change the disk limit until the next restart."""
 
     def stop(self) -> None:
-        """Begin a graceful stop, after the reply has gone out."""
+        """Start a graceful stop after the reply has been sent."""
 
 
 class ControlledNode(NodeState, Protocol):
-    """A node that serves clients, as its operator sees it."""
+    """Running node as the control commands see it."""
 
     settings: Settings
 
@@ -115,81 +118,83 @@ class ControlledNode(NodeState, Protocol):
     def metadata(self) -> MetadataStore: ...
     @property
     def serving(self) -> bool:
-        """Are the listeners open?"""
+        """Whether the listeners are open."""
 
     @property
     def live(self) -> LiveObjects:
-        """Only while the application runs."""
+        """Live objects; available only while the application runs."""
 
 
 class ClusterInterface(Protocol):
-    """The cluster as one of its nodes sees it, and the ways into it and out of it.
+    """Cluster as one of its nodes sees it, with the operations that change its membership.
 
-    What cannot be done is refused with a ControlError in rabbitmqctl's words.
+    An operation that is not possible raises ControlError with rabbitmqctl's text.
     """
 
     @property
     def members(self) -> list[str]:
-        """Everybody who belongs to it, this node too, by name."""
+        """Names of all members, this node included."""
 
     @property
     def running(self) -> list[str]:
-        """Those who serve clients and can be reached from here, by name."""
+        """Names of the members that serve clients and are reachable from this node."""
 
     @property
     def partitions(self) -> dict[str, list[str]]:
-        """Which node is partitioned from which others; only those that are."""
+        """Peers that each partitioned node cannot reach; nodes without a partition are absent."""
 
     @property
     def address(self) -> str:
-        """Where other nodes reach this one, as HOST:PORT; empty if it listens to none."""
+        """Address at which other nodes reach this one, as HOST:PORT; empty if it has no cluster listener."""
 
     async def ask(self, peer: str, request: Request, timeout_s: float | None = None) -> Any:
-        """The result of a verb on another node; a ControlError if it does not answer in time."""
+        """Return the result of a command on another node; raise ControlError if no reply arrives in time."""
 
     async def ask_others(self, request: Request) -> list[Any]:
-        """The results of a verb on all other nodes that run; of those that answer."""
+        """Run a command on all other running nodes and return the results of those that reply."""
 
     async def join(self, name: str, address: str) -> bool:
-        """Give up what this node has and become a member of another's cluster; False if it is one already.
-        The address may be left empty where it can be known."""
+        """Discard this node's state and join another node's cluster; return False if it is already a
+        member. The address may be empty if it can be derived from the name."""
 
     async def reset(self, *, force: bool) -> None:
-        """Leave the cluster and forget everything. By force: without telling the others."""
+        """Leave the cluster and discard all state; with `force`, without notifying the other members."""
 
     async def forget(self, name: str) -> None:
-        """Take a stopped node out of the cluster."""
+        """Remove a stopped node from the cluster."""
 
     def force_boot(self) -> None:
-        """Start the next time without waiting for anybody."""
+        """Start the application next time without waiting for peers."""
 
     def membership(self, name: str) -> dict[str, Any]:
-        """What another node has to know before it joins."""
+        """Return the facts that another node needs before it joins."""
 
 
 class LogSwitches(Protocol):
-    """The node's log."""
+    """Log of the node."""
 
     def set_level(self, category: str, level: str) -> None:
-        """From now on until the node stops; `default` for all categories that have none of their own."""
+        """Set a level until the node stops; `default` applies to all categories without a level of their
+        own."""
 
     def reopen(self) -> None:
-        """Go on in new files, where the old ones were moved away."""
+        """Open new log files after the old ones were moved away."""
 
     @property
     def files(self) -> list[str]:
-        """The files that lines go to."""
+        """Paths of the log files."""
 
     @property
     def has_console(self) -> bool:
-        """Do lines go to standard error?"""
+        """Whether log lines go to standard error."""
 
     def lines_after(self, number: int | None) -> tuple[int, list[str]]:
-        """How many lines there have been, and those after the one so numbered, or all that are kept."""
+        """Return the number of lines logged so far and the lines after `number`, or all kept lines if
+        None."""
 
 
 class NodeShell(ControlledNode, Protocol):
-    """The same whether or not it serves clients, with the switch for that."""
+    """Node process with its application, which may be running or stopped."""
 
     @property
     def logs(self) -> LogSwitches: ...
@@ -199,22 +204,22 @@ class NodeShell(ControlledNode, Protocol):
     def app_state(self) -> AppState: ...
 
     async def start_app(self) -> None:
-        """Serve clients; returns when they can come."""
+        """Start the application; return when clients can connect."""
 
     async def stop_app(self) -> None:
-        """Serve no clients; returns when they are gone and the files are closed."""
+        """Stop the application; return when all clients are disconnected and the files are closed."""
 
     async def suspend_listeners(self) -> None:
-        """Let no new clients in, until the node stops or `resume_listeners`."""
+        """Accept no new clients until the node stops or `resume_listeners` is called."""
 
     async def resume_listeners(self) -> None:
-        """Let clients in again."""
+        """Accept new clients again."""
 
     async def resolve(self, host: str, version: int) -> list[str]:
-        """The addresses of a host, of IP's version 4 or 6; OSError if there are none."""
+        """Return the IPv4 or IPv6 addresses of a host; raise OSError if there are none."""
 
     async def settled(self) -> None:
-        """Returns when the metadata that was written has been agreed on."""
+        """Return when the metadata written so far is committed."""
 
     async def manage(self, kind: str, question: dict[str, Any]) -> str:
-        """What another node's HTTP API wants to know, as JSON."""
+        """Return the reply to another node's HTTP API, as JSON."""

@@ -1,4 +1,4 @@
-"""Which verbs need the application to run, and which need it stopped, with rabbitmqctl's words for it."""
+"""Application states that commands require, with rabbitmqctl's error texts."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ IN_ANY_STATE = frozenset(
         "certificates", "tls_versions", "cipher_suites", "discover_peers", "resolve_hostname",
     }
 )  # fmt: skip
-"""Verbs that do not ask; any verb that is in neither set needs a node that serves clients."""
+"""Commands that run in any state; a command in neither set requires a running application."""
 
 WHILE_STOPPED = frozenset({"join_cluster", "reset", "force_reset", "force_boot", "change_cluster_node_type"})
 
-AT_THE_MACHINE = WHILE_STOPPED | {"start_app", "stop_app", "stop", "shutdown", "export_orphans"}
-"""What ends or changes the process, or writes files where it runs: not for who has only a login."""
+LOCAL_ONLY = WHILE_STOPPED | {"start_app", "stop_app", "stop", "shutdown", "export_orphans"}
+"""Commands that stop or change the process, or write files on its host: refused over HTTP."""
 
-BETWEEN_NODES = frozenset({"management", "membership", "node_facts", "queue_row"})
-"""What nodes ask each other and no operator does."""
+INTERNAL_COMMANDS = frozenset({"management", "membership", "node_facts", "queue_row"})
+"""Internal commands that only nodes send to each other."""
 
 RUNNING = "running"
 
 
 def objection(verb: str, app_state: str) -> str | None:
-    """Why a verb cannot be done in this state of the application, if so."""
+    """Return the reason why a command is not allowed in this state of the application, or None."""
     if verb in IN_ANY_STATE:
         return None
     if verb not in WHILE_STOPPED and app_state != RUNNING:
@@ -40,6 +40,6 @@ def objection(verb: str, app_state: str) -> str | None:
     return None
 
 
-def at_the_machine(verb: str) -> str:
-    """The refusal of what cannot be done over HTTP."""
+def local_only_error(verb: str) -> str:
+    """Return the error text for a command that is refused over HTTP."""
     return f"'{verb}' concerns the node's process or files: run it on the node's machine, without --uri."

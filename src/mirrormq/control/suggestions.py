@@ -1,7 +1,7 @@
-"""What somebody may have meant by a verb that does not exist.
+"""Suggestion of the nearest known name for a mistyped one.
 
-rabbitmqctl compares by Jaro's measure: how many letters two words share at about the same place, and how many
-of those stand in another order. So does this, and with the same limit, so that both suggest the same.
+rabbitmqctl uses the Jaro distance: the number of letters that two words share at about the same position,
+and how many of those are transposed. The limit is the same here, so that both tools suggest the same name.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 ALIKE_MIN = 0.77
-"""Less alike than this is another word. rabbitmqctl's limit."""
+"""Smallest similarity of a suggestion; rabbitmqctl's limit."""
 
 
 def suggestion(typed: str, known: Iterable[str]) -> str | None:
-    """The word most like the one that was typed, if any is like it."""
+    """Return the known word most similar to the typed one, or None if none is similar enough."""
     best = max(sorted(known), key=lambda word: likeness(typed, word), default="")
     return best if likeness(typed, best) >= ALIKE_MIN else None
 
 
 def likeness(one: str, other: str) -> float:
-    """1.0 for the same word, 0.0 for words without a common letter."""
+    """Return the Jaro similarity: 1.0 for equal words, 0.0 for words without a common letter."""
     if one == other:
         return 1.0
-    reach = max(len(one), len(other)) // 2 - 1
+    window = max(len(one), len(other)) // 2 - 1
     taken: dict[int, str] = {}
     shared: list[str] = []
     for place, letter in enumerate(one):
-        for there in range(max(0, place - reach), min(len(other), place + reach + 1)):
+        for there in range(max(0, place - window), min(len(other), place + window + 1)):
             if other[there] == letter and there not in taken:
                 taken[there] = letter
                 shared.append(letter)

@@ -1,1 +1,1 @@
-"""RabbitMQ's HTTP management API, served in the node's own loop."""
+"""RabbitMQ's HTTP management API, served in the node's event loop."""

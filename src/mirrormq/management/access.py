@@ -1,7 +1,6 @@
-"""Who may ask for what: HTTP basic authentication and RabbitMQ's user tags.
+"""Access control of the API: HTTP basic authentication and RabbitMQ's user tags.
 
-A check is asked before anything is looked up, as in RabbitMQ, so that a refusal tells nothing about
-what exists.
+As in RabbitMQ, the check runs before any lookup, so that a refusal does not reveal which objects exist.
 """
 
 from __future__ import annotations
@@ -34,9 +33,10 @@ Check = Callable[[ApiRequest], None]
 
 
 def credentials(header: str | None) -> tuple[str, bytes]:
-    """Name and password out of an Authorization header; no header: a challenge and nothing else.
+    """Return name and password of an Authorization header; without a header, raise a challenge.
 
-    What cannot be read is a bad request, as in RabbitMQ, which reads tokens and digests but takes neither.
+    An unreadable header is a bad request. As in RabbitMQ, tokens and digests are parsed, but never
+    accepted.
     """
     scheme, _, given = (DIGEST if header is None else header).partition(" ")
     scheme, given = scheme.lower(), given.strip()
@@ -44,6 +44,7 @@ def credentials(header: str | None) -> tuple[str, bytes]:
         refusal = SilentRefusal(UNAUTHORISED)
         refusal.headers = CHALLENGE
         raise refusal
+    # A well-formed token is a failed login, a malformed one a bad request.
     if scheme == TOKEN and len(given.split()) == 1:
         raise login_failed()
     try:
@@ -57,16 +58,16 @@ def credentials(header: str | None) -> tuple[str, bytes]:
 
 
 def login_failed() -> HttpRefusal:
-    """RabbitMQ spells this one the American way."""
+    """Return RabbitMQ's refusal of a login, which spells `not_authorized` with a z."""
     return HttpRefusal(UNAUTHORISED, "not_authorized", "Login failed", headers=CHALLENGE)
 
 
-def nobody_is_asked(call: ApiRequest) -> None:
-    """No login needed."""
+def no_login_required(call: ApiRequest) -> None:
+    """Accept requests without a login."""
 
 
 def management(call: ApiRequest) -> None:
-    """Anybody with one of the tags."""
+    """Require a user with any management tag."""
     if not {ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT} & set(call.user.tags):
         raise not_authorised("Not management user")
 
@@ -84,8 +85,8 @@ def administrator(call: ApiRequest) -> None:
 
 
 def vhost(call: ApiRequest) -> None:
-    """The vhost of the path, if any, must be one in which the user may do something; administrators may look
-    into all."""
+    """Require permissions in the vhost of the path, if the path has one; administrators may access all
+    vhosts."""
     management(call)
     if "vhost" not in call.parts:
         return
@@ -96,14 +97,14 @@ def vhost(call: ApiRequest) -> None:
 
 
 def vhost_if_any(call: ApiRequest) -> None:
-    """The same for what a channel does: that there is no such vhost, the channel will say."""
+    """Require permissions in the vhost of the path if it exists; the channel reports a missing vhost."""
     management(call)
     if call.vhost in call.state.vhosts:
         vhost(call)
 
 
 def visible_vhost(call: ApiRequest) -> None:
-    """The same, but who monitors sees every vhost."""
+    """Require permissions in the vhost of the path; users with the tag monitoring see every vhost."""
     management(call)
     if call.is_monitor and call.parts.get("vhost", "") in call.state.vhosts:
         return
@@ -111,7 +112,7 @@ def visible_vhost(call: ApiRequest) -> None:
 
 
 def policymaker(call: ApiRequest) -> None:
-    """Who makes policies, in a vhost of theirs; administrators in every one."""
+    """Require the tag policymaker and permissions in the vhost; administrators may access all vhosts."""
     management(call)
     named = call.parts.get("vhost")
     is_theirs = named not in call.state.vhosts or call.may_enter(named)
@@ -121,7 +122,7 @@ def policymaker(call: ApiRequest) -> None:
 
 
 def operator_policy(call: ApiRequest) -> None:
-    """One of them is for administrators, the list for everybody."""
+    """Require an administrator for a single operator policy; the list is open to all users."""
     administrator(call)
     vhost(call)
 

@@ -1,4 +1,4 @@
-"""One request on its way through the API, and what a handler may give back."""
+"""API request as handlers see it, and the kinds of replies that a handler may return."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_CONTENT = 204
 
 @dataclass(slots=True)
 class EmptyReply:
-    """An answer without a body."""
+    """Reply without a body."""
 
     status: int = NO_CONTENT
     headers: dict[str, str] = field(default_factory=dict)
@@ -38,19 +38,19 @@ class EmptyReply:
 
 @dataclass(slots=True)
 class ListReply:
-    """Things in their default order, and how to show one: rows are built in slices, while others work."""
+    """List of objects in their default order, with a function that builds a row; rows are built in chunks."""
 
     items: Sequence[Any]
     row: Callable[[Any], dict[str, Any]]
     name: Callable[[Any], str] | None = None
-    """Given if the listing can be paged and filtered by name."""
+    """Function that returns an object's name; present if the list can be paged and filtered by name."""
     prepare: Callable[[Sequence[Any]], Awaitable[None]] | None = None
-    """Called with the next things before their rows are built: other nodes may have to be asked."""
+    """Coroutine called with the next objects before their rows are built, to fetch facts from other nodes."""
 
 
 @dataclass(slots=True)
 class RawReply:
-    """An answer of another kind than plain JSON."""
+    """Reply with a body of any content type."""
 
     body: bytes
     status: int = 200
@@ -59,7 +59,7 @@ class RawReply:
 
 @dataclass(slots=True)
 class StreamReply:
-    """An answer without end: pieces as there is something to tell."""
+    """Endless reply that is sent piece by piece."""
 
     pieces: AsyncIterator[bytes]
     headers: dict[str, str]
@@ -67,23 +67,23 @@ class StreamReply:
 
 @dataclass(slots=True)
 class ApiRequest:
-    """A request whose sender is known and may make it."""
+    """Request of an authenticated and authorised user."""
 
     node: ManagedNode
     statistics: Statistics
     user: User
     method: str
     parts: dict[str, str]
-    """The variable parts of the path."""
+    """Variable parts of the path."""
     query: dict[str, str]
     headers: dict[str, str]
     content: bytes
     ranges: SampleRanges = NONE
-    """Which histories are wanted."""
+    """Ranges of the requested sample histories."""
     host: str = ""
-    """Where it comes from."""
+    """Address of the client."""
     gone: asyncio.Future[None] | None = None
-    """Done when the client is gone."""
+    """Future that is done when the client has disconnected."""
 
     @property
     def state(self) -> MetadataState:
@@ -106,67 +106,67 @@ class ApiRequest:
         return "administrator" in self.user.tags
 
     def may_enter(self, vhost: str) -> bool:
-        """Has the user any rights there?"""
+        """Report whether the user has any permissions in the vhost."""
         return (self.user.name, vhost) in self.state.permissions
 
     def vhosts(self) -> list[str]:
-        """Those that the user may look into, by name: administrators into all."""
+        """Return the names of the vhosts that the user may access; administrators may access all."""
         return sorted(name for name in self.state.vhosts if self.is_administrator or self.may_enter(name))
 
     def chosen_vhosts(self) -> list[str]:
-        """The one of the path, or all of the user's."""
+        """Return the vhost of the path, or all vhosts of the user."""
         return [self.vhost] if "vhost" in self.parts else self.vhosts()
 
     @property
     def me(self) -> str:
-        """This node's name."""
+        """Name of this node."""
         return self.node.settings.name
 
     @property
     def peer_client(self) -> PeerClient:
-        """The other nodes."""
+        """Client for requests to the other nodes."""
         return PeerClient(self.node.cluster, self.me)
 
     @property
     def asked(self) -> dict[str, str]:
-        """The part of the query that other nodes must know to build their rows."""
+        """Part of the query that other nodes need to build their rows."""
         return {name: text for name, text in self.query.items() if name.endswith(("_age", "_incr"))}
 
     def flag(self, name: str) -> bool:
         return self.query.get(name) == "true"
 
     def body(self, *required: str, unreadable: str = NOT_JSON) -> dict[str, Any]:
-        """The JSON object that was sent; nothing counts as an empty one."""
+        """Return the JSON object of the body; an empty body counts as an empty object."""
         content = self.content.removeprefix(BYTE_ORDER_MARK)
         try:
-            found = msgspec.json.decode(content) if content.strip() else {}
+            document = msgspec.json.decode(content) if content.strip() else {}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise bad_request(unreadable) from None
         if unreadable == NOT_JSON:
-            found = {} if found is None else found
-            if isinstance(found, str):
+            document = {} if document is None else document
+            if isinstance(document, str):
                 raise bad_request(TWICE_ENCODED)
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             raise bad_request(unreadable)
-        if lacking := [name for name in required if name not in found]:
+        if lacking := [name for name in required if name not in document]:
             raise keys_missing(lacking)
-        return found
+        return document
 
     def direct(self) -> DirectChannel:
-        """What clients do, an administrator too does only with rights in the vhost."""
+        """Return a channel with the user's permissions; administrators too need permissions in the vhost."""
         if not self.may_enter(self.vhost):
             raise not_authorised(REFUSED)
         return self.node.direct(self.user, self.vhost)
 
     def write(self, *commands: Any) -> None:
-        """Change the metadata in the user's name."""
+        """Write metadata commands with the user as acting user."""
         with self.node.metadata.acting_as(self.user.name):
             for command in commands:
                 self.node.metadata.write(command)
 
 
 def boolean(body: dict[str, Any], name: str) -> bool:
-    """A member that may also be the word."""
+    """Return a boolean member, which may also be the text `true` or `false`."""
     value = body.get(name, False)
     if value is True or value == "true":
         return True
@@ -176,7 +176,7 @@ def boolean(body: dict[str, Any], name: str) -> bool:
 
 
 def integer(value: Any) -> int:
-    """A number that may also be its digits."""
+    """Return an integer, which may also be given as digits in a text."""
     try:
         if isinstance(value, bool):
             raise ValueError
@@ -186,7 +186,7 @@ def integer(value: Any) -> int:
 
 
 def table(body: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a declaration."""
+    """Return the arguments of a declaration."""
     found = body.get("arguments", {})
     if isinstance(found, dict):
         return found
@@ -196,14 +196,14 @@ def table(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def declared(error: AmqpError) -> HttpRefusal:
-    """How RabbitMQ words what AMQP refuses to a declaration."""
+    """Return RabbitMQ's HTTP error for an AMQP error of a declaration."""
     if error.code == 403:
         return not_authorised(REFUSED)
     return missing(error.explanation) if error.code == 404 else bad_request(error.explanation)
 
 
 def spoken(error: AmqpError) -> HttpRefusal:
-    """The same for publishing and getting, where the reply text is kept."""
+    """Return RabbitMQ's HTTP error for an AMQP error of a publish or get; the reply text is kept."""
     if error.code == 403:
         return not_authorised(error.text)
     return missing(error.text) if error.code == 404 else bad_request(f"{error.code} {error.text}")

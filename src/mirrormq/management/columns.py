@@ -1,7 +1,7 @@
-"""The columns that a request asks for: `columns=name,message_stats.publish`.
+"""Selection of columns in a request: `columns=name,message_stats.publish`.
 
-A dot leads inside: into an object, or into each object of a list. What has no inside is shown whole, and so
-is what RabbitMQ keeps as one value. Where nothing is left RabbitMQ writes an empty list.
+A dot selects a member of an object, or of each object in a list. A plain value, and an object that
+RabbitMQ treats as one value, is shown whole. RabbitMQ writes an empty list if no column remains.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ WHOLE = frozenset(
         "queue_totals",
     }
 )
-"""Objects that RabbitMQ does not take apart."""
+"""Objects that RabbitMQ treats as one value."""
 
 
 def wanted(query: dict[str, str]) -> Columns | None:
-    """The way to each column; None: everything."""
+    """Return the path of each requested column; None for all columns."""
     given = query.get("columns")
     if given is None:
         return None
@@ -35,7 +35,7 @@ def wanted(query: dict[str, str]) -> Columns | None:
 
 
 def cut(value: Any, columns: Columns | None) -> Any:
-    """What is wanted of a row, or of what is inside one."""
+    """Return the selected columns of a row or of a nested value."""
     if columns is None or [] in columns:
         return value
     if isinstance(value, list):
@@ -51,5 +51,5 @@ def cut(value: Any, columns: Columns | None) -> Any:
 
 
 def of_one(row: Any, query: dict[str, str]) -> Any:
-    """One object with the columns that were asked for."""
+    """Return one object with the requested columns."""
     return cut(row, wanted(query)) if isinstance(row, dict) else row

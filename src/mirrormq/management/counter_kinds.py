@@ -1,7 +1,6 @@
-"""What is counted of each kind of object: the numbers, in the order of their names.
+"""Layout of the counters of each kind of object: tuples of numbers, in the order of their names.
 
-Nothing is counted here. Queues, channels, exchanges and connections count what passes through them, batch by
-batch; this reads their counters.
+Queues, channels, exchanges and connections count per batch; this module only reads their counters.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ DISK = ("disk_reads", "disk_writes")
 
 
 class CounterKind(NamedTuple):
-    """How the numbers of one kind of object are laid out."""
+    """Layout of the numbers of one kind of object."""
 
     groups: tuple[tuple[int, tuple[str, ...]], ...]
-    """Numbers that RabbitMQ shows together or not at all in `message_stats`, and where they begin."""
+    """Start index and names of each group that RabbitMQ shows or omits as a whole in `message_stats`."""
     lengths_at: int = 0
-    """Where the lengths begin, if there are any."""
+    """Start index of the queue lengths; 0 if there are none."""
     data_at: int = 0
-    """Where the numbers of bytes begin, if there are any."""
+    """Start index of the byte counts; 0 if there are none."""
     width: int = 0
 
 

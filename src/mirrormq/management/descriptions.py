@@ -1,150 +1,150 @@
-"""What each operation of the API does, in one sentence, for the page at /api/ and the OpenAPI document."""
+"""Description of each API operation in one sentence, for the page at /api/ and the OpenAPI document."""
 
 from __future__ import annotations
 
 _SENTENCES = """
-GET (here) This page.
-GET index.html This page, under the name that it has in RabbitMQ.
-GET openapi.json This API in the words of OpenAPI, for tools.
-GET overview Totals and rates of the cluster, its nodes' listeners, what comes and goes.
-GET cluster-name The name of the cluster.
-PUT cluster-name Give the cluster a name.
-GET nodes All members of the cluster, running or not, with what they use.
-GET nodes/{name} One of them.
-GET nodes/{name}/memory What a node uses its memory for.
-GET nodes/{name}/memory/relative The same in percent.
-GET auth/attempts/{name} How often clients of a node logged in, or tried to.
-DELETE auth/attempts/{name} Count that from nought again.
-GET auth/attempts/{name}/source The same by address, which is not tracked: an empty list.
-DELETE auth/attempts/{name}/source Nothing, as there is nothing to forget.
-POST login Say whether the form's name and password are good for a login.
-DELETE reset Statistics of all nodes start anew: rates and the past; counters go on.
-DELETE reset/{name} The same on one node.
-GET extensions Extensions of RabbitMQ's page.
-PUT feature-flags/{name}/enable Nothing, as all are enabled.
-GET feature-flags RabbitMQ's feature flags, for tools that look for them.
-GET definitions Everything that is declared, as a file that can be imported again.
-POST definitions Import such a file.
-GET all-configuration What `definitions` was called long ago.
-POST all-configuration The same.
-GET definitions/{vhost} What is declared in one virtual host.
-POST definitions/{vhost} Import into one virtual host.
-GET connections All connections of clients.
-GET connections/{name} One connection.
-DELETE connections/{name} Close it; the header X-Reason says why.
-GET connections/{name}/channels Its channels.
-GET connections/username/{name} The connections of a user.
+GET (here) Show this page.
+GET index.html Show this page under its name in RabbitMQ.
+GET openapi.json Return the OpenAPI document of this API.
+GET overview Return totals and rates of the cluster, its nodes' listeners and churn rates.
+GET cluster-name Return the name of the cluster.
+PUT cluster-name Set the name of the cluster.
+GET nodes List all members of the cluster, running or not, with their resource usage.
+GET nodes/{name} Return one node.
+GET nodes/{name}/memory Return the memory use of a node by category.
+GET nodes/{name}/memory/relative Return the memory use of a node in percent.
+GET auth/attempts/{name} Return the numbers of login attempts at a node.
+DELETE auth/attempts/{name} Reset the counters of login attempts.
+GET auth/attempts/{name}/source Return an empty list: sources of logins are not tracked.
+DELETE auth/attempts/{name}/source Do nothing: sources of logins are not tracked.
+POST login Check the name and password of a form.
+DELETE reset Reset rates and histories on all nodes; counters are kept.
+DELETE reset/{name} Reset rates and histories on one node; counters are kept.
+GET extensions List the extensions of RabbitMQ's page.
+PUT feature-flags/{name}/enable Do nothing: all feature flags are enabled.
+GET feature-flags List RabbitMQ's feature flags.
+GET definitions Export all definitions as a file that can be imported again.
+POST definitions Import a definitions file.
+GET all-configuration Export all definitions, under RabbitMQ's former name.
+POST all-configuration Import a definitions file, under RabbitMQ's former name.
+GET definitions/{vhost} Export the definitions of one virtual host.
+POST definitions/{vhost} Import definitions into one virtual host.
+GET connections List all client connections.
+GET connections/{name} Return one connection.
+DELETE connections/{name} Close a connection; the header X-Reason gives the reason.
+GET connections/{name}/channels List the channels of a connection.
+GET connections/username/{name} List the connections of a user.
 DELETE connections/username/{name} Close all connections of a user.
-GET vhosts/{vhost}/connections The connections of a virtual host.
-GET channels All channels.
-GET channels/{name} One channel, with its consumers.
-GET vhosts/{vhost}/channels The channels of a virtual host.
-GET consumers All consumers.
-GET consumers/{vhost} The consumers of a virtual host.
-GET exchanges All exchanges.
-GET exchanges/{vhost} The exchanges of a virtual host.
-GET exchanges/{vhost}/{name} One exchange.
-PUT exchanges/{vhost}/{name} Declare it.
-DELETE exchanges/{vhost}/{name} Delete it; with if-unused=true only if nothing is bound to it.
-GET exchanges/{vhost}/{name}/bindings/source The bindings that start at it.
-GET exchanges/{vhost}/{name}/bindings/destination The bindings that end at it.
-POST exchanges/{vhost}/{name}/publish Publish a message, and hear whether it reached a queue.
-GET queues All queues, with their messages, rates and rings.
-GET queues/{vhost} The queues of a virtual host.
-GET queues/{vhost}/{name} One queue, with its consumers and its ring.
-PUT queues/{vhost}/{name} Declare it.
-DELETE queues/{vhost}/{name} Delete it; with if-empty=true or if-unused=true only if it is.
-GET queues/{vhost}/{name}/bindings The bindings that end at it.
-DELETE queues/{vhost}/{name}/contents Drop its ready messages.
-POST queues/{vhost}/{name}/get Look at messages, and keep or drop them.
-POST queues/{vhost}/{name}/actions Bring its mirrors up to date, or stop doing so: sync, cancel_sync.
-GET bindings All bindings.
-GET bindings/{vhost} The bindings of a virtual host.
-GET bindings/{vhost}/e/{source}/q/{destination} The bindings of a queue to an exchange.
+GET vhosts/{vhost}/connections List the connections of a virtual host.
+GET channels List all channels.
+GET channels/{name} Return one channel with its consumers.
+GET vhosts/{vhost}/channels List the channels of a virtual host.
+GET consumers List all consumers.
+GET consumers/{vhost} List the consumers of a virtual host.
+GET exchanges List all exchanges.
+GET exchanges/{vhost} List the exchanges of a virtual host.
+GET exchanges/{vhost}/{name} Return one exchange.
+PUT exchanges/{vhost}/{name} Declare an exchange.
+DELETE exchanges/{vhost}/{name} Delete an exchange; with if-unused=true only if it has no bindings.
+GET exchanges/{vhost}/{name}/bindings/source List the bindings from an exchange.
+GET exchanges/{vhost}/{name}/bindings/destination List the bindings to an exchange.
+POST exchanges/{vhost}/{name}/publish Publish a message and report whether it was routed to a queue.
+GET queues List all queues with their messages, rates and rings.
+GET queues/{vhost} List the queues of a virtual host.
+GET queues/{vhost}/{name} Return one queue with its consumers and its ring.
+PUT queues/{vhost}/{name} Declare a queue.
+DELETE queues/{vhost}/{name} Delete a queue; with if-empty=true or if-unused=true only if it is.
+GET queues/{vhost}/{name}/bindings List the bindings to a queue.
+DELETE queues/{vhost}/{name}/contents Purge the ready messages of a queue.
+POST queues/{vhost}/{name}/get Get messages, and requeue or remove them.
+POST queues/{vhost}/{name}/actions Start or stop the synchronisation of mirrors: sync, cancel_sync.
+GET bindings List all bindings.
+GET bindings/{vhost} List the bindings of a virtual host.
+GET bindings/{vhost}/e/{source}/q/{destination} List the bindings of a queue to an exchange.
 POST bindings/{vhost}/e/{source}/q/{destination} Bind a queue to an exchange.
-GET bindings/{vhost}/e/{source}/q/{destination}/{properties} One binding.
-DELETE bindings/{vhost}/e/{source}/q/{destination}/{properties} Unbind it.
-GET bindings/{vhost}/e/{source}/e/{destination} The bindings between two exchanges.
+GET bindings/{vhost}/e/{source}/q/{destination}/{properties} Return one binding.
+DELETE bindings/{vhost}/e/{source}/q/{destination}/{properties} Delete a binding.
+GET bindings/{vhost}/e/{source}/e/{destination} List the bindings between two exchanges.
 POST bindings/{vhost}/e/{source}/e/{destination} Bind an exchange to another.
-GET bindings/{vhost}/e/{source}/e/{destination}/{properties} One binding.
-DELETE bindings/{vhost}/e/{source}/e/{destination}/{properties} Unbind it.
-GET vhosts All virtual hosts that the user sees, with totals and rates.
-GET vhosts/{vhost} One virtual host.
-PUT vhosts/{vhost} Make it, or change it.
-DELETE vhosts/{vhost} Delete it with everything in it.
-POST vhosts/{vhost}/start/{name} Start it on a node; here it never stops by itself.
-GET vhosts/{vhost}/permissions Who may do what in it.
-GET vhosts/{vhost}/topic-permissions Who may use which topics in it.
-GET users All users.
-GET users/without-permissions Users who may do nothing anywhere.
+GET bindings/{vhost}/e/{source}/e/{destination}/{properties} Return one binding.
+DELETE bindings/{vhost}/e/{source}/e/{destination}/{properties} Delete a binding.
+GET vhosts List all virtual hosts that the user sees, with totals and rates.
+GET vhosts/{vhost} Return one virtual host.
+PUT vhosts/{vhost} Create or update a virtual host.
+DELETE vhosts/{vhost} Delete a virtual host with everything in it.
+POST vhosts/{vhost}/start/{name} Start a virtual host on a node; it never stops by itself.
+GET vhosts/{vhost}/permissions List the permissions in a virtual host.
+GET vhosts/{vhost}/topic-permissions List the topic permissions in a virtual host.
+GET users List all users.
+GET users/without-permissions List users without permissions in any virtual host.
 POST users/bulk-delete Delete several users.
-GET users/{name} One user.
-PUT users/{name} Make or change a user.
+GET users/{name} Return one user.
+PUT users/{name} Create or update a user.
 DELETE users/{name} Delete a user and close their connections.
-GET users/{name}/permissions What a user may do, by virtual host.
-GET users/{name}/topic-permissions Which topics a user may use.
-GET permissions All permissions.
-GET permissions/{vhost}/{name} A user's permissions in a virtual host.
-PUT permissions/{vhost}/{name} Set them.
-DELETE permissions/{vhost}/{name} Take them away.
-GET topic-permissions All topic permissions.
-GET topic-permissions/{vhost}/{name} A user's topic permissions in a virtual host.
-PUT topic-permissions/{vhost}/{name} Set those for one exchange.
-DELETE topic-permissions/{vhost}/{name} Take them away.
-GET parameters All parameters of virtual hosts.
-GET parameters/{component} The parameters of a component.
-GET parameters/{component}/{vhost} The same in one virtual host.
-GET parameters/{component}/{vhost}/{name} One parameter.
-PUT parameters/{component}/{vhost}/{name} Set it.
-DELETE parameters/{component}/{vhost}/{name} Remove it.
-GET global-parameters Parameters of the whole cluster.
-GET global-parameters/{name} One of them.
-PUT global-parameters/{name} Set it.
-DELETE global-parameters/{name} Remove it.
-GET policies All policies.
-GET policies/{vhost} The policies of a virtual host.
-GET policies/{vhost}/{name} One policy.
-PUT policies/{vhost}/{name} Set it.
-DELETE policies/{vhost}/{name} Remove it.
-GET operator-policies All operator policies.
-GET operator-policies/{vhost} The operator policies of a virtual host.
-GET operator-policies/{vhost}/{name} One operator policy.
-PUT operator-policies/{vhost}/{name} Set it.
-DELETE operator-policies/{vhost}/{name} Remove it.
-GET vhost-limits The limits of all virtual hosts.
-GET vhost-limits/{vhost} The limits of one.
+GET users/{name}/permissions List the permissions of a user.
+GET users/{name}/topic-permissions List the topic permissions of a user.
+GET permissions List all permissions.
+GET permissions/{vhost}/{name} Return a user's permissions in a virtual host.
+PUT permissions/{vhost}/{name} Set a user's permissions in a virtual host.
+DELETE permissions/{vhost}/{name} Revoke a user's permissions in a virtual host.
+GET topic-permissions List all topic permissions.
+GET topic-permissions/{vhost}/{name} List a user's topic permissions in a virtual host.
+PUT topic-permissions/{vhost}/{name} Set a user's topic permissions for one exchange.
+DELETE topic-permissions/{vhost}/{name} Revoke a user's topic permissions in a virtual host.
+GET parameters List all parameters of virtual hosts.
+GET parameters/{component} List the parameters of a component.
+GET parameters/{component}/{vhost} List the parameters of a component in one virtual host.
+GET parameters/{component}/{vhost}/{name} Return one parameter.
+PUT parameters/{component}/{vhost}/{name} Set a parameter.
+DELETE parameters/{component}/{vhost}/{name} Clear a parameter.
+GET global-parameters List the global parameters of the cluster.
+GET global-parameters/{name} Return one global parameter.
+PUT global-parameters/{name} Set a global parameter.
+DELETE global-parameters/{name} Clear a global parameter.
+GET policies List all policies.
+GET policies/{vhost} List the policies of a virtual host.
+GET policies/{vhost}/{name} Return one policy.
+PUT policies/{vhost}/{name} Set a policy.
+DELETE policies/{vhost}/{name} Clear a policy.
+GET operator-policies List all operator policies.
+GET operator-policies/{vhost} List the operator policies of a virtual host.
+GET operator-policies/{vhost}/{name} Return one operator policy.
+PUT operator-policies/{vhost}/{name} Set an operator policy.
+DELETE operator-policies/{vhost}/{name} Clear an operator policy.
+GET vhost-limits List the limits of all virtual hosts.
+GET vhost-limits/{vhost} Return the limits of one virtual host.
 PUT vhost-limits/{vhost}/{name} Set a limit: max-connections or max-queues.
-DELETE vhost-limits/{vhost}/{name} Remove it.
-GET user-limits The limits of all users.
-GET user-limits/{name} The limits of one.
+DELETE vhost-limits/{vhost}/{name} Clear a limit of a virtual host.
+GET user-limits List the limits of all users.
+GET user-limits/{name} Return the limits of one user.
 PUT user-limits/{name}/{limit} Set a limit: max-connections or max-channels.
-DELETE user-limits/{name}/{limit} Remove it.
-GET aliveness-test/{vhost} Declare a queue, publish to it and consume, to see that this works.
-GET health/checks/alarms Is any alarm raised in the cluster?
-GET health/checks/local-alarms Is any alarm raised on this node?
-GET health/checks/certificate-expiration/{within}/{unit} Does a certificate expire soon?
-GET health/checks/port-listener/{port} Does this node listen on a port?
-GET health/checks/protocol-listener/{protocol} Does it listen for a protocol?
-GET health/checks/virtual-hosts Are all virtual hosts at work on this node?
-GET health/checks/node-is-mirror-sync-critical Has a queue no synchronised copy but the one here?
-GET health/checks/node-is-quorum-critical Would quorum queues lose their majority without it?
-GET healthchecks/node Is this node well? Kept for old tools.
-GET healthchecks/node/{name} The same of another node.
-GET whoami The user who asks.
-GET auth How to log in.
-POST rebalance/queues Spread the masters of mirrored queues evenly over the nodes.
+DELETE user-limits/{name}/{limit} Clear a limit of a user.
+GET aliveness-test/{vhost} Declare a queue, publish to it and consume, as an end-to-end test.
+GET health/checks/alarms Fail if any node of the cluster has an alarm.
+GET health/checks/local-alarms Fail if this node has an alarm.
+GET health/checks/certificate-expiration/{within}/{unit} Fail if a TLS certificate expires soon.
+GET health/checks/port-listener/{port} Fail unless this node listens on a port.
+GET health/checks/protocol-listener/{protocol} Fail unless this node listens for a protocol.
+GET health/checks/virtual-hosts Fail unless all virtual hosts are running on this node.
+GET health/checks/node-is-mirror-sync-critical Fail if this node has the only synchronised copy of a queue.
+GET health/checks/node-is-quorum-critical Pass always: there are no quorum queues.
+GET healthchecks/node Check this node, for old tools.
+GET healthchecks/node/{name} Check another node, for old tools.
+GET whoami Return the user of the request.
+GET auth Return how to log in.
+POST rebalance/queues Distribute the masters of mirrored queues evenly over the nodes.
 POST mirrormq/queues/{vhost}/{name}/move Make the synchronised mirror on a node the master of a queue.
-GET mirrormq/leases Who has taken messages of which queue under a name.
-GET mirrormq/leases/{vhost} The same of one vhost.
-DELETE mirrormq/leases/{vhost}/{queue}/{name} Give a lease up: its messages return to the queue.
-GET mirrormq/jobs Jobs outside the broker that have told of themselves, the one that spoke last first.
-GET mirrormq/jobs/{vhost} The same of one vhost.
-GET mirrormq/jobs/{vhost}/{name} One job, with the table that came with its last word.
-DELETE mirrormq/jobs/{vhost}/{name} Forget a job; if it speaks again it is there again.
-GET mirrormq/timeline Who died, who was promoted, how long the gap was, what is redelivered.
-POST mirrormq/control Carry out a verb of mirrormqctl, for administrators.
-GET mirrormq/live What changes, as a stream of events that does not end.
-GET mirrormq/matching/{vhost} Which queues and exchanges a policy's pattern would match.
+GET mirrormq/leases List the leases of all queues.
+GET mirrormq/leases/{vhost} List the leases of one virtual host.
+DELETE mirrormq/leases/{vhost}/{queue}/{name} Release a lease: its messages return to the queue.
+GET mirrormq/jobs List the jobs outside the broker, the latest report first.
+GET mirrormq/jobs/{vhost} List the jobs of one virtual host.
+GET mirrormq/jobs/{vhost}/{name} Return one job with the table of its last report.
+DELETE mirrormq/jobs/{vhost}/{name} Delete a job; its next report creates it again.
+GET mirrormq/timeline Return the failover timeline: node failures, promotions, outages, redeliveries.
+POST mirrormq/control Run a command of mirrormqctl, for administrators.
+GET mirrormq/live Stream changes as server-sent events.
+GET mirrormq/matching/{vhost} List the queues and exchanges that a policy's pattern would match.
 """
 
 _BODIES = """
@@ -173,19 +173,19 @@ PUT user-limits/{name}/{limit} value
 """
 
 HERE = ""
-"""The path of the page itself."""
+"""Path of the page itself."""
 
 
 def _read(text: str) -> dict[tuple[str, str], str]:
-    found: dict[tuple[str, str], str] = {}
+    texts: dict[tuple[str, str], str] = {}
     for line in text.strip().splitlines():
         method, path, rest = line.split(" ", 2)
-        found[method, HERE if path == "(here)" else path] = rest
-    return found
+        texts[method, HERE if path == "(here)" else path] = rest
+    return texts
 
 
 SENTENCES = _read(_SENTENCES)
-"""By method and path."""
+"""Sentence by method and path."""
 
 BODIES = {key: names.split() for key, names in _read(_BODIES).items()}
-"""Members of the JSON object that an operation takes, where it takes a certain one."""
+"""Members of the JSON object in the body of an operation, if their names are fixed."""

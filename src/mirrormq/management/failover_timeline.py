@@ -1,10 +1,10 @@
-"""Who died, who was promoted, how long the gap was: what happened to nodes and rings, as this node saw it.
+"""Failover timeline: events of nodes and rings as this node observed them, with promotions and outage times.
 
-It is read off the metadata as it changes, so every node keeps the same story, each by its own clock and from
-the time on that it was there. `GET /api/mirrormq/timeline` puts the stories of all nodes together. What only
-a new master knows (how many messages it will deliver again) it tells the others, so that it is still known
-when that one dies too; and each node keeps its story on disk (`runtime/timeline_file.py`), for the day on
-which all of them are restarted.
+Events derive from metadata changes, so every node records the same events, each with its own clock and
+from its own start on. `GET /api/mirrormq/timeline` merges the timelines of all nodes. A new master sends
+facts that only it knows (the number of messages it redelivers) to the other nodes, so that they survive
+its failure. Each node stores its timeline on disk (`runtime/timeline_file.py`), so that it survives a
+restart of all nodes.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change, Deleted
 
 EVENTS_MAX = {"nodes": 500, "masters": 1_000, "mirrors": 1_000}
-"""Kept of each sort; a node that dies every minute is remembered for four hours. The sorts are kept apart:
-ten thousand queues that lose their master must not push out why, nor mirrors that catch up who was
-promoted."""
+"""Events kept per category; a node that fails every minute is remembered for four hours. The categories
+are separate, so that ten thousand queues that lose their master do not displace the node events that
+explain it, and mirrors that catch up do not displace promotions."""
 
 FRESH_MAX = sum(EVENTS_MAX.values())
-"""Not written down yet; more than that is not kept anyway."""
+"""Largest number of unwritten events; older ones are not kept in memory either."""
 
 SORTS = {"promoted": "masters", "synchronised": "mirrors", "left_in_sync": "mirrors"}
-"""Which sort a kind is of; all others are of nodes."""
+"""Category of an event kind; all other kinds belong to nodes."""
 
 NUMBER = "number"
-"""Which change it was: two nodes that tell of the same one are not two events."""
+"""Identifier of the change: reports of one change by two nodes are one event."""
 
 SHOWN = ("at_ms", "kind", "node", "queue", "vhost", "gap_ms", "redelivered", "text")
-TOLD_LATER = ("gap_ms", "redelivered")
-"""What one node may know of an event and another not, or not so well: the larger number is told."""
+MERGED_FIELDS = ("gap_ms", "redelivered")
+"""Fields that one node may know better than another; the larger value wins."""
 
 Event = dict[str, Any]
 Key = tuple[Any, ...]
@@ -51,16 +51,18 @@ def _when(event: Event) -> int:
 
 
 def _learn(known: Event, event: Event) -> bool:
-    """Take over what another one knows of the same event; was there anything?"""
+    """Merge another node's knowledge of the same event into `known`; return whether anything changed."""
     before = dict(known)
     known["at_ms"] = min(known["at_ms"], event["at_ms"])
-    for name in TOLD_LATER:
-        known[name] = max([each[name] for each in (known, event) if each.get(name) is not None], default=None)
+    for name in MERGED_FIELDS:
+        known[name] = max(
+            [source[name] for source in (known, event) if source.get(name) is not None], default=None
+        )
     return known != before
 
 
 class FailoverTimeline:
-    """One node's story; outlives the lives of its application."""
+    """Timeline of one node; it outlasts the incarnations of its application."""
 
     def __init__(self, me: str, now_ms: Callable[[], int] = _now_ms) -> None:
         self._me = me
@@ -68,31 +70,31 @@ class FailoverTimeline:
         self._kept: dict[str, dict[Key, Event]] = {sort: {} for sort in EVENTS_MAX}
         self._fresh: dict[Key, Event] = {}
         self._lost_ms: dict[str, int] = {}
-        """When nodes that are gone were last heard of, or given up."""
+        """Time when each unreachable node was last heard from or declared down."""
         self._apart: set[str] = set()
         self._seen_apart: set[str] = set()
         self.failovers = 0
-        """Promotions because a master was lost, since the process started."""
+        """Promotions after the loss of a master, since the process started."""
         self.redelivers: Callable[[records.Queue], int | None] = lambda record: None
-        """How many messages this node will deliver again as a new master."""
+        """Function that returns the number of messages this node redelivers as new master."""
 
     @property
     def events(self) -> list[Event]:
-        """Everything, the newest last."""
+        """All events, the newest last."""
         return sorted([event for kept in self._kept.values() for event in kept.values()], key=_when)
 
     def take_fresh(self) -> list[Event]:
-        """What is new or is better known since this was last asked."""
+        """Return and clear the events that are new or changed since the last call."""
         fresh, self._fresh = self._fresh, {}
         return list(fresh.values())
 
     def hear(self, events: Iterable[Event]) -> None:
-        """What another node, or this one in an earlier life, wrote down."""
+        """Merge events recorded by another node, or by an earlier incarnation of this one."""
         for event in events:
             self._put(event)
 
     def clear(self) -> None:
-        """The node leaves its cluster: what happened there is no concern of the next one."""
+        """Discard all events: a node that leaves its cluster must not report them to the next one."""
         for kept in self._kept.values():
             kept.clear()
         self._fresh.clear()
@@ -105,23 +107,24 @@ class FailoverTimeline:
         if known is not None and not _learn(known, event):
             return
         kept[key] = self._fresh[key] = event if known is None else known
-        for some, most in ((kept, EVENTS_MAX[sort]), (self._fresh, FRESH_MAX)):
-            if len(some) > most:
-                del some[next(iter(some))]
+        for events, events_max in ((kept, EVENTS_MAX[sort]), (self._fresh, FRESH_MAX)):
+            if len(events) > events_max:
+                # Dictionaries keep insertion order: the first key is the oldest event.
+                del events[next(iter(events))]
 
-    # -- what happens ---------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------
 
     def link_down(self, peer: str, silent_ms: int = 0) -> None:
-        """Nothing is heard of a node any more, for so long already."""
+        """Record that the link to a peer is down, after `silent_ms` of silence."""
         self._lost_ms.setdefault(peer, self._now_ms() - silent_ms)
 
     def link_up(self, peer: str) -> None:
-        """It is there again."""
+        """Record that the link to a peer is up."""
         self._lost_ms.pop(peer, None)
 
     def partitions(self, apart: Iterable[str]) -> None:
-        """These are the nodes that this one is partitioned from, now. A node that dies looks like one for a
-        moment, as long as not all have noticed: what is seen once does not count."""
+        """Record the nodes from which this one is partitioned. A failing node looks like a partitioned one
+        until all nodes have noticed, so a single observation does not count."""
         seen = set(apart)
         now = seen & (self._apart | self._seen_apart)
         self._seen_apart = seen
@@ -134,7 +137,7 @@ class FailoverTimeline:
         self._apart = now
 
     def follow(self, change: Change) -> None:
-        """The metadata has changed."""
+        """Record the events that follow from a metadata change."""
         if isinstance(change, Deleted):
             return
         record, before = change.record, change.before
@@ -156,6 +159,7 @@ class FailoverTimeline:
 
     def _follow_ring(self, record: records.Queue, before: records.Queue) -> None:
         view, old = record.ring, before.ring
+        # A ring of one member has no mirrors, so nothing can fail over.
         if view.version == old.version or len({*view.members, *old.members}) < 2:
             return
         if view.master != old.master:
@@ -169,10 +173,11 @@ class FailoverTimeline:
     def _promoted(self, record: records.Queue, old: str) -> None:
         lost_ms = self._lost_ms.get(old)
         text = f"in place of {old}"
+        # Without a recorded loss the promotion was planned (move_master, rebalance) and caused no outage.
         gap_ms = None if lost_ms is None else max(0, self._now_ms() - lost_ms)
         self.failovers += lost_ms is not None
-        again = self.redelivers(record) if record.ring.master == self._me else None
-        self._of_queue("promoted", record, record.ring.master, text, gap_ms=gap_ms, redelivered=again)
+        redelivered = self.redelivers(record) if record.ring.master == self._me else None
+        self._of_queue("promoted", record, record.ring.master, text, gap_ms=gap_ms, redelivered=redelivered)
 
     def _of_queue(self, kind: str, record: records.Queue, node: str, text: str, **more: Any) -> None:
         event = self._event(kind, node, text, f"{record.queue_id} {record.ring.version}")
@@ -185,10 +190,10 @@ class FailoverTimeline:
         }  # fmt: skip
 
 
-def joined(stories: Iterable[list[Event]]) -> list[Event]:
-    """The stories of several nodes as one: each event once, as it was seen first."""
-    found: dict[Key, Event] = {}
-    for story in stories:
-        for event in story:
-            _learn(found.setdefault(_key(event), {name: event.get(name) for name in SHOWN}), event)
-    return sorted(found.values(), key=_when)
+def joined(timelines: Iterable[list[Event]]) -> list[Event]:
+    """Merge the timelines of several nodes: each event once, with its earliest time."""
+    merged: dict[Key, Event] = {}
+    for timeline in timelines:
+        for event in timeline:
+            _learn(merged.setdefault(_key(event), {name: event.get(name) for name in SHOWN}), event)
+    return sorted(merged.values(), key=_when)

@@ -1,4 +1,4 @@
-"""A form that was sent with files in it, as web pages send one: `multipart/form-data`."""
+"""Parser of forms with files: `multipart/form-data`, as browsers send it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def is_form(content_type: str) -> bool:
 
 
 def fields(content_type: str, content: bytes) -> dict[str, bytes]:
-    """The parts of a form by their names."""
+    """Return the parts of a form by name."""
     head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1", "replace")
     message = BytesParser(policy=HTTP).parsebytes(head + content)
-    found: dict[str, bytes] = {}
+    parts: dict[str, bytes] = {}
     for part in message.get_payload() if message.is_multipart() else ():
         name = part.get_param("name", header="content-disposition")  # type: ignore[union-attr]
         body = part.get_payload(decode=True)  # type: ignore[union-attr]
         if isinstance(name, str) and isinstance(body, bytes):
-            found[name] = body
-    if not found or message.defects:
+            parts[name] = body
+    if not parts or message.defects:
         raise SilentRefusal(BAD_REQUEST)
-    return found
+    return parts

@@ -1,7 +1,6 @@
-"""The ASGI application: finds the resource, asks who is there, and sends what the handler gives.
+"""ASGI application of the API: find the resource, authenticate the user, run the handler, send its reply.
 
-The order of questions is RabbitMQ's: does the resource exist, does it know the method, who are you,
-may you, and only then what the handler says.
+The order of the checks is RabbitMQ's: resource, method, login, authorisation, and only then the handler.
 """
 
 from __future__ import annotations
@@ -44,23 +43,24 @@ from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
 
 CONTENT_BYTES_MAX = 32 * 1024 * 1024
-"""A request's body: definitions of some hundred thousand objects. RabbitMQ 3.10 takes 20 MB of most."""
+"""Largest body of a request: definitions of some hundred thousand objects. RabbitMQ 3.10 limits most
+bodies to 20 MB."""
 
 POLICY = {"content-security-policy": "script-src 'self'; object-src 'self'", "vary": "origin"}
 JSON = {**POLICY, "content-type": "application/json", "x-content-type-options": "nosniff"}
 NOBODY = User("")
 API = "/api/"
 MANAGEMENT = "management"
-"""Role of the listeners that serve the API and the page, and metrics if these have no listener."""
+"""Role of listeners that serve the API and the page, and metrics if these have no listener."""
 METRICS = "metrics"
-"""Role of the listener that serves metrics and nothing else."""
+"""Role of the listener that serves only metrics."""
 
 
 METRICS_ROUTE = ApiRoute("metrics", access.monitor, {})
 
 
 class HttpApplication:
-    """The API of one node."""
+    """HTTP API of one node."""
 
     def __init__(self, node: ManagedNode, statistics: Statistics) -> None:
         self._node = node
@@ -96,9 +96,9 @@ class HttpApplication:
         return error if isinstance(error, HttpRefusal) else self._fault(request, error)
 
     def _fault(self, request: Request, error: Exception) -> HttpRefusal:
-        """A mistake of ours costs one request, and is written down."""
+        """Log an unexpected error and return a reply: a bug costs one request, not the node."""
         text = "".join(traceback.format_exception(error))
-        self._node.warn(f"an unexpected error in {request.method} {request.url.path!r}:\n{text}")
+        self._node.warn(f"unexpected error in {request.method} {request.url.path!r}:\n{text}")
         return SilentRefusal()
 
     async def _respond(self, request: Request) -> Response:
@@ -153,6 +153,7 @@ class HttpApplication:
         except (ValueError, OverflowError, RecursionError) as error:
             raise bad_request(str(error)) from None
         finally:
+            # Also after an error: the handler may have changed the broker before it failed.
             if method != "GET":
                 self._node.changed()
         if method != "GET":
@@ -174,8 +175,8 @@ class HttpApplication:
 
 
 def _admit(call: ApiRequest, route: ApiRoute) -> None:
-    """May the user do this, and does the content have a type that the route takes? A name of nothing is
-    noticed last."""
+    """Check the user's authorisation and the content type. As in RabbitMQ, a missing object is reported
+    last."""
     refused: HttpRefusal | None = None
     try:
         route.access(call)
@@ -203,7 +204,7 @@ async def _content(request: Request) -> bytes:
     async for piece in request.stream():
         collected += piece
         if len(collected) > CONTENT_BYTES_MAX:
-            raise bad_request("the request's body is too large")
+            raise bad_request("the request body is larger than 32 MiB")
     return bytes(collected)
 
 
@@ -218,6 +219,7 @@ async def _response(answer: Any, query: dict[str, str]) -> Response:
     if not isinstance(answer, ListReply):
         return Response(encode(columns.of_one(answer, query)), 200, headers)
     pieces = chunks(answer, query)
+    # An error must be raised before the status line is sent.
     first = await anext(pieces)
     return StreamingResponse(_joined(first, pieces), 200, headers)
 

@@ -1,7 +1,7 @@
-"""Answers and refusals in RabbitMQ's words.
+"""HTTP errors with RabbitMQ's texts.
 
 A refusal is an exception with a status and RabbitMQ's error JSON, `{"error": …, "reason": …}`. Some of
-RabbitMQ's reasons are Erlang terms turned into JSON: a tuple becomes a list, so `["not_int", "x"]`.
+RabbitMQ's reasons are Erlang terms converted to JSON: a tuple becomes a list, such as `["not_int", "x"]`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNAVAILABLE = 503
 
 
 class HttpRefusal(Exception):
-    """The request is answered with an error."""
+    """Error reply to a request."""
 
     def __init__(
         self, status: int, error: str, reason: Any, *, headers: dict[str, str] | None = None
@@ -43,7 +43,7 @@ class HttpRefusal(Exception):
 
 
 class SilentRefusal(HttpRefusal):
-    """An error without a body, as RabbitMQ's crashed handlers give."""
+    """Error reply without a body, as RabbitMQ's crashed handlers send."""
 
     def __init__(self, status: int = INTERNAL_ERROR) -> None:
         super().__init__(status, "", "")
@@ -54,50 +54,50 @@ class SilentRefusal(HttpRefusal):
 
 
 def not_found() -> HttpRefusal:
-    """Nothing there."""
+    """Return the error for a path without an object."""
     return HttpRefusal(NOT_FOUND, "Object Not Found", "Not Found")
 
 
 def missing(reason: str) -> HttpRefusal:
-    """Something that the request names is not there."""
+    """Return the error for a missing object that the request names."""
     return HttpRefusal(NOT_FOUND, "not_found", reason)
 
 
 def bad_request(reason: Any) -> HttpRefusal:
-    """The request cannot be used."""
+    """Return the error for an invalid request."""
     return HttpRefusal(BAD_REQUEST, "bad_request", reason)
 
 
 def not_authorised(reason: str) -> HttpRefusal:
-    """Not with these rights."""
+    """Return the error for a user without the required permissions."""
     return HttpRefusal(UNAUTHORISED, "not_authorised", reason)
 
 
 def undecided() -> HttpRefusal:
-    """The cluster has not agreed on what was asked for."""
+    """Return the error for a change that the cluster has not committed in time."""
     reason = "the change waits for a majority of the cluster's nodes, and may still be made"
     return HttpRefusal(UNAVAILABLE, "service_unavailable", reason)
 
 
 def too_many_logins(reason: str) -> HttpRefusal:
-    """The node checks no more passwords of this address or user now."""
+    """Return the error for an address or user with too many unchecked logins."""
     return HttpRefusal(TOO_MANY_REQUESTS, "too_many_requests", reason, headers={"retry-after": "5"})
 
 
 def keys_missing(names: Iterable[str]) -> HttpRefusal:
-    """A JSON object lacks members, listed as Erlang's ~p prints them."""
+    """Return the error for missing members of a JSON object, listed as Erlang's ~p prints them."""
     pairs = [f"{{key_missing,{name}}}" for name in names]
     line = "[" + ",".join(pairs) + "]"
     return bad_request(line if len(line) <= LINE_WIDTH else "[" + ",\n ".join(pairs) + "]")
 
 
 def html_escaped(text: str) -> str:
-    """As RabbitMQ escapes the reasons of refused policies and parameters."""
+    """Escape a text as RabbitMQ does in the reasons of refused policies and parameters."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def encode(value: Any) -> bytes:
-    """Plain values as JSON; names that are not UTF-8 show replacements."""
+    """Encode plain values as JSON; bytes that are not UTF-8 become the replacement character."""
     try:
         return msgspec.json.encode(value)
     except (UnicodeEncodeError, ValueError):
@@ -105,7 +105,7 @@ def encode(value: Any) -> bytes:
 
 
 def printable(value: Any) -> Any:
-    """The value without lone surrogates, which JSON has no way to write."""
+    """Return the value without lone surrogates, which JSON cannot represent."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if isinstance(value, dict):

@@ -1,14 +1,14 @@
-"""What changes, told once a second to everybody who watches: the page's own road, beside RabbitMQ's API.
+"""Live push: one event per second to every open page, as a server-sent event stream.
 
-`GET /api/mirrormq/live` answers with an event stream that does not end. The first event is the recent history
-of the totals, for the charts; then comes one event a second: totals and rates, nodes, the rows of queues in
-which something happened, and how often the definitions have changed, and leases and jobs (a page that shows
-some asks again when their number has grown). It is made once for all viewers; what differs between them is
-which vhosts they see.
+`GET /api/mirrormq/live` replies with an endless event stream. The first event contains the recent history of
+the totals, for the charts. Each later event contains totals and rates, nodes, the rows of queues with
+changes, and counters of changes to definitions and to leases and jobs. A page that shows such objects
+requests them again when the counter grows. The event is built once for all viewers; only the visible vhosts
+differ.
 
-While nobody watches, nothing is made but a line of history every few seconds. A viewer who reads slowly
-misses events instead of piling them up, and is told so (`more`), as it is when more queues changed than one
-event tells. A stream ends when the user it was opened for is deleted or changed.
+Without viewers, the node only records a line of history every few seconds. A slow viewer misses events
+instead of queueing them, and its next event says so (`more`). The same flag is set if more queues changed
+than one event contains. A stream ends when its user is deleted or changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mirrormq.management import access
 from mirrormq.management.api_request import ApiRequest, ListReply, StreamReply
 from mirrormq.management.counter_kinds import LENGTHS
 from mirrormq.management.http_errors import HttpRefusal, encode
-from mirrormq.management.live_rows import LiveRows, SentRow, busiest, news
+from mirrormq.management.live_rows import LiveRows, SentRow, busiest, without_constant_fields
 from mirrormq.management.managed_node import ManagedNode
 from mirrormq.management.paged_listing import rows_of
 from mirrormq.management.resources import nodes, overview
@@ -35,13 +35,13 @@ from mirrormq.metadata.changes import Change
 from mirrormq.metadata.records import Job, Lease, Producer, User
 
 INTERVAL_S = 1.0
-"""Between two events: as fast as a reader follows numbers."""
+"""Interval between two events: as fast as a reader can follow numbers."""
 
 VIEWERS_MAX = 100
-"""Streams at a time, a fifth of the HTTP connections there may be."""
+"""Largest number of streams, a fifth of the limit of HTTP connections."""
 
 HISTORY_LINES_MAX = 600
-"""Ten minutes of a watched node, fifty of one that nobody watches."""
+"""Lines of history: ten minutes with viewers, fifty without."""
 
 UNAVAILABLE = 503
 
@@ -53,13 +53,13 @@ HEADERS = {
 }
 WATCHER = User("", tags=[access.MONITORING])
 CHARTED = ("publish", "deliver_get", "ack", "redeliver")
-"""The rates of a line of history."""
+"""Rates in a line of history."""
 HEAD = b'{"at_ms":%d,"definitions":%d,"pipeline":%d,'
 TOTALS = ("message_stats", "queue_totals", "object_totals", "rates_mode")
 
 
 class LiveFrame(NamedTuple):
-    """One second, ready to be sent."""
+    """Encoded event of one second."""
 
     number: int
     head: bytes
@@ -70,7 +70,7 @@ class LiveFrame(NamedTuple):
 
 
 class LivePush:
-    """The streams of one node."""
+    """Event streams of one node."""
 
     def __init__(self, node: ManagedNode, statistics: Statistics) -> None:
         self._node = node
@@ -79,14 +79,15 @@ class LivePush:
         self._closed = False
         self._frame = LiveFrame(0, b"", b"", b"", [], False)
         self._shares: dict[str, bytes] = {}
-        """Totals of users who see their own vhosts only, in this frame."""
+        """Totals in this frame of users who see only their own vhosts."""
         self.rows = LiveRows(node, statistics)
         self._first = True
-        """No list has changed before a page shows one."""
+        """Whether the next frame is the first since a page was opened: a page without a list needs no
+        `more`."""
         self._changes = 0
         self._pipeline = 0
         self._failed = False
-        self._wanted, self._news = asyncio.Event(), asyncio.Event()
+        self._wanted, self._frame_ready = asyncio.Event(), asyncio.Event()
         self._history: deque[list[float]] = deque(maxlen=HISTORY_LINES_MAX)
         self.routes = [ApiRoute("mirrormq/live", access.management, {"GET": self.watch})]
         node.metadata.listeners.append(self._count)
@@ -94,13 +95,13 @@ class LivePush:
     def _count(self, change: Change) -> None:
         if isinstance(change.record, Lease | Job):
             self._pipeline += 1
-        elif not isinstance(change.record, Producer):  # no page shows these
+        elif not isinstance(change.record, Producer):  # No page shows producers.
             self._changes += 1
 
     # -- viewers --------------------------------------------------------------------------------
 
     def watch(self, call: ApiRequest) -> StreamReply:
-        """A stream for one viewer."""
+        """Open a stream for one viewer."""
         if self._viewers >= VIEWERS_MAX:
             raise HttpRefusal(UNAVAILABLE, "unavailable", f"{VIEWERS_MAX} viewers are watching already")
         return StreamReply(self._events(call), HEADERS)
@@ -114,15 +115,16 @@ class LivePush:
             seen = self._frame.number
             while not self._closed and call.state.users.get(call.user.name) == call.user:
                 if self._frame.number == seen:
-                    await self._news.wait()
+                    await self._frame_ready.wait()
                 if self._frame.number > seen:
+                    # A gap in the numbers means that this viewer was too slow and missed frames.
                     frame = self._frame
-                    yield await self._told(frame, call, frame.more or frame.number > seen + 1)
+                    yield await self._encoded_frame(frame, call, frame.more or frame.number > seen + 1)
                     seen = frame.number
         finally:
             self._viewers -= 1
 
-    async def _told(self, frame: LiveFrame, call: ApiRequest, more: bool) -> bytes:
+    async def _encoded_frame(self, frame: LiveFrame, call: ApiRequest, more: bool) -> bytes:
         visible = set(call.vhosts())
         rows = b",".join([row for vhost, row in frame.queues if vhost in visible])
         totals, members = frame.totals, frame.nodes
@@ -140,23 +142,26 @@ class LivePush:
         return self._shares[name]
 
     def close(self) -> None:
-        """No more events; streams end."""
+        """End all streams."""
         self._node.metadata.listeners.remove(self._count)
         self._closed = True
-        self._spread()
+        self._notify_viewers()
 
-    # -- making frames --------------------------------------------------------------------------
+    # -- frames ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled: a frame a second while somebody watches, else a line of history now and then."""
+        """Build a frame per second while there are viewers, else a line of history per interval, until
+        cancelled."""
         while True:
             began_s = time.monotonic()
             try:
                 await self._tick()
                 self._failed = False
-            except Exception as error:  # whatever it is, it must not end the streams, nor fill the log
+            except Exception as error:  # Any error must neither end the streams nor fill the log.
                 if not self._failed:
-                    self._node.warn("cannot tell viewers:\n" + "".join(traceback.format_exception(error)))
+                    self._node.warn(
+                        "cannot send live events to pages:\n" + "".join(traceback.format_exception(error))
+                    )
                 self._failed = True
             await self._pause(time.monotonic() - began_s)
 
@@ -178,7 +183,8 @@ class LivePush:
             self._remember(await self._totals(call))
             return
         await self._sampled()
-        # All at once: a node that does not answer holds a frame up once, and pages do not take us for dead.
+        # Concurrently: a node that does not reply delays a frame once, and pages do not consider this node
+        # dead.
         (rows, more), totals, members = await asyncio.gather(
             self._rows(call), self._totals(call), _settled(nodes.list_nodes(call))
         )
@@ -186,14 +192,19 @@ class LivePush:
         head = HEAD % (time.time() * 1000, self._changes, self._pipeline)
         number = self._frame.number + 1
         self._frame = LiveFrame(
-            number, head, encode(totals), encode([news(row) for row in members]), rows, more
+            number,
+            head,
+            encode(totals),
+            encode([without_constant_fields(row) for row in members]),
+            rows,
+            more,
         )
         self._shares.clear()
-        self._spread()
+        self._notify_viewers()
 
-    def _spread(self) -> None:
-        told, self._news = self._news, asyncio.Event()
-        told.set()
+    def _notify_viewers(self) -> None:
+        announced, self._frame_ready = self._frame_ready, asyncio.Event()
+        announced.set()
 
     async def _totals(self, call: ApiRequest) -> dict[str, Any]:
         whole = await _settled(overview.overview(call))
@@ -205,24 +216,25 @@ class LivePush:
         self._history.append([time.time(), *rates, *(lengths.get(name, 0) for name in LENGTHS)])
 
     async def _rows(self, call: ApiRequest) -> tuple[list[tuple[str, bytes]], bool]:
-        """Queues of all nodes that are not as they were a second ago; a page begins with a list."""
+        """Return the queues of all nodes that changed in the last second, and whether there are more."""
         peer_rows = asyncio.ensure_future(call.peer_client.ask_all("live", asking_node=call.me))
-        told, more = await self.rows.changed(call.me, call)
+        changed_rows, more = await self.rows.changed(call.me, call)
         for found in (await peer_rows).values():
-            told += [SentRow(busy, vhost, row.encode()) for busy, vhost, row in found["rows"]]
+            changed_rows += [SentRow(busy, vhost, row.encode()) for busy, vhost, row in found["rows"]]
             more = more or found["more"]
         first, self._first = self._first, False
-        chosen = busiest(told)
-        return [(each.vhost, each.row) for each in chosen], (more and not first) or len(told) > len(chosen)
+        chosen = busiest(changed_rows)
+        truncated = len(changed_rows) > len(chosen)
+        return [(each.vhost, each.row) for each in chosen], (more and not first) or truncated
 
     async def answer(self, call: ApiRequest, asking_node: str) -> dict[str, Any]:
-        """The same for another node whose page is watched."""
+        """Return the changed rows to another node whose page has viewers."""
         await self._sampled()
-        told, more = await self.rows.changed(asking_node, call)
-        return {"rows": [[each.busy, each.vhost, each.row.decode()] for each in told], "more": more}
+        changed_rows, more = await self.rows.changed(asking_node, call)
+        return {"rows": [[each.busy, each.vhost, each.row.decode()] for each in changed_rows], "more": more}
 
     async def _sampled(self) -> None:
-        """While somebody watches there is a sample a second."""
+        """Sample the statistics once per second while there are viewers."""
         if self._statistics.interval_s > INTERVAL_S:
             self._statistics.watched = True
             if time.monotonic() - self._statistics.sampled_at_s > INTERVAL_S / 2:
@@ -230,7 +242,7 @@ class LivePush:
 
 
 async def _settled(answer: Any) -> Any:
-    """What a resource's handler gives, as plain values."""
+    """Return the result of a resource's handler as plain values."""
     if inspect.isawaitable(answer):
         answer = await answer
     return await rows_of(answer) if isinstance(answer, ListReply) else answer

@@ -1,4 +1,4 @@
-"""What the management API needs of a node beyond what `mirrormqctl` does."""
+"""Interface of a node that the management API needs beyond that of `mirrormqctl`."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ if TYPE_CHECKING:
 
 
 GONE = "mirrormq.gone"
-"""Key of a request's scope: a future that is done when the client is gone or the answer complete."""
+"""Key in a request's scope: a future that is done when the client has disconnected or the reply is
+complete."""
 
 ROLE = "mirrormq.role"
-"""Key of a request's scope: the kind of listener that it came to."""
+"""Key in a request's scope: the role of the listener that accepted it."""
 
 
 class ClientGone(OSError):
-    """No client waits for the answer any more."""
+    """Disconnection of the client that waits for the reply."""
 
 
 class TooManyLogins(Exception):
-    """More passwords wait to be checked than an address or a user may have."""
+    """Refusal of a login: too many logins of an address or user wait for a password check."""
 
 
 class DirectChannel(Protocol):
-    """A channel without a socket, with one user's rights in one vhost; raises AmqpError like a real one."""
+    """Channel without a socket, with one user's permissions in one vhost; it raises AmqpError like a real
+    channel."""
 
     async def declare_queue(
         self, name: str, *, durable: bool, auto_delete: bool, arguments: Mapping[str, Any]
@@ -57,14 +59,15 @@ class DirectChannel(Protocol):
     ) -> None: ...
     async def unbind(self, source: str, kind: str, destination: str, key: str, arguments: bytes) -> None: ...
     async def publish(self, exchange: str, key: str, properties: bytes, body: bytes) -> bool:
-        """Publish with a confirm; was it routed?"""
+        """Publish with a confirm; return whether the message was routed."""
 
     async def get(self, queue: str, count: int, mode: str, most_bytes: int) -> list[tuple[Message, int]]:
-        """Messages, each with the number that was ready behind it; `mode` says what becomes of them."""
+        """Return messages, each with the number of ready messages behind it; `mode` determines their
+        settlement."""
 
 
 class ManagedNode(ControlledNode, Protocol):
-    """A node as the API sees it."""
+    """Node as the API sees it."""
 
     @property
     def broker(self) -> Broker: ...
@@ -73,55 +76,56 @@ class ManagedNode(ControlledNode, Protocol):
 
     @property
     def disk(self) -> DiskStats:
-        """How the disk under the journal has been used."""
+        """Disk statistics of the journal."""
 
     @property
     def handles_max(self) -> int:
-        """File handles that the process may have."""
+        """Limit of open file handles."""
 
     @property
     def sockets_max(self) -> int:
-        """Clients that it may have."""
+        """Limit of client connections."""
 
     @property
     def cluster(self) -> ClusterInterface: ...
     @property
     def cluster_id(self) -> str:
-        """What its cluster is called as long as there is one."""
+        """Permanent identifier of the cluster."""
 
     @property
     def net_ticktime_s(self) -> float:
-        """How long another node may be silent before it is given up."""
+        """Silence after which another node is considered down."""
 
     @property
     def timeline(self) -> FailoverTimeline:
-        """What happened to nodes and rings."""
+        """Failover timeline of this node."""
 
     async def carry_out(self, request: Request, where: str = "") -> Any:
-        """Do what `mirrormqctl` would do, at this node or another; raises ControlError."""
+        """Run a control command on this node or on `where`; raise ControlError if it fails."""
 
     def pending_bytes(self, connection: Connection) -> int:
-        """Output that a client has not taken yet."""
+        """Return the bytes of output that a client has not received yet."""
 
     def direct(self, user: User, vhost: str) -> DirectChannel:
-        """A channel for one request."""
+        """Return a channel for one request."""
 
     async def authenticate(
         self, name: str, password: bytes, host: str, gone: asyncio.Future[None]
     ) -> User | None:
-        """Return the user, if this is the password and the address one they may come from.
+        """Return the user if the password is correct and the address is allowed, else None.
 
-        Raises TooManyLogins beyond the limits, and ClientGone if the client leaves meanwhile.
+        Raise TooManyLogins beyond the limits, and ClientGone if the client disconnects meanwhile.
         """
 
     def turned_away(self) -> None:
-        """Who has just logged in may not do what they asked for: RabbitMQ counts that as a failed login."""
+        """Count a refused request of an authenticated user as a failed login, as RabbitMQ does."""
 
     def warn(self, line: str) -> None:
-        """A line for the log."""
+        """Write a warning to the log."""
 
     def changed(self) -> None:
-        """Something was done that the end of a turn must finish."""
+        """Mark the node dirty, so that the end of the turn completes the change."""
 
     async def settled(self) -> None:
-        """Returns when the metadata that was written is in force here; TimeoutError if that takes long."""
+        """Return when the written metadata is applied on this node; raise TimeoutError if that takes too
+        long."""

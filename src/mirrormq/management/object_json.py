@@ -1,4 +1,4 @@
-"""Live objects as the API shows them, where more than one resource shows them."""
+"""JSON of live objects that more than one resource shows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def binding(record: records.Binding) -> dict[str, Any]:
 
 
 def properties_key(record: records.Binding) -> str:
-    """What a binding is called in paths: its routing key, and a hash of its arguments if it has any."""
+    """Return the identifier of a binding in paths: its routing key, and a hash of its arguments if it has
+    any."""
     key = quote_plus(record.routing_key, errors="surrogateescape").replace("~", "%7E")
     if not record.arguments:
         return key or "~"
@@ -34,12 +35,12 @@ def properties_key(record: records.Binding) -> str:
 
 
 def decoded_key(key: str) -> str:
-    """A properties key whose encoding the client has taken for the path's own."""
+    """Decode a properties key once more, for clients that did not encode it separately."""
     return unquote(key, errors="surrogateescape")
 
 
 def default_binding(vhost: str, queue: str) -> records.Binding:
-    """Every queue is bound to the default exchange by its own name; nobody stores that."""
+    """Return the binding of a queue to the default exchange, which is implied and not stored."""
     return records.Binding(vhost, "", "queue", queue, queue)
 
 
@@ -81,7 +82,7 @@ def channel_name(channel: Channel) -> str:
 
 
 def channel_details(call: ApiRequest, found: Channel) -> dict[str, Any]:
-    """A channel as it is named beside something else."""
+    """Return the short form of a channel inside another object."""
     connection = found.connection
     return {
         "connection_name": connection.name,
@@ -125,14 +126,14 @@ def channels(connections: list[Connection]) -> list[Channel]:
 
 
 def visible(call: ApiRequest, row: dict[str, Any]) -> bool:
-    """May the user see a connection or channel of another node? The same rule as for this one's."""
+    """Report whether the user may see a connection or channel of another node."""
     own = call.is_monitor or bool(row["user"] == call.user.name)
     return own and bool(call.parts.get("vhost", row["vhost"]) == row["vhost"])
 
 
 def connections(call: ApiRequest) -> list[Connection]:
-    """This node's that the user may see: all for who monitors, else their own; of the path's vhost, if
-    any."""
+    """Return this node's connections that the user may see, limited to the vhost of the path, if any.
+    Users with the tag monitoring see all connections, others their own."""
     vhost = call.parts.get("vhost")
     found = [
         connection

@@ -1,4 +1,4 @@
-"""The API described: an OpenAPI document for tools, and a page for people. Both are made from the routes."""
+"""Descriptions of the API, generated from the routes: an OpenAPI document for tools and an HTML page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from mirrormq import __version__
 from mirrormq.management import access
 from mirrormq.management.access import Check
-from mirrormq.management.api_request import ApiRequest, RawReply
+from mirrormq.management.api_request import ApiRequest, ListReply, RawReply
 from mirrormq.management.descriptions import BODIES, HERE, SENTENCES
 from mirrormq.management.http_errors import encode
 from mirrormq.management.resources.session import FORM
@@ -21,31 +21,31 @@ METHODS = ("GET", "PUT", "POST", "DELETE")
 TAKES_A_FORM = (("POST", "login"),)
 VARIABLE = re.compile(r"{(\w+)}")
 LIST_PARAMETERS = {
-    "page": "The number of a page, from 1; without it the whole list is answered.",
-    "page_size": "Rows of a page, 100 if not said and 500 at most.",
-    "name": "Only what has this in its name, where pages are asked for.",
-    "use_regex": "`true`: the name is a regular expression.",
-    "sort": "The column to sort by, `message_stats.publish` for one inside another.",
-    "sort_reverse": "`true`: the largest first.",
-    "columns": "The columns to show, with commas between them.",
+    "page": "Page number, from 1; without it the reply is the whole list.",
+    "page_size": "Rows per page: 100 by default, 500 at most.",
+    "name": "Filter: part of the name; only with `page`.",
+    "use_regex": "`true`: `name` is a regular expression.",
+    "sort": "Column to sort by; a dot selects a nested one: `message_stats.publish`.",
+    "sort_reverse": "`true`: largest values first.",
+    "columns": "Comma-separated columns to show.",
 }
 RANGE_PARAMETERS = {
-    "msg_rates_age": "How many seconds of rates to show.",
-    "msg_rates_incr": "How many seconds between two samples of rates.",
-    "lengths_age": "How many seconds of queue lengths to show.",
-    "lengths_incr": "How many seconds between two samples of lengths.",
+    "msg_rates_age": "Seconds of rate history.",
+    "msg_rates_incr": "Seconds between two samples of rates.",
+    "lengths_age": "Seconds of queue length history.",
+    "lengths_incr": "Seconds between two samples of lengths.",
 }
 WITH_HISTORY = ("channels", "connections", "exchanges", "nodes", "overview", "queues", "vhosts")
 
 
 class OpenApiGuide:
-    """Both descriptions, made once when they are first asked for."""
+    """OpenAPI document and HTML page, each built at its first request."""
 
     def __init__(self, routes: list[ApiRoute]) -> None:
         self._routes = routes
         self._document: bytes | None = None
         self._page: bytes | None = None
-        check: Check = access.nobody_is_asked  # what the API is, is no secret
+        check: Check = access.no_login_required  # The API's description is public.
         self.routes = [
             ApiRoute("openapi.json", check, {"GET": self._show_document}, is_open=True),
             ApiRoute(HERE, check, {"GET": self._show_page}, is_open=True),
@@ -64,7 +64,7 @@ class OpenApiGuide:
         return RawReply(self._document)
 
     def document(self) -> dict[str, Any]:
-        """OpenAPI 3.0."""
+        """Return the OpenAPI 3.0 document."""
         paths: dict[str, dict[str, Any]] = {}
         for route, method, handler in self._operations():
             paths.setdefault(f"/{route.path}", {})[method.lower()] = _operation(route, method, handler)
@@ -73,7 +73,7 @@ class OpenApiGuide:
             "info": {
                 "title": "MirrorMQ HTTP API",
                 "version": __version__,
-                "description": "RabbitMQ 3.10's management API, and what is MirrorMQ's own under /mirrormq/.",
+                "description": "RabbitMQ 3.10's management API, and MirrorMQ's extensions under /mirrormq/.",
             },
             "servers": [{"url": "/api"}],
             "security": [{"login": []}],
@@ -103,26 +103,26 @@ class OpenApiGuide:
         return (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>MirrorMQ HTTP API</title>'
             "</head><body>\n<h1>The HTTP API</h1>\n"
-            "<p>RabbitMQ 3.10's management API; what is MirrorMQ's own is under <code>/api/mirrormq/</code>. "
+            "<p>RabbitMQ 3.10's management API; MirrorMQ's extensions are under <code>/api/mirrormq/</code>. "
             "Log in with HTTP basic authentication. Names in paths are percent-encoded: the virtual host "
             '<code>/</code> is <code>%2F</code>. For tools: <a href="openapi.json">openapi.json</a>.</p>\n'
-            "<table>\n<thead><tr><th>Method</th><th>Path</th><th>What it does</th></tr></thead>\n"
+            "<table>\n<thead><tr><th>Method</th><th>Path</th><th>Description</th></tr></thead>\n"
             f"<tbody>\n{rows}</tbody>\n</table>\n</body></html>\n"
         )
 
 
 def _operation(route: ApiRoute, method: str, handler: Handler) -> dict[str, Any]:
-    answers = "Listing" in str(getattr(handler, "__annotations__", {}).get("return", ""))
+    is_listing = ListReply.__name__ in str(getattr(handler, "__annotations__", {}).get("return", ""))
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in VARIABLE.findall(route.path)
     ]
-    asked = {**LIST_PARAMETERS} if answers else {}
+    query_parameters = {**LIST_PARAMETERS} if is_listing else {}
     if method == "GET" and route.path.split("/")[0] in WITH_HISTORY:
-        asked |= RANGE_PARAMETERS
+        query_parameters |= RANGE_PARAMETERS
     parameters += [
         {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
-        for name, text in asked.items()
+        for name, text in query_parameters.items()
     ]
     shown: dict[str, Any] = {
         "summary": SENTENCES[method, route.path],
@@ -144,18 +144,18 @@ def _operation(route: ApiRoute, method: str, handler: Handler) -> dict[str, Any]
 def _responses(method: str) -> dict[str, Any]:
     refusal = {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}
     done = {
-        "GET": {"200": {"description": "What was asked for."}},
-        "PUT": {"201": {"description": "It is made."}, "204": {"description": "It is as asked."}},
+        "GET": {"200": {"description": "The requested object or list."}},
+        "PUT": {"201": {"description": "Created."}, "204": {"description": "Updated or unchanged."}},
         "POST": {
-            "200": {"description": "What came of it."},
-            "201": {"description": "It is made."},
-            "204": {"description": "It is done."},
+            "200": {"description": "The result."},
+            "201": {"description": "Created."},
+            "204": {"description": "Done."},
         },
-        "DELETE": {"204": {"description": "It is gone."}},
+        "DELETE": {"204": {"description": "Deleted."}},
     }[method]
     return {
         **done,
-        "400": {"description": "The request cannot be used.", "content": refusal},
-        "401": {"description": "Not without a login, or not with these rights.", "content": refusal},
-        "404": {"description": "There is no such thing.", "content": refusal},
+        "400": {"description": "Invalid request.", "content": refusal},
+        "401": {"description": "Login missing or wrong, or permissions insufficient.", "content": refusal},
+        "404": {"description": "Object not found.", "content": refusal},
     }

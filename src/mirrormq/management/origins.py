@@ -1,8 +1,8 @@
-"""Requests of other sites' pages (CSRF): refused where they change something.
+"""Protection against cross-site request forgery: requests of other sites' pages may not change anything.
 
-A browser adds the login that it remembers for this node to a form that any page sends. It also adds the
-page's origin, which the page cannot choose: `PublishOrigin`, or `Referer` from older browsers. Programs such
-as rabbitmqadmin and curl send neither.
+A browser adds the login that it remembers for this node to a form that any page sends. The browser also
+adds the page's origin, which the page cannot choose: `Origin`, or `Referer` from older browsers. Programs
+such as rabbitmqadmin and curl send neither.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ PORTS = {"http": 80, "https": 443}
 
 
 def check(method: str, scheme: str, headers: Mapping[str, str], cors: CorsOptions) -> None:
-    """Refuse a request that changes something and comes from a page of a site that is not allowed."""
+    """Refuse a changing request from a page whose site is not allowed."""
     if method in READING:
         return
     site = headers.get("sec-fetch-site")
     if site == "same-origin":
-        # The browser has compared what a proxy may have changed since: the scheme and the host.
+        # The browser compared scheme and host itself, before a proxy could change them.
         return
     origin = headers.get("origin") or headers.get("referer")
     if cors.allows(headers.get("origin", "")) or (origin is None and site in (None, "none")):
@@ -33,10 +33,10 @@ def check(method: str, scheme: str, headers: Mapping[str, str], cors: CorsOption
 
 
 def _is_own(origin: str, scheme: str, headers: Mapping[str, str]) -> bool:
-    """Is this the origin that the request is addressed to?
+    """Report whether the request is addressed to this origin.
 
     A proxy may name the address that the browser used in `X-Forwarded-Host`. Pages cannot set that header
-    without asking first (CORS).
+    without a preflight request (CORS).
     """
     try:
         page = urlsplit(origin)
@@ -47,4 +47,4 @@ def _is_own(origin: str, scheme: str, headers: Mapping[str, str]) -> bool:
         hosts = [urlsplit(f"//{name.strip()}") for name in named if name]
         return place in [(host.hostname, host.port or PORTS[page.scheme]) for host in hosts]
     except (ValueError, KeyError):
-        return False  # `null`, or something that is no origin
+        return False  # `null`, or an invalid origin.

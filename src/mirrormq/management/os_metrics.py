@@ -1,6 +1,5 @@
-"""What a node uses of its machine: memory, handles, sockets, the disk. One line of numbers, sampled like the
-counters of queues.
-"""
+"""Resource usage of a node: memory, file handles, sockets, disk. One tuple of numbers, sampled like the
+counters of queues."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ HANDLES = "/proc/self/fd"
 
 
 def numbers(node: ManagedNode) -> Numbers:
-    """The numbers, in the order of `counted.MACHINE`."""
+    """Return the numbers in the order of `counter_kinds.MACHINE`."""
     status, disk = node.status(), node.disk
     return (
         status["memory"]["total"], status["disk_free"], _handles(), len(node.broker.connections),
@@ -34,7 +33,7 @@ def _handles() -> int:
 
 
 def shown(node: ManagedNode, statistics: Statistics, ranges: SampleRanges) -> dict[str, Any]:
-    """The same as RabbitMQ shows it; times are milliseconds."""
+    """Return the resource usage in RabbitMQ's form; times are in milliseconds."""
     disk = node.disk
     return {
         **statistics.node(ranges),

@@ -1,8 +1,9 @@
-"""What other nodes know: asked for over the links, in bounded pieces, and not waited for too long.
+"""Client for facts of other nodes, requested over the peer links in bounded parts and with a deadline.
 
-Every node knows what is declared. What goes on in a queue, its master knows; what a client does, the node
-that it is connected to. Whoever is asked by HTTP asks those, all at once, and shows what came in time: of a
-node that does not answer only what is declared is shown.
+Every node knows the declared objects. Only a queue's master knows the state of the queue, and only the
+node that a client is connected to knows the client. A node that receives an HTTP request queries these
+nodes concurrently and shows the replies that arrive in time. For a node that does not reply it shows only
+declarations.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from mirrormq.control.node_interface import ClusterInterface
 VERB = "management"
 
 DEADLINE_S = 2.0
-"""For one question: a busy node's turn takes milliseconds, and a person has not looked away yet."""
+"""Deadline of one request: a turn of a busy node takes milliseconds, and a user still waits for the page."""
 
 ROWS_PER_QUESTION = 500
-"""About a megabyte of JSON: built in ten slices there, decoded in some milliseconds here."""
+"""Rows per reply: about a megabyte of JSON, built in ten chunks and decoded in some milliseconds."""
 
 ROWS_MAX = 50_000
-"""Of one kind from one node; beyond that a list is nothing that anybody reads."""
+"""Largest number of rows of one kind from one node; longer lists have no reader."""
 
 
 class PeerClient:
-    """The other nodes that run and can be reached."""
+    """Client for the other running and reachable nodes."""
 
     def __init__(self, cluster: ClusterInterface, me: str) -> None:
         self._cluster = cluster
@@ -40,7 +41,7 @@ class PeerClient:
         return [name for name in self._cluster.running if name != self._me]
 
     async def ask(self, peer: str, kind: str, **question: Any) -> Any:
-        """One node's answer; None if there is none in time."""
+        """Return the reply of one node; None if it does not arrive in time."""
         try:
             request = Request(VERB, [kind], question)
             async with asyncio.timeout(DEADLINE_S):
@@ -49,13 +50,13 @@ class PeerClient:
             return None
 
     async def ask_all(self, kind: str, **question: Any) -> dict[str, Any]:
-        """The answers of all who answer, by node."""
+        """Return the replies of all nodes that reply, by node."""
         peers = self.peers
         answers = await asyncio.gather(*(self.ask(peer, kind, **question) for peer in peers))
         return {peer: found for peer, found in zip(peers, answers, strict=True) if found is not None}
 
     async def rows(self, kind: str, **question: Any) -> list[dict[str, Any]]:
-        """All rows of a kind that the other nodes have."""
+        """Return all rows of a kind from the other nodes."""
         found = await asyncio.gather(*(self._rows_of(peer, kind, question) for peer in self.peers))
         return [row for rows in found for row in rows]
 
@@ -64,12 +65,13 @@ class PeerClient:
         while len(rows) < ROWS_MAX:
             part = await self.ask(peer, kind, first=len(rows), **question)
             rows += part or []
+            # A short part is the last one.
             if not part or len(part) < ROWS_PER_QUESTION:
                 break
         return rows
 
     async def by_owner(self, kind: str, wanted: dict[str, list[Any]], **question: Any) -> list[Any]:
-        """Rows of certain things, each from the node that has it."""
+        """Return the rows of certain objects, each from the node that owns the object."""
         peers = set(self.peers)
         questions = [
             self.ask(peer, kind, items=items[start : start + ROWS_PER_QUESTION], **question)
@@ -81,7 +83,7 @@ class PeerClient:
 
 
 def merged(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Numbers of several nodes as one: what is counted, rates and samples of the past are added."""
+    """Merge the numbers of several nodes: counts, rates and past samples are added."""
     whole: dict[str, Any] = {}
     for part in parts:
         for name, value in part.items():
@@ -100,12 +102,13 @@ def _sum(one: Any, other: Any) -> Any:
 
 
 def _samples(one: list[Any], other: list[Any]) -> list[Any]:
-    """The clocks of two nodes may differ by a sample or so: then what is nearest is taken."""
+    """Add samples by timestamp. Clocks of two nodes may differ by about one sample; then the nearest
+    sample counts."""
     if not one or not other:
         return one or other
-    at = {each["timestamp"]: each["sample"] for each in other}
+    known = {each["timestamp"]: each["sample"] for each in other}
     return [
-        {"sample": each["sample"] + at.get(each["timestamp"], other[min(index, len(other) - 1)]["sample"]),
+        {"sample": each["sample"] + known.get(each["timestamp"], other[min(index, len(other) - 1)]["sample"]),
          "timestamp": each["timestamp"]}
         for index, each in enumerate(one)
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The other end of `peer_rows`: what this node tells another one's API, built in slices as lists are."""
+"""Server side of `peer_client`: replies of this node to the API of another node, built in chunks."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from mirrormq.management.resources import vhosts as vhost_rows
 from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
 
-RANGE_CLIENT = User("", tags=[access.MONITORING])
-"""Another node sees everything; it shows its user what that one may see."""
+PEER_USER = User("", tags=[access.MONITORING])
+"""User of requests from other nodes. A node sees everything and filters what its own user may see."""
 
 Question = dict[str, Any]
 
 
 class PeerServer:
-    """Answers of one node."""
+    """Replies of one node to its peers."""
 
     def __init__(self, node: ManagedNode, statistics: Statistics, live: LivePush) -> None:
         self._node = node
@@ -44,25 +44,27 @@ class PeerServer:
         self._live = live
 
     async def answer(self, kind: str, question: Question) -> str:
-        """JSON in a text."""
+        """Return the reply as JSON text."""
         handler = KINDS.get(kind)
         query = question.get("query", {})
         call = ApiRequest(
-            self._node, self._statistics, RANGE_CLIENT, "GET", {}, query, {}, b"", sample_ranges.read(query)
+            self._node, self._statistics, PEER_USER, "GET", {}, query, {}, b"", sample_ranges.read(query)
         )
         if kind == "live":
             return encode(await self._live.answer(call, question["asking_node"])).decode()
         if handler is None:
-            raise ControlError(f"This node's API has no answer to '{kind}'.", EXIT_USAGE)
+            raise ControlError(
+                f"This node's API does not know the request '{kind}': its version may be older.", EXIT_USAGE
+            )
         return (await handler(call, question)).decode()
 
 
 async def _rows(items: Sequence[Any], row: Callable[[Any], Any], first: int = 0) -> bytes:
-    """So many rows as one answer has, from a place on."""
+    """Return one reply's share of the rows, from index `first` on."""
     pieces: list[bytes] = []
-    some = items[first : first + ROWS_PER_QUESTION]
-    for start in range(0, len(some), SLICE_ROWS):
-        pieces.append(encode([row(item) for item in some[start : start + SLICE_ROWS]])[1:-1])
+    part = items[first : first + ROWS_PER_QUESTION]
+    for start in range(0, len(part), SLICE_ROWS):
+        pieces.append(encode([row(item) for item in part[start : start + SLICE_ROWS]])[1:-1])
         await asyncio.sleep(0)
     return b"[" + b",".join(pieces) + b"]"
 
@@ -81,8 +83,8 @@ async def _connections(call: ApiRequest, question: Question) -> bytes:
 
 
 async def _channels(call: ApiRequest, question: Question) -> bytes:
-    of, wanted = object_json.connections(call), question.get("connection")
-    found = [connection for connection in of if wanted is None or connection.name == wanted]
+    visible, wanted = object_json.connections(call), question.get("connection")
+    found = [connection for connection in visible if wanted is None or connection.name == wanted]
     return await _rows(
         object_json.channels(found), lambda each: object_json.channel(call, each), question.get("first", 0)
     )
@@ -94,7 +96,7 @@ async def _consumers(call: ApiRequest, question: Question) -> bytes:
 
 
 async def _exchanges(call: ApiRequest, question: Question) -> bytes:
-    """Only those in which something has happened."""
+    """Return the exchanges with any counted message."""
     records = [
         record for vhost in question["vhosts"] for _, record in sorted(call.state.exchanges_of(vhost).items())
     ]
@@ -122,7 +124,7 @@ async def _places(call: ApiRequest, question: Question) -> bytes:
 
 
 async def _close(call: ApiRequest, question: Question) -> bytes:
-    """Says how many connections there were to close."""
+    """Close the matching connections and return their number."""
     wanted = [
         connection
         for connection in call.node.broker.connections
@@ -133,7 +135,7 @@ async def _close(call: ApiRequest, question: Question) -> bytes:
 
 
 async def _declare_queue(call: ApiRequest, question: Question) -> bytes:
-    user = call.state.users.get(question["user"], RANGE_CLIENT)
+    user = call.state.users.get(question["user"], PEER_USER)
     wanted = {name: question[name] for name in ("durable", "auto_delete", "arguments")}
     try:
         await call.node.direct(user, question["vhost"]).declare_queue(question["name"], **wanted)
@@ -170,8 +172,8 @@ async def _timeline(call: ApiRequest, question: Question) -> bytes:
     return encode(call.node.timeline.events)
 
 
-async def _heard(call: ApiRequest, question: Question) -> bytes:
-    """A new master tells what only it knows of its failover."""
+async def _timeline_events(call: ApiRequest, question: Question) -> bytes:
+    """Merge events that only a new master knows into the timeline."""
     call.node.timeline.hear(question["events"])
     return b"[]"
 
@@ -193,5 +195,5 @@ KINDS: dict[str, Callable[[ApiRequest, Question], Awaitable[bytes]]] = {
     "vhosts": _vhosts,
     reset.KIND: _start_anew,
     "timeline": _timeline,
-    "heard": _heard,
+    "heard": _timeline_events,
 }

@@ -1,4 +1,5 @@
-"""From a path to its resource. Parts are decoded one by one, so a name may hold a slash, or be two dots."""
+"""Route table of the API: from a path to its resource. Parts are decoded one by one, so a name may contain
+a slash."""
 
 from __future__ import annotations
 
@@ -20,25 +21,25 @@ from mirrormq.management.http_errors import (
 KNOWN_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 JSON = "application/json"
 FILES_ALLOW = "HEAD, GET, OPTIONS"
-"""RabbitMQ looks for a file where no resource has the path, and this is what it does with files."""
+"""Methods of a path without a resource; RabbitMQ serves files there."""
 
 Handler = Callable[[ApiRequest], object]
-"""Gives an answer, or something to await that does."""
+"""Function that returns a reply, or an awaitable of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRoute:
-    """One resource: its path under /api, who may use it, and what it does."""
+    """API resource: its path under /api, its access check and its handlers."""
 
     path: str
     access: Check
     handlers: Mapping[str, Handler]
     is_open: bool = False
-    """Answers without a login."""
+    """Whether the resource needs no login."""
     media: tuple[str, ...] = ()
-    """The types of content that it takes; none named: all."""
+    """Accepted content types; empty if all are accepted."""
     has_head: bool = True
-    """Answers HEAD where it answers GET."""
+    """Whether HEAD is accepted besides GET."""
 
     @property
     def allow(self) -> str:
@@ -50,7 +51,7 @@ class ApiRoute:
         return ("GET" if method == "HEAD" and self.has_head else method) not in self.handlers
 
     def takes(self, content_type: str | None) -> bool:
-        """May a body of this type come?"""
+        """Report whether a body of this content type is accepted."""
         kind = None if content_type is None else content_type.partition(";")[0].strip().lower()
         if kind is not None and not all(kind.partition("/")[::2]):
             return False
@@ -58,17 +59,18 @@ class ApiRoute:
 
 
 class RouteTable:
-    """All routes, by the number of their parts; fixed parts win over variable ones."""
+    """Routes by number of parts; fixed parts take precedence over variable ones."""
 
     def __init__(self, routes: list[ApiRoute]) -> None:
         self._by_length: dict[int, list[tuple[list[str], ApiRoute]]] = {}
+        # Routes with fewer variables come first, so that fixed parts take precedence.
         for route in sorted(routes, key=lambda route: route.path.count("{")):
             parts = route.path.split("/")
             self._by_length.setdefault(len(parts), []).append((parts, route))
 
     def find(self, method: str, raw_path: str) -> tuple[ApiRoute, dict[str, str]] | None:
-        """The route of a path under /api, still encoded, and its variable parts; None: the answer to OPTIONS
-        where nothing is."""
+        """Return the route of an encoded path under /api and its variable parts; None for OPTIONS on an
+        unknown path."""
         if method not in KNOWN_METHODS:
             raise SilentRefusal(NOT_IMPLEMENTED)
         given = _parts(raw_path)

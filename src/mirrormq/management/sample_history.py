@@ -1,8 +1,8 @@
-"""What an object's numbers were before: a bounded memory, finer for the last minutes than for the last day.
+"""Sample history of an object's numbers: bounded, finer for the last minutes than for the last day.
 
-A level keeps one entry per step of time, the latest of that step, and only if it differs from the one before;
-so an idle queue costs one entry however long it lives. A question about the past (`samples`) is answered from
-the finest level that reaches far enough back.
+A level keeps one entry per time step, the latest of that step, and only if it differs from the previous
+entry. An idle queue therefore costs one entry, however long it exists. A query (`samples`) is served by
+the finest level that reaches back far enough.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import NamedTuple
 Numbers = tuple[int, ...]
 
 ENTRIES_MAX = 200_000
-"""Over all objects of a node: about 40 MB. With more of them busy, each remembers less."""
+"""Entries over all objects of a node: about 40 MB. If more objects are busy, each keeps fewer entries."""
 
 ENTRIES_LEFT = 2
-"""What an object remembers at least, however many there are."""
+"""Entries that an object keeps at least."""
 
 
 class SampleStep(NamedTuple):
-    """How fine a level is, and how many entries it has at most."""
+    """Resolution and capacity of a level."""
 
     seconds: int
     entries: int
@@ -32,14 +32,14 @@ BASIC = (SampleStep(5, 121), SampleStep(60, 61))
 """Ten minutes and an hour: RabbitMQ's retention for queues, exchanges, channels and connections."""
 
 DETAILED = BASIC[:1]
-"""Ten minutes: RabbitMQ's retention for what passed between a channel and a queue or exchange."""
+"""Ten minutes: RabbitMQ's retention for traffic between a channel and a queue or exchange."""
 
 GLOBAL = (*BASIC, SampleStep(600, 49), SampleStep(1800, 49))
-"""Also eight hours and a day: for vhosts and nodes."""
+"""Ten minutes, an hour, eight hours and a day: RabbitMQ's retention for vhosts and nodes."""
 
 
 class SampleRange(NamedTuple):
-    """A question about the past: how far back, and how far apart."""
+    """Requested history: how far back, and the interval between samples."""
 
     age_s: int
     step_s: int
@@ -53,7 +53,7 @@ class _Level:
         self._packing = Struct(f"<{width}q")
         self._entries: deque[tuple[int, bytes]] = deque(maxlen=step.entries)
         self._cut = False
-        """Entries are gone: what was before the first is not known, instead of nothing."""
+        """Whether entries were dropped: the numbers before the first entry are then unknown, instead of 0."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -61,6 +61,7 @@ class _Level:
     def put(self, at_s: float, numbers: Numbers, crowded: bool) -> None:
         entries, place = self._entries, int(at_s) // self.step.seconds
         packed = self._packing.pack(*numbers)
+        # The same step, or a clock that was set back: replace the latest entry.
         if entries and entries[-1][0] >= place:
             entries[-1] = (entries[-1][0], packed)
         elif not entries or entries[-1][1] != packed:
@@ -70,7 +71,7 @@ class _Level:
             entries.append((place, packed))
 
     def at(self, times_s: list[int]) -> list[Numbers]:
-        """The numbers at each of these times."""
+        """Return the numbers at each of these times."""
         entries = list(self._entries)
         places = [place for place, _ in entries]
         found: list[Numbers] = []
@@ -84,7 +85,7 @@ class _Level:
 
 
 class SampleTrack:
-    """One object's numbers: the last sample, how fast it was growing, and what was before."""
+    """Numbers of one object: the last sample, its rates, and its history."""
 
     __slots__ = ("_levels", "_taken_s", "numbers", "rates")
 
@@ -96,11 +97,11 @@ class SampleTrack:
 
     @property
     def entries(self) -> int:
-        """How much is remembered."""
+        """Number of stored entries."""
         return sum([len(level) for level in self._levels])
 
     def take(self, now_s: float, wall_s: float, numbers: Numbers, crowded: bool) -> None:
-        """A sample; `now_s` is a clock that nobody sets."""
+        """Add a sample; `now_s` is a monotonic clock."""
         if numbers == self.numbers:
             if any(self.rates):
                 self.rates = (0.0,) * len(numbers)
@@ -116,7 +117,7 @@ class SampleTrack:
             level.put(wall_s, numbers, crowded)
 
     def samples(self, wanted: SampleRange, wall_s: float) -> tuple[list[int], list[Numbers]]:
-        """Times and numbers from now into the past."""
+        """Return times and numbers, the latest first."""
         level = next((level for level in self._levels if _reaches(level, wanted)), self._levels[-1])
         times = times_of(wanted, wall_s)
         return times, level.at(times)
@@ -127,11 +128,11 @@ def _reaches(level: _Level, wanted: SampleRange) -> bool:
 
 
 def times_of(wanted: SampleRange, wall_s: float) -> list[int]:
-    """The times that a range asks about, the latest first."""
-    last = int(wall_s) // BASIC[0].seconds * BASIC[0].seconds
-    return [last - offset for offset in range(0, wanted.age_s + 1, wanted.step_s)]
+    """Return the times of a range, the latest first."""
+    latest = int(wall_s) // BASIC[0].seconds * BASIC[0].seconds
+    return [latest - offset for offset in range(0, wanted.age_s + 1, wanted.step_s)]
 
 
 def total(parts: list[list[Numbers]]) -> list[Numbers]:
-    """Several histories as one."""
+    """Return the sum of several histories."""
     return [tuple(map(sum, zip(*rows, strict=True))) for rows in zip(*parts, strict=True)]

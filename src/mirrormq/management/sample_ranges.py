@@ -1,4 +1,4 @@
-"""Questions about the past in a request: `msg_rates_age=60&msg_rates_incr=5` and their like."""
+"""Requested sample histories in a query: `msg_rates_age=60&msg_rates_incr=5` and similar parameters."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from mirrormq.management.http_errors import bad_request
 from mirrormq.management.sample_history import SampleRange
 
 STEPS_MAX = 500
-"""In one answer, for each number of each object; RabbitMQ's."""
+"""Largest number of samples per number and object in one reply, as in RabbitMQ."""
 
 
 class SampleRanges(NamedTuple):
-    """What a request would like to see the history of."""
+    """Histories that a request asks for."""
 
     msg_rates: SampleRange | None = None
     lengths: SampleRange | None = None
@@ -24,7 +24,7 @@ NONE = SampleRanges()
 
 
 def read(query: dict[str, str]) -> SampleRanges:
-    """The ranges of a query; what is not two whole numbers is passed over, as in RabbitMQ."""
+    """Parse the ranges of a query; as in RabbitMQ, parameters that are not integers are ignored."""
     if not any(name.endswith("_age") for name in query):
         return NONE
     return SampleRanges(*[_range(query, name) for name in SampleRanges._fields])

@@ -1,12 +1,12 @@
-"""The web page: the files of `web/`, served from memory as they lie there.
+"""Static files of the web page, served from memory as they are in `web/`.
 
-Nothing is built. The first page asks for its files under `assets/DIGEST/`, where the digest is that of all
-files together, so a browser may keep them for ever and still never mixes two versions. Addresses in the page
-are relative: it works behind a proxy that puts a prefix before it.
+There is no build step. The first page loads its files from `assets/DIGEST/`. The digest covers all files, so
+a browser may cache them for ever and never mixes two versions. Addresses in the page are relative, so it
+works behind a proxy that adds a prefix.
 
-The headers allow scripts, styles and requests of this origin and nothing else: no inline code, no frame
-around or inside, no text that becomes markup. The page logs in with a header that its script sets, never
-with a cookie, so another site's page cannot act in its user's name.
+The headers allow only scripts, styles and requests of this origin: no inline code, no frames, no text that
+becomes markup. The page logs in with a header that its script sets, never with a cookie, so another site's
+page cannot act as its user.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ HEADERS = {
 
 
 class StaticPage(NamedTuple):
-    """One file, ready to be sent."""
+    """File with its compressed body and headers."""
 
     body: bytes
     packed: bytes
@@ -62,7 +62,7 @@ class StaticPage(NamedTuple):
 
 
 class StaticPages:
-    """All files of the page by their path."""
+    """All files of the page by path."""
 
     def __init__(self) -> None:
         found = dict(sorted(_read(files("mirrormq.management") / "web")))
@@ -75,7 +75,8 @@ class StaticPages:
         self._pages |= {assets + path: _page(path, body, FOR_EVER) for path, body in found.items()}
 
     def answer(self, request: Request, path: str) -> Response:
-        """The file of a path, shorter if the browser has it already or can unpack it."""
+        """Return the file of a path; compressed if the browser accepts it, and without a body if it is
+        cached."""
         page = self._pages.get(path)
         if page is None:
             raise not_found()

@@ -1,4 +1,5 @@
-"""Numbers as RabbitMQ shows them: each with its `_details`, in groups, with samples of the past if wanted."""
+"""JSON of statistics in RabbitMQ's form: each number with its `_details`, in groups, with past samples if
+requested."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from mirrormq.management.sample_history import Numbers, SampleRange
 
 
 class TrackedCounter(Protocol):
-    """Where rates and the past come from."""
+    """Source of rates and past samples."""
 
     rates: tuple[float, ...]
 
     def samples(self, wanted: SampleRange, wall_s: float) -> tuple[list[int], list[Numbers]]:
-        """Times and numbers from now into the past."""
+        """Return times and numbers, the latest first."""
 
 
 def with_details(
@@ -26,7 +27,7 @@ def with_details(
     at: int,
     wanted: SampleRange | None,
 ) -> dict[str, Any]:
-    """Numbers under their names, each with its `_details`; in the track they begin `at` a place."""
+    """Return the numbers by name, each with its `_details`; in the track they begin at index `at`."""
     times: list[int] = []
     rows: list[Numbers] = []
     if track is not None and wanted is not None:
@@ -47,7 +48,7 @@ def _past(times: list[int], values: list[int], wanted: SampleRange) -> dict[str,
     return {
         "rate": (values[0] - values[1]) / wanted.step_s if steps else 0.0,
         "samples": [
-            {"sample": value, "timestamp": at * 1000} for at, value in zip(times, values, strict=True)
+            {"sample": value, "timestamp": time_s * 1000} for time_s, value in zip(times, values, strict=True)
         ],
         "avg_rate": grown / (steps * wanted.step_s) if steps else 0.0,
         "avg": sum(values) / len(values),
@@ -57,7 +58,7 @@ def _past(times: list[int], values: list[int], wanted: SampleRange) -> dict[str,
 def message_stats(
     kind: CounterKind, numbers: Numbers, track: TrackedCounter | None, wanted: SampleRange | None
 ) -> dict[str, Any]:
-    """`message_stats` with the groups in which anything has happened; nothing if there is none."""
+    """Return `message_stats` with the groups that have a number above 0; empty if there is none."""
     shown: dict[str, Any] = {}
     for at, names in kind.groups:
         if any(found := numbers[at : at + len(names)]):
@@ -68,15 +69,15 @@ def message_stats(
 def lengths(
     kind: CounterKind, numbers: Numbers, track: TrackedCounter | None, wanted: SampleRange | None
 ) -> dict[str, Any]:
-    """How many messages there are."""
-    at = kind.lengths_at
-    return with_details(LENGTHS, numbers[at : at + len(LENGTHS)], track, at, wanted)
+    """Return the queue lengths."""
+    start = kind.lengths_at
+    return with_details(LENGTHS, numbers[start : start + len(LENGTHS)], track, start, wanted)
 
 
 def data(
     kind: CounterKind, numbers: Numbers, track: TrackedCounter | None, wanted: SampleRange | None
 ) -> dict[str, Any]:
-    """How many bytes went in and out, if any did."""
-    at = kind.data_at
-    found = numbers[at : at + len(DATA)]
-    return with_details(DATA, found, track, at, wanted) if any(found) else {}
+    """Return the received and sent bytes; empty if both are 0."""
+    start = kind.data_at
+    counts = numbers[start : start + len(DATA)]
+    return with_details(DATA, counts, track, start, wanted) if any(counts) else {}

@@ -1,1 +1,1 @@
-"""The verbs, one file per group. A verb takes the node and the request and returns plain values."""
+"""Control commands, one file per group. A command takes the node and the request and returns plain values."""

@@ -1,12 +1,13 @@
-"""`add_queue NAME mirroring=JSON`: a queue and named copies of it, in one go.
+"""Command `add_queue NAME mirroring=JSON`: declare a queue and its named copies together.
 
-RabbitMQ never had this verb; a text that this project started from describes it:
+RabbitMQ has no such command. Example:
 
     add_queue myqueue mirroring='{"copies": [{"src_name": "otherq", "dst_tag": ""}]}'
 
-declares the durable queue `myqueue`, and for each entry a durable queue that gets a copy of what `myqueue`
-gets (`x-copy-from`). Such a queue is called `src_name` with `dst_tag` behind it. What is there already and
-is the same is left as it is; what is there and is another thing is refused, and then nothing is changed.
+declares the durable queue `myqueue`, and for each entry a durable queue that receives a copy of each
+message that `myqueue` receives (`x-copy-from`). The name of the copy is `src_name` followed by `dst_tag`.
+An existing queue with equal properties stays unchanged. If a queue exists with other properties, the command
+fails and changes nothing.
 """
 
 from __future__ import annotations
@@ -21,32 +22,34 @@ MIRRORING = "mirroring="
 EXAMPLE = """mirroring='{"copies": [{"src_name": "otherq", "dst_tag": ""}]}'"""
 
 NAME_BYTES_MAX = 255
-"""What fits into a short string of AMQP."""
+"""Longest short string of AMQP."""
 
 
 class Copy(msgspec.Struct, forbid_unknown_fields=True):
-    """One entry of `copies`."""
+    """Entry of `copies`."""
 
     src_name: str
     dst_tag: str = ""
 
 
 class Mirroring(msgspec.Struct, forbid_unknown_fields=True):
-    """The JSON behind `mirroring=`."""
+    """JSON value of `mirroring=`."""
 
     copies: list[Copy] = []
 
 
 def copies_of(name: str, words: list[str]) -> list[str]:
-    """The names of the copies that the words behind a queue's name ask for."""
+    """Return the names of the copies that the arguments after the queue's name request."""
     if not words:
         return []
     if len(words) > 1 or not words[0].startswith(MIRRORING):
-        raise ControlError(f"Only mirroring=JSON may stand behind the queue's name: {EXAMPLE}", EXIT_USAGE)
+        raise ControlError(f"Only mirroring=JSON may follow the queue's name: {EXAMPLE}", EXIT_USAGE)
     try:
         mirroring = msgspec.json.decode(words[0].removeprefix(MIRRORING), type=Mirroring)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise ControlError(f"{error}. It is written as in {EXAMPLE}", EXIT_DATA) from None
+        raise ControlError(
+            f"The value of mirroring= is invalid: {error}. Example: {EXAMPLE}", EXIT_DATA
+        ) from None
     names = [copy.src_name + copy.dst_tag for copy in mirroring.copies]
     if "" in names:
         raise ControlError("A copy must have a name: its src_name is empty.", EXIT_DATA)
@@ -58,20 +61,22 @@ def copies_of(name: str, words: list[str]) -> list[str]:
 
 
 def add_queue(node: ControlledNode, request: Request) -> str:
-    """Says what there is now."""
+    """Declare the queue and its copies; return a summary."""
     name, *words = request.arguments
     names = copies_of(name, words)
-    for each in (name, *names):
-        if not each or len(each.encode("utf-8", "surrogateescape")) > NAME_BYTES_MAX:
-            raise ControlError(f"A queue's name has between 1 and {NAME_BYTES_MAX} bytes.", EXIT_DATA)
+    for queue_name in (name, *names):
+        if not queue_name or len(queue_name.encode("utf-8", "surrogateescape")) > NAME_BYTES_MAX:
+            raise ControlError(f"A queue's name must have between 1 and {NAME_BYTES_MAX} bytes.", EXIT_DATA)
     vhost_of(node, request.vhost)
     sources = {name: None, **dict.fromkeys(names, name)}
-    commands = [node.live.declaration(request.vhost, each, of) for each, of in sources.items()]
+    commands = [
+        node.live.declaration(request.vhost, queue_name, source) for queue_name, source in sources.items()
+    ]
     with node.metadata.together():
         for command in commands:
             if command is not None:
                 node.metadata.write(command)
-    return f"Queue '{name}' is there" + (f", copied to {', '.join(names)}" if names else "")
+    return f"Queue '{name}' is declared" + (f", copied to {', '.join(names)}" if names else "")
 
 
 COMMANDS = {"add_queue": add_queue}

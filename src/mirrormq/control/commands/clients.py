@@ -1,4 +1,4 @@
-"""Connections, channels and consumers: listing and closing them."""
+"""Commands that list and close connections, channels and consumers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ async def list_consumers(node: NodeShell, request: Request) -> list[dict[str, An
 
 
 async def close_connection(node: NodeShell, request: Request) -> None:
-    """rabbitmqctl is content with a well-formed pid of nobody; so are we with none found by name."""
+    """Close the connection with this pid. As in rabbitmqctl, a well-formed pid without a connection is no
+    error."""
     pid, explanation = request.arguments
     if not (pid.startswith("<") and pid.endswith(">") and pid.count(".") >= 3):
         hint = "A pid is written as 'mirrormqctl list_connections pid' shows it, with its < and >."
@@ -34,7 +35,7 @@ async def close_connection(node: NodeShell, request: Request) -> None:
 
 
 async def close_all_connections(node: NodeShell, request: Request) -> int | str:
-    """All of a vhost, on every node; with --global, all of this node."""
+    """Close all connections of a vhost on every node, or with --global all connections of this node."""
     limit = int(request.options.get("limit", 0))
     vhost = "" if request.flag("global") else request.vhost
     closed = node.live.close_connections(request.arguments[0], vhost=vhost, limit=limit)
@@ -46,9 +47,10 @@ async def close_all_connections(node: NodeShell, request: Request) -> int | str:
 
 
 async def _close_on_peers(node: NodeShell, request: Request, left: int | None) -> int:
-    """The same on the other nodes, one after the other while there is a limit."""
+    """Close connections on the other nodes; one node after the other if there is a limit."""
     if left is None:
         return sum((await on_all_nodes(node, request, lambda: 0))[1:])
+    # One after the other: the limit left for a node depends on the count of the previous one.
     closed = 0
     for peer in node.cluster.running:
         if peer != node.settings.name and closed < left:

@@ -1,4 +1,4 @@
-"""The cluster: who belongs to it, how it is, coming and going."""
+"""Commands for the cluster: status, name, join, reset, forget."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLUSTER_NAME = "cluster_name"
 
 
 def cluster_name(node: NodeShell) -> str:
-    """What the operator called it, else what the file says, else the name of the node."""
+    """Return the name set by the operator, else the configured name, else the node's name."""
     kept = node.metadata.state.global_parameters.get(CLUSTER_NAME)
     return str(kept.value) if kept is not None else node.settings.cluster_name or node.settings.name
 
@@ -27,29 +27,29 @@ def set_cluster_name(node: NodeShell, request: Request) -> None:
 
 
 async def cluster_status(node: NodeShell, request: Request) -> dict[str, Any]:
-    """The values of `mirrormqctl cluster_status` under RabbitMQ's names. All nodes are disk nodes."""
+    """Return the values of `mirrormqctl cluster_status` under RabbitMQ's names. All nodes are disk nodes."""
     cluster = node.cluster
     facts = await on_all_nodes(node, Request("node_facts", options=request.options), lambda: _facts(node))
-    by_name = {found["name"]: found for found in sorted(facts, key=lambda found: str(found["name"]))}
+    by_name = {fact["name"]: fact for fact in sorted(facts, key=lambda fact: str(fact["name"]))}
     faults = _journal_faults(node)
     return {
-        "alarms": [alarm for found in by_name.values() for alarm in found["alarms"]],
+        "alarms": [alarm for fact in by_name.values() for alarm in fact["alarms"]],
         "cluster_name": cluster_name(node),
         "disk_nodes": cluster.members,
         "feature_flags": feature_flags(),
-        # RabbitMQ has no such key: it is there only if there is a fault.
+        # RabbitMQ has no such key: it is present only if a journal is damaged.
         **({"journal_faults": faults} if faults else {}),
-        "listeners": {name: found["listeners"] for name, found in by_name.items()},
-        "maintenance_status": {name: found["maintenance"] for name, found in by_name.items()},
+        "listeners": {name: fact["listeners"] for name, fact in by_name.items()},
+        "maintenance_status": {name: fact["maintenance"] for name, fact in by_name.items()},
         "partitions": cluster.partitions,
         "ram_nodes": [],
         "running_nodes": list(by_name),
-        "versions": {name: found["versions"] for name, found in by_name.items()},
+        "versions": {name: fact["versions"] for name, fact in by_name.items()},
     }
 
 
 def _journal_faults(node: NodeShell) -> list[dict[str, Any]]:
-    """Faults that the running nodes found in their journals when they started."""
+    """Return the faults that running nodes found in their journals at startup."""
     state = node.metadata.state
     copies = untrusted_copies(state)
     return [
@@ -60,7 +60,7 @@ def _journal_faults(node: NodeShell) -> list[dict[str, Any]]:
 
 
 def node_facts(node: NodeShell, request: Request) -> dict[str, Any]:
-    """What one node contributes to the status of the cluster."""
+    """Return this node's contribution to the cluster status."""
     return _facts(node)
 
 
@@ -85,12 +85,12 @@ def _facts(node: NodeShell) -> dict[str, Any]:
 
 
 def running_nodes(node: NodeShell, request: Request) -> list[str]:
-    """The control program polls this when it waits for nodes."""
+    """Return the running nodes; the control program polls this command while it waits for nodes."""
     return node.cluster.running
 
 
 async def join_cluster(node: NodeShell, request: Request) -> str | None:
-    """Returns what is to be said besides the banner."""
+    """Join a cluster; return a note if the node is already a member."""
     name = request.arguments[0]
     if name == node.settings.name:
         raise ControlError(f"Error: cannot cluster node with itself: {name}", EXIT_SOFTWARE)
@@ -116,12 +116,12 @@ async def forget_cluster_node(node: NodeShell, request: Request) -> None:
 
 
 def membership(node: NodeShell, request: Request) -> dict[str, Any]:
-    """Asked by a node that may want to join."""
+    """Return the membership facts that a joining node requests."""
     return node.cluster.membership(request.arguments[0])
 
 
 def environment(node: NodeShell, request: Request) -> dict[str, Any]:
-    """The settings, without secrets, under the name that RabbitMQ gives its own application."""
+    """Return the settings without secrets, under the name of RabbitMQ's own application."""
     return {"rabbit": shown_settings(node.settings)}
 
 

@@ -1,4 +1,4 @@
-"""Questions that many verbs ask first, with rabbitmqctl's words for a no."""
+"""Checks that many commands share, with rabbitmqctl's error texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirrormq.metadata.records import User, Vhost
 
 
 def user_of(node: ControlledNode, name: str, *, quoted: bool = True) -> User:
-    """The user, or the refusal; rabbitmqctl quotes the name in some verbs and not in others."""
+    """Return the user or raise ControlError; rabbitmqctl quotes the name in some commands only."""
     user = node.metadata.state.users.get(name)
     if user is None:
         shown = f'"{name}"' if quoted else name
@@ -22,7 +22,7 @@ def user_of(node: ControlledNode, name: str, *, quoted: bool = True) -> User:
 
 
 def vhost_of(node: ControlledNode, name: str) -> Vhost:
-    """The vhost, or the refusal as the listing verbs word it."""
+    """Return the vhost or raise ControlError with the text of the listing commands."""
     vhost = node.metadata.state.vhosts.get(name)
     if vhost is None:
         raise ControlError(f"Virtual host '{name}' does not exist", EXIT_DATA, released=True)
@@ -30,7 +30,7 @@ def vhost_of(node: ControlledNode, name: str) -> Vhost:
 
 
 def json_value(text: str) -> Any:
-    """A JSON argument of the command line."""
+    """Decode a JSON argument of the command line."""
     try:
         return msgspec.json.decode(text.encode("utf-8", "surrogateescape"))
     except msgspec.DecodeError:
@@ -39,11 +39,12 @@ def json_value(text: str) -> Any:
 
 
 def validation_failed(explanation: str, hint: str = "") -> ControlError:
-    """What a parameter's or policy's validator said, as rabbitmqctl shows it."""
+    """Return the error of a parameter or policy validator in rabbitmqctl's form."""
     return ControlError(f"Validation failed\n\n{explanation}\n", EXIT_UNAVAILABLE, hint=hint)
 
 
 def no_such_user(node: ControlledNode, name: str) -> ControlError:
-    """The refusal of verbs whose rabbitmqctl shows an Erlang term here."""
+    """Return the error of commands whose rabbitmqctl counterpart prints an Erlang term for an unknown
+    user."""
     hint = hints.no_such("user", name, node.metadata.state.users, "mirrormqctl list_users")
     return ControlError(f'{{:no_such_user, "{name}"}}', hint=hint)

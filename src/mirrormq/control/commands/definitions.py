@@ -1,4 +1,4 @@
-"""Definitions, out and in."""
+"""Commands that export and import definitions."""
 
 from __future__ import annotations
 

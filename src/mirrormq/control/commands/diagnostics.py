@@ -1,4 +1,4 @@
-"""What a node tells of its process: log lines, events, memory, variables, certificates, TLS, logins."""
+"""Commands that report on the node process: log, events, memory, environment, certificates, TLS, logins."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ PREFIXES = ("MIRRORMQ_", "RABBITMQ_")
 SECRET = ("COOKIE", "PASS", "SECRET", "URI")
 CONCEALED = "(not shown)"
 TAIL_BYTES_MAX = 1_000_000
-"""How far back `log_tail` looks for lines in a file."""
+"""Largest part of the log file that `log_tail` reads, from its end."""
 NUMBER = "number"
 
 
 def log_location(node: NodeShell, request: Request) -> list[str]:
-    """Where lines go; with --all the console is one of the places, if it is."""
+    """Return the log destinations; standard error is included with --all or if there is no file."""
     files = node.logs.files
     console = ["<stderr>"] if node.logs.has_console else []
     return files + console if request.flag("all") or not files else files
 
 
 def log_tail(node: NodeShell, request: Request) -> list[str]:
-    """The last lines of the log's file; without one, of those that the node remembers."""
+    """Return the last lines of the log file, or of the lines kept in memory if there is no file."""
     count = int(request.options[NUMBER])
     files = node.logs.files
     lines = _tail(Path(files[0])) if files else node.logs.lines_after(None)[1]
@@ -42,33 +42,34 @@ def _tail(path: Path) -> list[str]:
             file.seek(max(size - TAIL_BYTES_MAX, 0))
             text = file.read().decode("utf-8", "replace")
     except OSError as error:
-        raise ControlError(f"{path} cannot be read: {error.strerror}.") from None
+        raise ControlError(f"The log file {path} cannot be read: {error.strerror}.") from None
     lines = text.splitlines()
+    # The read began in the middle of a line, so the first line is incomplete.
     return lines[1:] if size > TAIL_BYTES_MAX else lines
 
 
 def log_lines(node: NodeShell, request: Request) -> dict[str, Any]:
-    """What was logged after a line, by number; from now on, if no number is given."""
+    """Return the lines logged after line `number`; none if no number is given."""
     after = request.options.get(NUMBER)
     count, lines = node.logs.lines_after(None if after is None else int(after))
     return {NUMBER: count, "lines": [] if after is None else lines}
 
 
 def events(node: NodeShell, request: Request) -> dict[str, Any]:
-    """What has happened after an event, by number; from now on, if no number is given."""
+    """Return the events after event `number`; without a number, start to collect events."""
     after = request.options.get(NUMBER)
     count, found = node.live.events_after(None if after is None else int(after))
     return {NUMBER: count, "events": found}
 
 
 def memory_breakdown(node: NodeShell, request: Request) -> dict[str, int]:
-    """Bytes, the most first."""
+    """Return bytes per category, largest first."""
     parts = node.live.memory_parts(int(node.status()["memory"]["total"]))
     return dict(sorted(parts.items(), key=lambda part: -part[1]))
 
 
 def os_env(node: NodeShell, request: Request) -> dict[str, str]:
-    """The variables that are meant for the broker; what is secret is not shown."""
+    """Return the broker's environment variables without secret values."""
     found = {name: value for name, value in sorted(os.environ.items()) if name.startswith(PREFIXES)}
     return {name: CONCEALED if _is_secret(name) else value for name, value in found.items()}
 
@@ -78,7 +79,7 @@ def _is_secret(word: str) -> bool:
 
 
 def command_line_arguments(node: NodeShell, request: Request) -> list[str]:
-    """The words that the process was started with."""
+    """Return the command line of the process without secret values."""
     shown = [sys.executable]
     for word in sys.argv:
         name, equals, _ = word.partition("=")
@@ -87,7 +88,7 @@ def command_line_arguments(node: NodeShell, request: Request) -> list[str]:
 
 
 def certificates(node: NodeShell, request: Request) -> list[dict[str, Any]]:
-    """The certificates of each TLS listener, as their files have them."""
+    """Return the certificates of each TLS listener, as stored in their files."""
     rows = []
     for row, options in tls_listeners(node.settings):
         for name, path in (("certfile", options.certfile), ("cacertfile", options.cacertfile)):
@@ -106,11 +107,12 @@ TLS_VERSIONS = {
 
 
 def tls_versions(node: NodeShell, request: Request) -> list[str]:
-    return [name for name, is_there in TLS_VERSIONS.items() if is_there]
+    return [name for name, available in TLS_VERSIONS.items() if available]
 
 
 def cipher_suites(node: NodeShell, request: Request) -> list[str]:
-    """Those of a listener without `ssl_options.ciphers`; with --all also those that have to be asked for."""
+    """Return the cipher suites of a listener without `ssl_options.ciphers`; with --all, all that OpenSSL
+    supports."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if request.flag("all"):
         context.set_ciphers("ALL:COMPLEMENTOFALL")
@@ -132,7 +134,7 @@ async def resolve_hostname(node: NodeShell, request: Request) -> list[str]:
 
 
 def list_node_auth_attempt_stats(node: NodeShell, request: Request) -> list[dict[str, Any]]:
-    """By protocol; by source nothing is counted, as in RabbitMQ unless it is asked to."""
+    """Return login attempts per protocol. Attempts per source are not counted, as by default in RabbitMQ."""
     return [] if request.flag("by-source") else node.live.logins()
 
 
@@ -149,7 +151,7 @@ async def resume_listeners(node: NodeShell, request: Request) -> None:
 
 
 def change_cluster_node_type(node: NodeShell, request: Request) -> None:
-    """Every node keeps the cluster's metadata on its disk."""
+    """Accept `disc` and refuse `ram`: every node stores the metadata on disk."""
     if request.arguments[0] == "ram":
         raise ControlError("MirrorMQ has no RAM nodes: each keeps the metadata on its disk.", EXIT_USAGE)
 

@@ -1,4 +1,4 @@
-"""What health checks ask of a node: certificates, queues whose node is silent, feature flags, vhosts."""
+"""Commands behind health checks: certificates, unresponsive queues, feature flags, vhosts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from mirrormq.control.feature_flag_list import DESCRIPTIONS, feature_flags
 from mirrormq.control.node_interface import ControlledNode, NodeShell
 
 QUEUE_TIMEOUT_MS = 15_000
-"""How long rabbitmqctl waits for a queue to say something."""
+"""Time that rabbitmqctl waits for a queue's reply."""
 
 
 def expiring_certificates(node: ControlledNode, request: Request) -> list[dict[str, Any]]:
-    """TLS listeners whose certificates are good for less than so long."""
+    """Return the TLS listeners whose certificates expire within the given time."""
     return expiring(node.settings, int(request.options["within"]), str(request.options["unit"]))
 
 
 async def list_unresponsive_queues(node: NodeShell, request: Request) -> list[dict[str, Any]]:
-    """Queues whose node runs, as far as anybody knows, and says nothing. This one has just said something."""
+    """Return the queues whose master is recorded as running but does not reply in time."""
     if request.flag("local") or request.vhost not in node.metadata.state.vhosts:
         return []
     timeout_s = int(request.options.get("queue-timeout", QUEUE_TIMEOUT_MS)) / 1000
@@ -47,14 +47,14 @@ def list_feature_flags(node: ControlledNode, request: Request) -> list[dict[str,
 
 
 def enable_feature_flag(node: ControlledNode, request: Request) -> None:
-    """All that are here are enabled already."""
+    """Accept any known flag: all are enabled already."""
     name = request.arguments[0]
     if name != "all" and name not in DESCRIPTIONS:
         raise ControlError("This feature flag is not supported by node " + node.settings.name, EXIT_USAGE)
 
 
 def restart_vhost(node: ControlledNode, request: Request) -> str:
-    """A vhost is up whenever its node is."""
+    """Report that the vhost runs: a vhost is up whenever its node is."""
     if request.vhost not in node.metadata.state.vhosts:
         reason = f'Reason: {{:no_such_vhost, "{request.vhost}"}}'
         text = f"Failed to start vhost '{request.vhost}' on node '{node.settings.name}'{reason}"

@@ -1,4 +1,5 @@
-"""Jobs outside the broker, as they have told of themselves (`docs/ranges.md`). Every node knows all."""
+"""Command that lists the jobs outside the broker, as they last reported themselves (`docs/ranges.md`).
+Every node knows all jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from mirrormq.control.node_interface import NodeShell
 
 
 def list_jobs(node: NodeShell, request: Request) -> list[dict[str, Any]]:
-    """One row per job of a vhost, the one that spoke last first."""
+    """Return one row per job of a vhost, the latest report first."""
     now_ms = int(time.time() * 1000)
     return [job_row(job, now_ms) for job in jobs_of(node.metadata.state, [request.vhost])]
 

@@ -1,6 +1,6 @@
-"""Leases: who has taken messages of which queue under a name (`docs/ranges.md`).
+"""Commands that list and release leases (`docs/ranges.md`).
 
-Every node knows every lease; when it was last used is known to its queue's master.
+Every node knows every lease. Only the master of its queue knows when a lease was last used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mirrormq.control.node_interface import NodeShell
 
 
 async def list_leases(node: NodeShell, request: Request) -> list[dict[str, Any]]:
-    """One row per lease of a vhost, each told by its queue's master."""
+    """Return one row per lease of a vhost; the row comes from the queue's master."""
     live, vhost = node.live, request.vhost
     rows = await rows_of_all_nodes(node, request, lambda: live.leases(vhost))
     if not request.flag(HERE):
@@ -22,9 +22,10 @@ async def list_leases(node: NodeShell, request: Request) -> list[dict[str, Any]]
 
 
 async def release_lease(node: NodeShell, request: Request) -> str:
-    """Give a lease up: its messages return to the queue."""
+    """Release a lease: its messages return to the queue."""
     vhost, (queue, name) = request.vhost, request.arguments
     live, record = node.live, node.metadata.state.queues.get((vhost, queue))
+    # A down queue has no master: this node releases its lease in the metadata.
     here = record is None or record.waits_for
     master = node.settings.name if record is None or here else record.ring.master
 

@@ -1,4 +1,4 @@
-"""Stopping and starting the part of a node that serves clients, while its process stays."""
+"""Commands that start and stop the application while the node's process stays."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from mirrormq.errors import DamageError, StartError
 
 
 async def start_app(node: NodeShell, request: Request) -> None:
-    """Starting a node that serves clients changes nothing and is no error; so it is with stopping."""
+    """Start the application; no error if it already runs."""
     try:
         await node.start_app()
     except (DamageError, OSError, StartError) as error:
-        raise ControlError(f"The node cannot start to serve clients: {error}") from None
+        raise ControlError(f"The application cannot start: {error}") from None
 
 
 async def stop_app(node: NodeShell, request: Request) -> None:

@@ -1,4 +1,4 @@
-"""What is declared: exchanges and bindings; and queues with what is going on in them."""
+"""Commands that list exchanges, bindings and queues."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from mirrormq.control.node_interface import ControlledNode, NodeShell
 from mirrormq.metadata.policy_matching import PolicyMatcher
 
 COLUMNS = "columns"
-"""The option that names the columns which are wanted, so that no others are made ready for sending."""
+"""Option that names the requested columns, so that nodes send no others."""
 
 
 async def list_queues(node: NodeShell, request: Request) -> list[dict[str, Any]]:
-    """Each queue as its own node shows it; of those whose node cannot say, what is declared."""
+    """Return each queue as its master reports it; a queue without a reachable master shows its declaration
+    only."""
     live, vhost, chosen = node.live, request.vhost, _chosen(request)
     here = await collected(_cut(row, chosen) for row in live.local_queues(vhost))
     if request.flag("local") or request.flag(HERE):
         return here
     parts = await on_all_nodes(node, request, lambda: here)
     found = {row["name"]: row for part in parts for row in part}
+    # A queue whose master did not reply is shown from the metadata.
     names = list(node.metadata.state.queues_of(vhost))
     rows = await collected(found.get(name) or _cut(live.queue(vhost, name), chosen) for name in names)
     online, offline = request.flag("online"), request.flag("offline")
@@ -30,13 +32,13 @@ async def list_queues(node: NodeShell, request: Request) -> list[dict[str, Any]]
 
 
 def _chosen(request: Request) -> frozenset[str] | None:
-    """The columns that are wanted, and what a listing itself goes by; None for all."""
+    """Return the requested columns and those that the listing itself needs; None for all."""
     columns = request.options.get(COLUMNS)
     return None if not columns else frozenset((*columns, "name", "state"))
 
 
 def _cut(row: dict[str, Any] | None, chosen: frozenset[str] | None) -> dict[str, Any]:
-    """Only what is wanted of a row; empty if there is none."""
+    """Return the requested columns of a row; empty if there is no row."""
     if row is None or chosen is None:
         return row or {}
     return {name: value for name, value in row.items() if name in chosen}
@@ -59,7 +61,7 @@ def list_exchanges(node: ControlledNode, request: Request) -> list[dict[str, Any
 
 
 def list_bindings(node: ControlledNode, request: Request) -> list[dict[str, Any]]:
-    """Every queue is bound to the default exchange by its own name; that is listed and not stored."""
+    """Return the bindings. The default exchange's bindings are implied by the queues and not stored."""
     state = node.metadata.state
     implied = [_row("", name, "queue", name, b"") for name in state.queues_of(request.vhost)]
     declared = [

@@ -1,4 +1,4 @@
-"""What is logged, while the node runs."""
+"""Commands that change the log of a running node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEFAULT = "default"
 
 
 def set_log_level(node: NodeShell, request: Request) -> None:
-    """Of one category, or of all that have no level of their own."""
+    """Set the level of one category, or of all categories without a level of their own."""
     category, level = request.arguments if len(request.arguments) == 2 else (DEFAULT, request.arguments[0])
     if level not in LOG_LEVELS:
         known = ", ".join(name for name in LOG_LEVELS if name != "notice")
@@ -21,7 +21,7 @@ def set_log_level(node: NodeShell, request: Request) -> None:
 
 
 def rotate_logs(node: NodeShell, request: Request) -> None:
-    """Go on in a new file, where somebody has moved the old one away."""
+    """Open new log files after the old ones were moved away."""
     node.logs.reopen()
 
 

@@ -1,4 +1,4 @@
-"""What one node's HTTP API asks of another node."""
+"""Internal command that carries requests between the HTTP APIs of two nodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from mirrormq.control.node_interface import NodeShell
 
 
 async def management(node: NodeShell, request: Request) -> str:
-    """The answer as JSON in a text: it is made in slices there, and read in one go where it was asked for."""
+    """Return the reply as JSON text: this node encodes it in chunks, and the requesting node decodes it
+    once."""
     return await node.manage(request.arguments[0], request.options)
 
 

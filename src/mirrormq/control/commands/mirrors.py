@@ -1,4 +1,5 @@
-"""Mirrored queues: bring mirrors up to date, spread masters, move one, empty a node, force a queue."""
+"""Commands for mirrored queues: synchronise mirrors, rebalance or move masters, drain a node, recover a
+queue."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from mirrormq.metadata.records import Node, Queue
 
 KINDS = ("all", "classic", "quorum", "stream")
 SYNCING = "{syncing"
-"""How the state of a queue begins whose mirrors are being synchronised."""
+"""Prefix of a queue's state while its mirrors are being synchronised."""
 
 
 def _queue(node: NodeShell, request: Request) -> Queue:
@@ -31,14 +32,14 @@ def _served(node: NodeShell, request: Request) -> Queue:
     if queue.waits_for:
         waits_for = ", ".join(queue.waits_for)
         raise ControlError(
-            f"Queue is down: it waits for {waits_for}. Start that node, or go on with what another one has "
-            f"of it: 'mirrormqctl recover_queue {queue.name} NODE'."
+            f"Queue is down: it waits for {waits_for}. Start that node, or recover the queue from another "
+            f"node's copy: 'mirrormqctl recover_queue {queue.name} NODE'."
         )
     return queue
 
 
 async def sync_queue(node: NodeShell, request: Request) -> None:
-    """Bring the mirrors of a queue up to date, whatever its policy says."""
+    """Synchronise the mirrors of a queue, regardless of its policy."""
     queue, live = _served(node, request), node.live
 
     def here() -> None:
@@ -49,7 +50,7 @@ async def sync_queue(node: NodeShell, request: Request) -> None:
 
 
 async def cancel_sync_queue(node: NodeShell, request: Request) -> str | None:
-    """Stop doing so; says if there was nothing to stop."""
+    """Stop the synchronisation of a queue; return `not_syncing` if none was running."""
     queue, live = _served(node, request), node.live
 
     def here() -> str | None:
@@ -63,18 +64,20 @@ async def cancel_sync_queue(node: NodeShell, request: Request) -> str | None:
 
 
 def _check_mirrored(node: NodeShell, queue: Queue) -> None:
-    """A queue that a policy mirrors may be without mirrors; of any other this is rabbitmqctl's refusal."""
+    """Raise rabbitmqctl's error unless a policy mirrors the queue; a mirrored queue may have no mirror at
+    present."""
     row = node.live.queue(queue.vhost, queue.name)
     if row is None or row["slave_pids"] == "":
         raise ControlError("not_mirrored")
 
 
 def rebalance(node: NodeShell, request: Request) -> Awaitable[list[dict[str, Any]]]:
-    """Spread the masters of mirrored queues evenly; says how many each node has then."""
+    """Distribute the masters of mirrored queues evenly; return their number per node afterwards."""
     kind = request.arguments[0]
     if kind not in KINDS:
         raise ControlError(f"type {kind} is not supported. Try one of all, classic, quorum.")
     wanted = _chosen(request)
+    # Written before the first await: the dispatcher's acting user applies only until then.
     if kind in ("all", "classic"):
         for command in master_moves.rebalance(node.metadata.state, wanted):
             node.metadata.write(command)
@@ -111,7 +114,7 @@ def _chosen(request: Request) -> Callable[[Queue], bool]:
         vhosts = re.compile(str(request.options.get("vhost-pattern") or ".*"))
         names = re.compile(str(request.options.get("queue-pattern") or ".*"))
     except re.error as error:
-        raise ControlError(f"the pattern cannot be used: {error}", EXIT_USAGE) from None
+        raise ControlError(f"the pattern is not a valid regular expression: {error}", EXIT_USAGE) from None
     return lambda queue: bool(vhosts.search(queue.vhost) and names.search(queue.name))
 
 
@@ -125,7 +128,7 @@ def move_master(node: NodeShell, request: Request) -> None:
 
 
 def recover_queue(node: NodeShell, request: Request) -> None:
-    """Give a queue that is down to a node, with whatever that node has of it."""
+    """Make a node the master of a down queue, with the messages that this node holds."""
     queue = _queue(node, request)
     try:
         node.metadata.write(master_moves.recover(node.metadata.state, queue, request.arguments[1]))
@@ -141,7 +144,8 @@ def _own(node: NodeShell) -> Node:
 
 
 def drain(node: NodeShell, request: Request) -> Awaitable[None]:
-    """Maintenance mode: give masters away and take no new ones, send clients away and let none in."""
+    """Enter maintenance mode: transfer masters to other nodes, close client connections and accept no new
+    ones."""
     node.metadata.write(master_moves.drain(_own(node)))
     return _without_clients(node)
 
@@ -152,13 +156,13 @@ async def _without_clients(node: NodeShell) -> None:
 
 
 def revive(node: NodeShell, request: Request) -> Awaitable[None]:
-    """Out of maintenance mode."""
+    """Leave maintenance mode."""
     node.metadata.write(master_moves.revive(_own(node)))
     return node.resume_listeners()
 
 
 def critical_queues(node: NodeShell, request: Request) -> list[dict[str, Any]]:
-    """Which queues would be left without a synchronised mirror if this node stopped?"""
+    """Return the queues without a synchronised mirror besides this node."""
     return node.live.critical_queues()
 
 

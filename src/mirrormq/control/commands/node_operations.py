@@ -1,4 +1,4 @@
-"""The node as a whole: is it there, how is it, its watermarks, its end."""
+"""Commands for the node as a whole: ping, status, watermarks, stop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirrormq.control.node_interface import AppState, ControlledNode, NodeShell
 
 
 def ping(node: NodeShell, request: Request) -> dict[str, Any]:
-    """Which process answers, and whether it serves clients yet."""
+    """Return the process id and whether the node serves clients yet."""
     return {
         "name": node.settings.name,
         "pid": os.getpid(),
@@ -22,7 +22,7 @@ def ping(node: NodeShell, request: Request) -> dict[str, Any]:
 
 
 def await_startup(node: NodeShell, request: Request) -> bool:
-    """True once the listeners are open; the control program polls."""
+    """Return True once the listeners are open; the control program polls this command."""
     if node.app_state is AppState.STOPPED:
         raise ControlError("rabbit_is_not_running")
     return node.serving
@@ -33,7 +33,7 @@ def status(node: ControlledNode, request: Request) -> dict[str, Any]:
 
 
 def stop(node: ControlledNode, request: Request) -> dict[str, Any]:
-    """The reply names the process, so that the asker can wait for its end."""
+    """Stop the node; the reply names the process, so that the caller can wait for its end."""
     node.stop()
     return {"pid": os.getpid()}
 

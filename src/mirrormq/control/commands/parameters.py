@@ -1,7 +1,7 @@
-"""Runtime parameters, of a vhost and of the whole cluster.
+"""Commands for runtime parameters of vhosts and of the cluster.
 
-RabbitMQ keeps operator policies and vhost limits among its parameters; here they are records of
-their own, shown and set here all the same under the components `operator_policy`, `vhost-limits`.
+RabbitMQ stores operator policies and vhost limits as parameters. They are separate records here, but are
+listed and set under the components `operator_policy` and `vhost-limits`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ VHOST_LIMITS_COMPONENT = "vhost-limits"
 OPERATOR_POLICY_COMPONENT = "operator_policy"
 POLICY_COMPONENT = "policy"
 POLICY_KEYS = ("apply-to", "definition", "pattern", "priority")
-NOT_SO = "policies may not be set using this method"
+POLICY_NOT_A_PARAMETER = "policies may not be set using this method"
 COMPONENTS = ("shovel", "federation-upstream", "federation-upstream-set")
-"""Components whose values are kept as they are; any other is refused as RabbitMQ refuses it."""
+"""Components whose values are stored unchecked; any other is refused with RabbitMQ's text."""
 
 
 def parameter_command(state: MetadataState, vhost: str, component: str, name: str, value: Any) -> Command:
-    """The command that sets a parameter, or a refusal with RabbitMQ's words."""
+    """Return the command that sets a parameter, or raise ControlError with RabbitMQ's text."""
     if component == VHOST_LIMITS_COMPONENT:
         limits = _checked_limits(name, value)
         return PutVhost(msgspec.structs.replace(state.vhosts[vhost], limits=limits))
@@ -59,7 +59,7 @@ def parameter_command(state: MetadataState, vhost: str, component: str, name: st
 
 
 def _check_keys(name: str, value: Any, known: tuple[str, ...], needed: tuple[str, ...]) -> None:
-    """Is it an object with everything that it needs and nothing else?"""
+    """Check that the value is an object with all required keys and no unknown ones."""
     if not isinstance(value, dict):
         raise validation_failed(f"{name} not a list {term(value)}")
     unknown = {key: inner for key, inner in value.items() if key not in known}
@@ -71,7 +71,7 @@ def _check_keys(name: str, value: Any, known: tuple[str, ...], needed: tuple[str
 
 
 def _checked_limits(name: str, value: Any) -> dict[str, int]:
-    """RabbitMQ shows no limits as an empty list."""
+    """Return validated vhost limits; RabbitMQ writes no limits as an empty list."""
     if value == []:
         return {}
     _check_keys(name, value, VHOST_LIMITS, ())
@@ -85,7 +85,7 @@ def set_parameter(node: ControlledNode, request: Request) -> None:
     component, name, value = request.arguments
     vhost_of(node, request.vhost)
     if component == POLICY_COMPONENT:
-        raise ControlError(NOT_SO)
+        raise ControlError(POLICY_NOT_A_PARAMETER)
     node.metadata.write(
         parameter_command(node.metadata.state, request.vhost, component, name, json_value(value))
     )
@@ -107,7 +107,7 @@ def clear_parameter(node: ControlledNode, request: Request) -> None:
 
 
 def parameter_rows(state: MetadataState) -> list[dict[str, Any]]:
-    """Every parameter of every vhost, limits and operator policies among them."""
+    """Return every parameter of every vhost, including limits and operator policies."""
     rows = [
         {"vhost": vhost.name, "component": VHOST_LIMITS_COMPONENT, "name": "limits", "value": vhost.limits}
         for vhost in state.vhosts.values()

@@ -1,4 +1,4 @@
-"""What users may touch: permissions and topic permissions."""
+"""Commands for permissions and topic permissions of users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirrormq.metadata.records import Permission, TopicPermission
 
 
 def _check_target(node: ControlledNode, user: str, vhost: str) -> None:
-    """RabbitMQ looks for the vhost first."""
+    """Check vhost and user; RabbitMQ checks the vhost first."""
     if vhost not in node.metadata.state.vhosts:
         raise ControlError(f"Virtual host {vhost} does not exist")
     user_of(node, user, quoted=False)
@@ -59,9 +59,14 @@ def clear_permissions(node: ControlledNode, request: Request) -> None:
 def list_permissions(node: ControlledNode, request: Request) -> list[dict[str, Any]]:
     vhost_of(node, request.vhost)
     return [
-        {"user": found.user, "configure": found.configure, "write": found.write, "read": found.read}
-        for found in node.metadata.state.permissions.values()
-        if found.vhost == request.vhost
+        {
+            "user": permission.user,
+            "configure": permission.configure,
+            "write": permission.write,
+            "read": permission.read,
+        }
+        for permission in node.metadata.state.permissions.values()
+        if permission.vhost == request.vhost
     ]
 
 
@@ -75,9 +80,14 @@ def _known_user(node: ControlledNode, request: Request) -> str:
 def list_user_permissions(node: ControlledNode, request: Request) -> list[dict[str, Any]]:
     name = _known_user(node, request)
     return [
-        {"vhost": found.vhost, "configure": found.configure, "write": found.write, "read": found.read}
-        for found in node.metadata.state.permissions.values()
-        if found.user == name
+        {
+            "vhost": permission.vhost,
+            "configure": permission.configure,
+            "write": permission.write,
+            "read": permission.read,
+        }
+        for permission in node.metadata.state.permissions.values()
+        if permission.user == name
     ]
 
 
@@ -98,18 +108,28 @@ def clear_topic_permissions(node: ControlledNode, request: Request) -> None:
 def list_topic_permissions(node: ControlledNode, request: Request) -> list[dict[str, Any]]:
     vhost_of(node, request.vhost)
     return [
-        {"user": found.user, "exchange": found.exchange, "write": found.write, "read": found.read}
-        for found in node.metadata.state.topic_permissions.values()
-        if found.vhost == request.vhost
+        {
+            "user": permission.user,
+            "exchange": permission.exchange,
+            "write": permission.write,
+            "read": permission.read,
+        }
+        for permission in node.metadata.state.topic_permissions.values()
+        if permission.vhost == request.vhost
     ]
 
 
 def list_user_topic_permissions(node: ControlledNode, request: Request) -> list[dict[str, Any]]:
     name = _known_user(node, request)
     return [
-        {"vhost": found.vhost, "exchange": found.exchange, "write": found.write, "read": found.read}
-        for found in node.metadata.state.topic_permissions.values()
-        if found.user == name
+        {
+            "vhost": permission.vhost,
+            "exchange": permission.exchange,
+            "write": permission.write,
+            "read": permission.read,
+        }
+        for permission in node.metadata.state.topic_permissions.values()
+        if permission.user == name
     ]
 
 

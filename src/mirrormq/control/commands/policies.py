@@ -1,4 +1,4 @@
-"""Policies and operator policies."""
+"""Commands for policies and operator policies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mirrormq.metadata.state import MetadataState
 def checked_policy(
     vhost: str, name: str, pattern: Any, apply_to: Any, definition: Any, priority: Any
 ) -> Policy:
-    """A policy, if RabbitMQ would take it."""
+    """Return a validated policy."""
     _check(validate_policy, pattern, apply_to, definition, priority)
     return Policy(vhost, name, pattern, apply_to, definition, priority)
 
@@ -32,7 +32,7 @@ def checked_policy(
 def checked_operator_policy(
     vhost: str, name: str, pattern: Any, apply_to: Any, definition: Any, priority: Any
 ) -> OperatorPolicy:
-    """An operator policy, if RabbitMQ would take it."""
+    """Return a validated operator policy."""
     _check(validate_operator_policy, pattern, apply_to, definition, priority)
     return OperatorPolicy(vhost, name, pattern, apply_to, definition, priority)
 
@@ -50,8 +50,8 @@ def _check(validate: Any, pattern: Any, apply_to: Any, definition: Any, priority
     except PolicyInvalid as error:
         complaints.append(error)
     if complaints:
-        said = [hint for error in complaints for hint in _hints(error)]
-        raise validation_failed("\n".join(map(str, complaints)), " ".join(said))
+        explanations = [hint for error in complaints for hint in _hints(error)]
+        raise validation_failed("\n".join(map(str, complaints)), " ".join(explanations))
 
 
 def _hints(error: PolicyInvalid) -> list[str]:
@@ -60,7 +60,7 @@ def _hints(error: PolicyInvalid) -> list[str]:
 
 
 def _overruled(policy: Policy, state: MetadataState) -> str:
-    """A warning if another policy hides this one on queues that exist, empty if none does."""
+    """Return a warning if another policy overrides this one on existing queues, else an empty text."""
     others = [
         each for each in state.policies.values() if each.vhost == policy.vhost and each.name != policy.name
     ]

@@ -1,4 +1,4 @@
-"""Emptying and deleting queues."""
+"""Commands that purge and delete queues."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mirrormq.metadata.commands import DeleteQueue
 from mirrormq.metadata.records import Queue
 
 ACTOR = "cli_user"
-"""Under which name RabbitMQ's tool deletes queues."""
+"""Acting user under which RabbitMQ's tool deletes queues."""
 
 
 def _master(node: NodeShell, request: Request) -> str:
-    """The node that a queue's messages are asked for at."""
+    """Return the queue's master, or this node if the queue does not exist."""
     record = node.metadata.state.queues.get((request.vhost, request.arguments[0]))
     return node.settings.name if record is None else record.ring.master
 
@@ -34,7 +34,7 @@ def _purged(count: int | None) -> None:
 
 
 def queue_row(node: NodeShell, request: Request) -> dict[str, Any] | None:
-    """One queue as this node sees it."""
+    """Return the row of one queue as this node sees it."""
     return node.live.queue(request.vhost, request.arguments[0])
 
 
@@ -42,9 +42,10 @@ async def delete_queue(node: NodeShell, request: Request) -> str:
     vhost, name = request.vhost, request.arguments[0]
     record = node.metadata.state.queues.get((vhost, name))
     if record is not None and record.waits_for:
-        return _given_up(node, request, record)
-    asked = Request("queue_row", [name], {"vhost": vhost})
-    row = await at(node, _master(node, asked), asked, lambda: queue_row(node, asked))
+        return _delete_down_queue(node, request, record)
+    # Only the master knows the queue's messages and consumers.
+    row_request = Request("queue_row", [name], {"vhost": vhost})
+    row = await at(node, _master(node, row_request), row_request, lambda: queue_row(node, row_request))
     if row is None:
         raise ControlError("Queue not found", EXIT_USAGE)
     ready = row["messages_ready"]
@@ -57,12 +58,14 @@ async def delete_queue(node: NodeShell, request: Request) -> str:
     return f"Queue was successfully deleted with {ready} ready messages"
 
 
-def _given_up(node: NodeShell, request: Request, record: Queue) -> str:
-    """A queue that is down is deleted on the operator's word; what it holds is lost with it."""
+def _delete_down_queue(node: NodeShell, request: Request, record: Queue) -> str:
+    """Delete a down queue at the operator's request; its messages are lost."""
     waits_for = ", ".join(record.waits_for)
     if request.flag("if-empty"):
         raise ControlError(
-            f"Queue is down (it waits for {waits_for}), so nobody can say whether it is empty", EXIT_USAGE
+            f"Queue is down (it waits for {waits_for}), so it is unknown whether it is empty. "
+            "Start that node, or omit --if-empty",
+            EXIT_USAGE,
         )
     with node.metadata.acting_as(ACTOR):
         node.metadata.write(DeleteQueue(record.vhost, record.name))

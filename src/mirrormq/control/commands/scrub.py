@@ -1,4 +1,4 @@
-"""Scrubbing of a node's journal: begin a pass, show its progress."""
+"""Command that scrubs a node's journal and reports the progress."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirrormq.control.node_interface import NodeShell
 
 
 def scrub(node: NodeShell, request: Request) -> list[dict[str, Any]]:
-    """Begin a pass unless one is running, or with `--status` only show the progress."""
+    """Start a pass unless one is running; with `--status`, only report the progress."""
     return [node.live.scrub(start=not request.flag("status"))]
 
 

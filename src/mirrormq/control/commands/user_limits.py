@@ -1,4 +1,4 @@
-"""How many connections and channels one user may have."""
+"""Commands for connection and channel limits of users."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _checked(definition: Any) -> dict[str, int]:
 
 
 def set_user_limits(node: ControlledNode, request: Request) -> None:
-    """Limits that are not named stay as they are."""
+    """Set the given limits; the user's other limits stay unchanged."""
     name, definition = request.arguments
     limits = _checked(json_value(definition))
     user = _user(node, name)

@@ -1,8 +1,8 @@
-"""Users, their passwords and tags.
+"""Commands for users, their passwords and tags.
 
-Hashing a password takes some 40 ms by design, so it is not done where the node's work is: the
-server of the control socket runs `prepare` in a thread first, and the verb finds the outcome among
-the request's options.
+Hashing a password takes about 40 ms by design, so it must not block the event loop. The server of the
+control socket first runs `prepare` in a thread, and the command reads the result from the request's
+options.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VERIFIED = "password-verified"
 
 
 def prepare(node: ControlledNode, request: Request) -> Request:
-    """Do a request's slow arithmetic; safe in a thread."""
+    """Hash or verify the request's password; safe to call in a thread."""
     if request.verb in ("add_user", "change_password") and len(request.arguments) == 2:
         return replace(request, options={**request.options, HASHED: hashed(request.arguments[1])})
     if request.verb == "authenticate_user" and len(request.arguments) == 2:
@@ -34,13 +34,13 @@ def prepare(node: ControlledNode, request: Request) -> Request:
 
 
 def hashed(password: str) -> str:
-    """A new password as it is stored."""
+    """Return the stored form of a new password."""
     salt = os.urandom(passwords.salt_bytes())
     return passwords.hash_password(password.encode("utf-8", "surrogateescape"), salt)
 
 
 def rabbit_hash(password: str) -> str:
-    """A password as RabbitMQ stores it by default."""
+    """Return a password hash in RabbitMQ's default form."""
     raw = password.encode("utf-8", "surrogateescape")
     return passwords.hash_password(raw, os.urandom(passwords.salt_bytes(passwords.SHA256)), passwords.SHA256)
 

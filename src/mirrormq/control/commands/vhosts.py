@@ -1,4 +1,4 @@
-"""Vhosts, their limits, and the firehose's switch."""
+"""Commands for vhosts, their limits and the firehose (`trace_on`, `trace_off`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirrormq.metadata.records import Vhost
 
 
 def add_vhost(node: ControlledNode, request: Request) -> None:
-    """Like RabbitMQ's, adding a vhost that exists changes nothing and is no error."""
+    """Add a vhost. As in RabbitMQ, adding an existing vhost changes nothing and is no error."""
     name = request.arguments[0]
     if name in node.metadata.state.vhosts:
         return
@@ -51,7 +51,7 @@ def set_vhost_tags(node: ControlledNode, request: Request) -> None:
 
 
 def checked_limits(definition: Any, known: tuple[str, ...]) -> dict[str, int]:
-    """Limits as given, if every one is known and a number."""
+    """Return the limits if each has a known name and an integer value."""
     if not isinstance(definition, dict):
         raise validation_failed(f"limits should be an object, actually was {definition!r}")
     for name, value in definition.items():

@@ -1,12 +1,11 @@
-"""`/metrics`, `/metrics/per-object`, `/metrics/detailed`: what Prometheus scrapes, under RabbitMQ's names.
+"""Prometheus endpoints `/metrics`, `/metrics/per-object` and `/metrics/detailed`, under RabbitMQ's names.
 
-Names, types, labels and help texts are those of RabbitMQ's own exporter, so that dashboards made for it go on
-working; `mirrormq_*` tells of rings, failovers and the disk what RabbitMQ has no name for. Only what this
-node measures is there: a number that nobody counts is left out, not shown as nought. Each node tells of
-itself.
+Names, types, labels and help texts are those of RabbitMQ's exporter, so that its dashboards keep working.
+Metrics `mirrormq_*` cover rings, failovers and the disk, for which RabbitMQ has no names. Only measured
+numbers are present: a number that is not counted is omitted, not shown as 0. Each node reports on itself.
 
-Like RabbitMQ's exporter it asks for no password unless `prometheus.authentication.enabled` is set. `/metrics`
-tells numbers and no names but the node's; the others name queues.
+As with RabbitMQ's exporter, no password is needed unless `prometheus.authentication.enabled` is set.
+`/metrics` contains no names except the node's; the other endpoints name queues.
 """
 
 from mirrormq.management.metrics.exposition import CONTENT_TYPE

@@ -1,7 +1,8 @@
-"""`/metrics/detailed?family=…&vhost=…`: some families of metrics, object by object, under names of their own.
+"""Endpoint `/metrics/detailed?family=…&vhost=…`: selected families of metrics per object, under separate
+names.
 
-Who wants the depth of each of ten thousand queues, and nothing else of them, asks for `queue_coarse_metrics`.
-A family that RabbitMQ does not know tells nothing and is no mistake; `vhost` chooses among queues only.
+A user who needs only the depth of each of ten thousand queues requests `queue_coarse_metrics`. An unknown
+family adds nothing and is no error; `vhost` selects among queues only.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ FAMILIES = {
 }
 ALWAYS = ("rabbitmq_build_info", "rabbitmq_identity_info")
 OWN_NAMES = ("vhost_status", "exchange_names", "exchange_bindings")
-"""Families whose metrics are found nowhere else, so that they need no other name."""
+"""Families whose metrics exist only here, so that they keep their names."""
 
 SLICE_RECORDS = 500
-"""Exchanges told of between two turns of the loop."""
+"""Exchanges reported between two turns of the loop."""
 
 
 async def detailed(node: ManagedNode, query: Iterable[tuple[str, str]]) -> AsyncIterator[bytes]:
-    """The text, piece by piece."""
+    """Yield the text in pieces."""
     pairs = list(query)
     families = [value for name, value in pairs if name == "family" and value in FAMILIES]
     exposition = Exposition(_wanted(families))
@@ -77,7 +78,7 @@ async def detailed(node: ManagedNode, query: Iterable[tuple[str, str]]) -> Async
     if any(
         exposition.wants(f"rabbitmq_{kind}") for kind in ("connection_", "channel_", "queue_", "consumer_")
     ):
-        await ObjectMetrics(node, exposition, per_object=True, vhosts=vhosts).tell()
+        await ObjectMetrics(node, exposition, per_object=True, vhosts=vhosts).collect()
     await _of_metadata(node, exposition)
     for piece in exposition.pieces():
         yield piece
@@ -85,7 +86,7 @@ async def detailed(node: ManagedNode, query: Iterable[tuple[str, str]]) -> Async
 
 
 def _wanted(families: list[str]) -> dict[str, str]:
-    """The metrics of these families, and their names here."""
+    """Return the metrics of these families and their names on this endpoint."""
     found = {name: name for name in ALWAYS}
     for family in families:
         for name in FAMILIES[family].split():

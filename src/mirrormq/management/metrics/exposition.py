@@ -1,4 +1,4 @@
-"""Samples as they are collected, and the text exposition format that they leave in."""
+"""Collector of samples and writer of Prometheus' text exposition format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PIECE_LINES = 2_000
 
 
 def labels(**named: str) -> str:
-    """Labels as a sample carries them."""
+    """Return the labels of a sample."""
     return "{" + ",".join([f'{name}="{_escaped(value)}"' for name, value in named.items()]) + "}"
 
 
@@ -22,41 +22,42 @@ def _escaped(value: str) -> str:
 
 
 class Exposition:
-    """The samples of one scrape, by metric."""
+    """Samples of one scrape, by metric."""
 
     def __init__(self, wanted: Mapping[str, str] | None = None) -> None:
         self._lines: dict[str, list[str]] = {}
         self._wanted = wanted
-        """The metrics that are told of, and under which names; None for all under their own."""
+        """Requested metrics and their names; None for all metrics under their own names."""
 
     def wants(self, prefix: str) -> bool:
-        """Is any metric told of whose name begins so?"""
+        """Report whether any metric with this prefix is requested."""
         return self._wanted is None or any(name.startswith(prefix) for name in self._wanted)
 
     def announce(self, name: str) -> None:
-        """A metric that is told of even if there turns out to be no sample of it."""
+        """Include a metric even if it has no sample."""
         if self._wanted is None or name in self._wanted:
             self._lines.setdefault(name, [])
 
     def add(self, name: str, value: float, labelled: str = "") -> None:
-        """One sample of a metric that is in the table."""
+        """Add one sample of a metric in the table."""
         if self._wanted is None:
             self._lines.setdefault(name, []).append(f"{name}{labelled} {_number(value)}")
         elif name in self._wanted:
             self._lines.setdefault(name, []).append(f"{self._wanted[name]}{labelled} {_number(value)}")
 
     def histogram(self, name: str, bounds: Sequence[float], counts: Sequence[int], total: float) -> None:
-        """Counts of what was up to each bound, the last of what was beyond all."""
+        """Add a histogram from the counts per bucket; the last count is above all bounds."""
         if self._wanted is not None:
             return
         lines, seen = self._lines.setdefault(name, []), 0
         for bound, count in zip((*bounds, "+Inf"), counts, strict=True):
+            # Prometheus' buckets are cumulative.
             seen += count
             lines.append(f'{name}_bucket{{le="{bound}"}} {seen}')
         lines += [f"{name}_count {seen}", f"{name}_sum {_number(total)}"]
 
     def pieces(self) -> Iterator[bytes]:
-        """The text, in parts."""
+        """Yield the text in pieces."""
         for name in sorted(self._lines):
             kind, meaning = METRICS[name]
             shown = name if self._wanted is None else self._wanted[name]

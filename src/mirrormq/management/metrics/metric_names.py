@@ -1,4 +1,4 @@
-"""Every metric: its type and what it means. RabbitMQ's have its exporter's own help texts."""
+"""Table of metrics: type and help text of each. RabbitMQ's metrics have its exporter's help texts."""
 
 from __future__ import annotations
 
@@ -230,63 +230,63 @@ queues_deleted_total
 _MIRRORMQ = {
     GAUGE: """
 cluster_nodes
-    Nodes that belong to the cluster
+    Members of the cluster
 cluster_nodes_running
-    Nodes that serve clients and can be reached from this one
+    Members that serve clients and are reachable from this node
 cluster_partitions
-    Nodes that this one is partitioned from
+    Nodes from which this node is partitioned
 journal_fault
-    1 if this node found the fault in its journal when it started
+    Is 1 if this node found the fault in its journal at startup
 orphan_messages
-    Messages of partitions that this node's side has lost, set aside until somebody decides
+    Orphans of lost partition sides that this node keeps until an operator decides
 orphan_queues
-    Queues that such messages are of
+    Queues with orphans on this node
 queue_copies_untrusted
-    Copies of rings that this node masters on nodes with a journal fault, not synchronised yet
+    Unsynchronised copies on nodes with a journal fault, of rings that this node is master of
 queues_down
-    Queues of this node that have no master and wait for one
+    Down queues that wait for this node
 queues_unsynchronised
-    Rings that this node masters with a mirror that lacks messages
+    Rings that this node is master of with an unsynchronised mirror
 ring_epoch
-    Which master a ring has, counted from its declaration
+    Epoch of a ring: number of its masters since its declaration
 ring_epochs
-    The sum of the epochs of all rings that this node is master of
+    Sum of the epochs of all rings that this node is master of
 ring_in_sync_members
-    Members of a ring, its master among them, that have everything
+    Synchronised members of a ring, including its master
 ring_lag_messages
-    Operations that the mirror furthest behind has not received yet
+    Operations that the slowest mirror has not received yet
 ring_members
-    Members of a ring, its master among them
+    Members of a ring, including its master
 rings
     Rings that this node is master of
 scrub_damaged_messages
-    Stored messages that are damaged, are not served and have no good copy yet
+    Damaged stored messages that are not served and have no good copy yet
 scrub_running
     Is 1 while the journal is being verified
 scrub_segments
-    Segments of the present pass of verification, or of the last one
+    Segments of the current or last verification pass
 scrub_segments_done
-    Those of them that are verified
+    Verified segments of the current or last pass
 """,
     COUNTER: """
 failovers_total
-    Promotions that this node saw because a master was lost
+    Promotions after the loss of a master, as observed by this node
 promotions_incomplete_total
     Promotions of this node without the copies of members that had not reported, or without a trusted copy
 scrub_damaged_messages_total
     Messages found damaged by verification or by reading
 scrub_damaged_stretches_total
-    Damaged stretches that verification found in the journal
+    Damaged spans that verification found in the journal
 scrub_passes_total
-    Passes of verification that ended
+    Completed verification passes
 scrub_read_bytes_total
-    Bytes of the journal that were verified
+    Verified bytes of the journal
 scrub_repaired_messages_total
     Damaged messages that were rewritten with a copy from another node
 """,
     HISTOGRAM: """
 fsync_duration_seconds
-    How long the disk took to make the journal safe
+    Duration of journal syncs to disk
 """,
 }
 
@@ -304,4 +304,4 @@ def _table() -> dict[str, tuple[str, str]]:
 METRICS = _table() | {
     "process_start_time_seconds": (GAUGE, "Start time of the process since unix epoch in seconds.")
 }
-"""Name → type and help text."""
+"""Type and help text by name."""

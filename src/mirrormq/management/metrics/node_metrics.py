@@ -1,4 +1,4 @@
-"""What the node has to tell of itself: who it is, its machine, its disk, its comings and goings."""
+"""Metrics of the node itself: identity, resources, disk, churn, logins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEAD_LETTERED = labels(queue_type="rabbit_classic_queue", dead_letter_strategy="
 
 
 def of_node(node: ManagedNode, exposition: Exposition) -> None:
-    """Everything but clients, queues and rings."""
+    """Add all metrics except those of clients, queues and rings."""
     _identity(node, exposition)
     _machine(node, exposition)
     _disk(node, exposition)

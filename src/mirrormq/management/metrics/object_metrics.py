@@ -1,4 +1,4 @@
-"""What connections, channels and queues have to tell, one by one or added up."""
+"""Metrics of connections, channels and queues, per object or summed."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ if TYPE_CHECKING:
     from mirrormq.queues.queue import Queue
 
 SLICE_OBJECTS = 50
-"""Told of between two turns of the loop: about a millisecond."""
+"""Objects reported between two turns of the loop: about a millisecond."""
 
 SLICE_CHANNELS = 20
-"""The same for channels that tell of all their exchanges and queues, of which few have more than a dozen."""
+"""Channels reported between two turns with all their exchanges and queues, of which few have more than a
+dozen."""
 
 SUMMED = [
     name for name in METRICS
     if name.startswith(("rabbitmq_channel_", "rabbitmq_connection_", "rabbitmq_queue_", "rabbitmq_consumer_"))
 ]  # fmt: skip
-"""What objects tell; nought where there is no object."""
+"""Metrics of objects; their sum is 0 without objects."""
 
 NO_SUM = ("rabbitmq_queue_consumer_capacity", "rabbitmq_queue_head_message_timestamp")
-"""What is told of one queue only; RabbitMQ names these metrics without a sample."""
+"""Metrics that exist per queue only; RabbitMQ lists them without a sample."""
 
 QUEUE_FACTS = {
     "consumer_capacity": "consumer_capacity", "consumer_utilisation": "consumer_utilisation",
@@ -44,7 +45,7 @@ QUEUE_FACTS = {
     "messages_ram_bytes": "message_bytes_ram", "messages_ready_ram": "messages_ready_ram",
     "messages_unacked_ram": "messages_unacknowledged_ram", "process_memory_bytes": "memory",
 }  # fmt: skip
-"""Metrics of a queue, and what they are called elsewhere."""
+"""Metrics of a queue, with their names in `queue_facts`."""
 
 Numbers = Iterable[tuple[str, float]]
 Thing = TypeVar("Thing")
@@ -85,13 +86,16 @@ def of_channel(channel: Channel) -> Numbers:
     yield "rabbitmq_channel_messages_unacked", len(channel.unacked.by_tag)
     yield "rabbitmq_channel_messages_unconfirmed", 0 if confirms is None else confirms.open_count
     yield "rabbitmq_channel_messages_uncommitted", sum([len(batch) for _, _, batch in uncommitted])
-    yield "rabbitmq_channel_acks_uncommitted", sum([len(some) for _, some in publishing.settlements])
+    yield (
+        "rabbitmq_channel_acks_uncommitted",
+        sum([len(deliveries) for _, deliveries in publishing.settlements]),
+    )
     yield "rabbitmq_consumer_prefetch", channel.consumer_prefetch
     yield "rabbitmq_channel_prefetch", channel.prefetch
 
 
 def of_exchange(counts: ExchangeCounts) -> Numbers:
-    """What a channel has done at one exchange."""
+    """Yield the counts of a channel at one exchange."""
     yield "rabbitmq_channel_messages_published_total", counts.published
     yield "rabbitmq_channel_messages_confirmed_total", counts.confirmed
     yield "rabbitmq_channel_messages_unroutable_returned_total", counts.returned
@@ -99,7 +103,7 @@ def of_exchange(counts: ExchangeCounts) -> Numbers:
 
 
 def of_queue_use(counts: QueueCounts) -> Numbers:
-    """What a channel has done at one queue."""
+    """Yield the counts of a channel at one queue."""
     yield "rabbitmq_channel_get_ack_total", counts.got
     yield "rabbitmq_channel_get_total", counts.got_no_ack
     yield "rabbitmq_channel_messages_delivered_ack_total", counts.delivered
@@ -127,48 +131,53 @@ def of_queue(queue: Queue, now_ms: int) -> Numbers:
 
 
 class ObjectMetrics:
-    """What is there during one scrape."""
+    """Objects of one scrape."""
 
     def __init__(
         self, node: ManagedNode, exposition: Exposition, per_object: bool, vhosts: Collection[str] = ()
     ) -> None:
         self._broker = node.broker
-        self._sheet = exposition
+        self._exposition = exposition
         self._per_object = per_object
         self.connections = list(node.broker.connections)
         self.channels = [channel for found in self.connections for channel in found.channels.values()]
         chosen = [vhost for name, vhost in node.broker.vhosts.items() if not vhosts or name in vhosts]
         self.queues = [queue for vhost in chosen for queue in vhost.local_queues()]
 
-    async def tell(self) -> Counter[str]:
-        """Everything there is, and its sums. What ended channels and connections had counted is in the sums
-        of counters, so that those never shrink."""
+    async def collect(self) -> Counter[str]:
+        """Add all samples and return the sums. Counters of closed channels and connections stay in the
+        sums, so that these never decrease."""
         pids = self._broker.pids
         sums: Counter[str] = Counter(dict.fromkeys(SUMMED, 0))
         for vhost in self._broker.vhosts.values():
             sums.update(dict(of_counters(vhost.past)) | dict(of_traffic(vhost.past_traffic)))
         await self._each(
-            self.connections, of_connection, lambda one: labels(channel=pids.of_connection(one)), sums
+            self.connections,
+            of_connection,
+            lambda connection: labels(channel=pids.of_connection(connection)),
+            sums,
         )
-        await self._each(self.channels, of_channel, lambda one: labels(channel=pids.of_channel(one)), sums)
+        await self._each(
+            self.channels, of_channel, lambda channel: labels(channel=pids.of_channel(channel)), sums
+        )
         await self._count_channels(sums)
         now_ms = self._broker.clock.now_ms
         await self._each(
             self.queues,
-            lambda one: of_queue(one, now_ms),
-            lambda one: labels(vhost=one.vhost, queue=one.name),
+            lambda queue: of_queue(queue, now_ms),
+            lambda queue: labels(vhost=queue.vhost, queue=queue.name),
             sums,
         )
         if not self._per_object:
             for name, value in sums.items():
                 if name in NO_SUM:
-                    self._sheet.announce(name)
+                    self._exposition.announce(name)
                 else:
-                    self._sheet.add(name, value)
+                    self._exposition.add(name, value)
         return sums
 
     async def _count_channels(self, sums: Counter[str]) -> None:
-        """What channels have counted; one by one it is told by exchange and by queue."""
+        """Add the channels' counters, per exchange and queue if `per_object`."""
         for start in range(0, len(self.channels), SLICE_CHANNELS):
             for channel in self.channels[start : start + SLICE_CHANNELS]:
                 sums.update(dict(of_counters(channel.counters)))
@@ -177,7 +186,7 @@ class ObjectMetrics:
             await asyncio.sleep(0)
 
     def _divide(self, channel: Channel) -> None:
-        """Only what is still there: RabbitMQ forgets an exchange or a queue that is deleted."""
+        """Add samples per exchange and queue that still exist: RabbitMQ drops deleted ones."""
         pid, divided, vhost = self._broker.pids.of_channel(channel), channel.divided, channel.vhost
         exchanges, queues, where = vhost.router.exchanges, vhost.queues, channel.connection.vhost_name
         for exchange, put in divided.exchanges.items():
@@ -191,11 +200,11 @@ class ObjectMetrics:
                 which = labels(
                     channel=pid, queue_vhost=where, queue=queue, exchange_vhost=where, exchange=exchange
                 )
-                self._sheet.add("rabbitmq_queue_messages_published_total", count, which)
+                self._exposition.add("rabbitmq_queue_messages_published_total", count, which)
 
     def _add(self, numbers: Numbers, which: str) -> None:
         for name, value in numbers:
-            self._sheet.add(name, value, which)
+            self._exposition.add(name, value, which)
 
     async def _each(
         self,
@@ -210,5 +219,5 @@ class ObjectMetrics:
                 for name, value in numbers(thing):
                     sums[name] += value  # type: ignore[assignment]
                     if self._per_object:
-                        self._sheet.add(name, value, which)
+                        self._exposition.add(name, value, which)
             await asyncio.sleep(0)

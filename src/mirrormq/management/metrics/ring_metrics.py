@@ -1,4 +1,4 @@
-"""What RabbitMQ has no name for: rings and how far mirrors are behind, failovers, orphans, the cluster."""
+"""Metrics without a RabbitMQ counterpart: rings, mirror lag, failovers, orphans, the cluster."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from mirrormq.management.managed_node import ManagedNode
 
 SLICE_RINGS = 200
-"""Told of between two turns of the loop: about a millisecond."""
+"""Rings reported between two turns of the loop: about a millisecond."""
 
 
 async def of_rings(node: ManagedNode, exposition: Exposition, per_object: bool) -> None:
-    """The cluster, and the rings that this node is master of."""
+    """Add the metrics of the cluster and of the rings that this node is master of."""
     _cluster(node, exposition)
     me = node.settings.name
     records = [r for r in node.metadata.state.queues.values() if me in (r.ring.master, *r.waits_for)]
@@ -28,7 +28,7 @@ async def of_rings(node: ManagedNode, exposition: Exposition, per_object: bool) 
     for start in range(0, len(mastered), SLICE_RINGS):
         for record in mastered[start : start + SLICE_RINGS]:
             facts, which = ring_facts(node.broker, record), labels(vhost=record.vhost, queue=record.name)
-            lag = max([each for each in facts["lag"].values() if each is not None], default=0)
+            lag = max([lag for lag in facts["lag"].values() if lag is not None], default=0)
             whole = len(facts["in_sync"]) == len(facts["members"])
             members, in_sync = members + len(facts["members"]), in_sync + len(facts["in_sync"])
             epochs, lag_most, behind = epochs + facts["epoch"], max(lag_most, lag), behind + (not whole)

@@ -1,4 +1,4 @@
-"""One scrape: everything that is told, in slices, so that deliveries go on meanwhile."""
+"""Scrape of a metrics endpoint, built in chunks so that deliveries continue meanwhile."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ GLOBAL = {
     "messages_redelivered_total": (CLASSIC, ("messages_redelivered_total",)),
     "messages_acknowledged_total": (CLASSIC, ("messages_acked_total",)),
 }  # fmt: skip
-"""RabbitMQ's counters of the whole node, and the sums over channels that they are here."""
+"""RabbitMQ's counters of the whole node, each as a sum of channel counters."""
 
 
 def gather(node: ManagedNode, path: str, query: str) -> AsyncIterator[bytes]:
-    """The text that one of the paths is answered with, piece by piece."""
+    """Yield the text of one of the endpoints in pieces."""
     if path == DETAILED:
         return detailed(node, parse_qsl(query))
     return _everything(node, path == PER_OBJECT)
@@ -53,7 +53,7 @@ async def _everything(node: ManagedNode, per_object: bool) -> AsyncIterator[byte
     exposition = Exposition()
     of_node(node, exposition)
     objects = ObjectMetrics(node, exposition, per_object)
-    sums = await objects.tell()
+    sums = await objects.collect()
     _counted(exposition, objects)
     _global(exposition, objects, sums)
     await of_rings(node, exposition, per_object)

@@ -1,4 +1,4 @@
-"""The API's resources, one file each. `ROUTES` is all of them."""
+"""Resources of the API, one file each; `ROUTES` contains all their routes."""
 
 from __future__ import annotations
 

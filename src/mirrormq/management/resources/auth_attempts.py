@@ -1,4 +1,4 @@
-"""How often clients of a node logged in, or tried to. Where they came from is not tracked."""
+"""Resource: login attempts of a node's clients. Their sources are not tracked."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ async def _ask(call: ApiRequest, verb: str) -> Any:
 
 
 async def attempts(call: ApiRequest) -> list[dict[str, Any]]:
-    """A row for each protocol."""
+    """Return a row for each protocol."""
     found: list[dict[str, Any]] = await _ask(call, "list_node_auth_attempt_stats")
     return found
 
 
 async def forget(call: ApiRequest) -> EmptyReply:
-    """Count from nought again."""
+    """Reset the counters."""
     await _ask(call, "reset_node_auth_attempt_metrics")
     return EmptyReply()
 
 
 def by_source(call: ApiRequest) -> list[dict[str, Any]]:
-    """As in a RabbitMQ that was not told to track sources."""
+    """Return an empty list, as RabbitMQ does unless it tracks sources."""
     return []
 
 
 def forget_sources(call: ApiRequest) -> EmptyReply:
-    """There are none."""
+    """Accept the request: there are no sources to reset."""
     return EmptyReply()
 
 

@@ -1,4 +1,4 @@
-"""Bindings, between an exchange and a queue (e/q) or another exchange (e/e)."""
+"""Resource: bindings between an exchange and a queue (e/q) or another exchange (e/e)."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def _between(call: ApiRequest, kind: DestinationKind) -> list[Binding]:
     return sorted((each for each in found if each.source == source), key=lambda each: each.key)
 
 
-def _one(call: ApiRequest, kind: DestinationKind) -> Binding:
-    """The path's last part has been decoded once, as every part; the key is encoded in itself."""
+def _binding_of_path(call: ApiRequest, kind: DestinationKind) -> Binding:
+    """Return the binding of the path. Its last part was decoded once, like every part, but the key itself
+    is encoded too."""
     for found in _between(call, kind):
         key = object_json.properties_key(found)
         if call.parts["properties"] in (key, object_json.decoded_key(key)):
@@ -61,6 +62,7 @@ def _handlers(kind: DestinationKind) -> tuple[dict[str, Handler], dict[str, Hand
             await call.direct().bind(source, kind, target, str(key), table(body))
         except AmqpError as error:
             raise declared(error) from None
+        # The reply names the new binding, or the equal one that existed before.
         made = [found for found in _between(call, kind) if found not in before] or [
             found for found in before if found.routing_key == key
         ]
@@ -68,10 +70,10 @@ def _handlers(kind: DestinationKind) -> tuple[dict[str, Handler], dict[str, Hand
         return EmptyReply(CREATED, {"location": f"{quote_plus(destination)}/{location}"})
 
     def show(call: ApiRequest) -> dict[str, Any]:
-        return object_json.binding(_one(call, kind))
+        return object_json.binding(_binding_of_path(call, kind))
 
     async def remove(call: ApiRequest) -> EmptyReply:
-        found = _one(call, kind)
+        found = _binding_of_path(call, kind)
         try:
             await call.direct().unbind(
                 found.source, kind, found.destination, found.routing_key, found.arguments

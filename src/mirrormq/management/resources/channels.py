@@ -1,4 +1,4 @@
-"""Channels, of all nodes."""
+"""Resource: channels of all nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def listing(call: ApiRequest, local: list[Channel], rows: list[dict[str, Any]]) -> ListReply:
-    """Channels of this node and rows of others' as one list."""
+    """Return channels of this node and rows of other nodes as one list."""
     both: list[Channel | dict[str, Any]] = [*local, *rows]
     items = sorted(both, key=_name)
     return ListReply(
@@ -33,7 +33,7 @@ async def list_channels(call: ApiRequest) -> ListReply:
 
 
 def here(call: ApiRequest, name: str) -> dict[str, Any] | None:
-    """One channel of this node."""
+    """Return the row of one channel of this node."""
     for found in object_json.channels(object_json.connections(call)):
         if object_json.channel_name(found) == name:
             return {
@@ -47,7 +47,7 @@ def here(call: ApiRequest, name: str) -> dict[str, Any] | None:
 
 
 def _places(call: ApiRequest, found: Channel) -> dict[str, Any]:
-    """What it did where."""
+    """Return the channel's statistics per exchange and queue."""
     places = call.statistics.places
     if places is None:
         return {"deliveries": [], "publishes": []}

@@ -1,4 +1,4 @@
-"""Limits of vhosts and of users."""
+"""Resource: limits of vhosts and of users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections of all nodes: looking at them, closing them."""
+"""Resource: connections of all nodes, and their closing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ CLOSED_BY = "Closed via management plugin"
 
 
 def row(call: ApiRequest, connection: Connection, nothing: str | None = None) -> dict[str, Any]:
-    """RabbitMQ writes null in lists and the empty text for one object."""
+    """Return the row of a connection; RabbitMQ writes missing facts as null in lists, as an empty text in
+    one object."""
     properties = plain(connection.client_properties)
     name = properties.get("connection_name")
     peer = connection.peer
@@ -60,7 +61,7 @@ def _user(found: Connection | dict[str, Any]) -> str:
 
 
 async def _visible(call: ApiRequest) -> list[Connection | dict[str, Any]]:
-    """Those of this node, and rows of the others'."""
+    """Return the visible connections of this node and visible rows of other nodes."""
     rows = await call.peer_client.rows("connections", query=call.asked)
     visible = [row for row in rows if object_json.visible(call, row)]
     return sorted([*object_json.connections(call), *visible], key=_name)
@@ -72,8 +73,8 @@ async def list_connections(call: ApiRequest) -> ListReply:
     )
 
 
-async def _one(call: ApiRequest) -> Connection | dict[str, Any]:
-    """The connection of this node, or the row of another's."""
+async def _connection_of_path(call: ApiRequest) -> Connection | dict[str, Any]:
+    """Return the connection of the path, or its row if another node has it."""
     found: Connection | dict[str, Any] | None = next(
         (each for each in call.node.broker.connections if each.name == call.name), None
     )
@@ -88,12 +89,12 @@ async def _one(call: ApiRequest) -> Connection | dict[str, Any]:
 
 
 async def show(call: ApiRequest) -> dict[str, Any]:
-    found = await _one(call)
+    found = await _connection_of_path(call)
     return found if isinstance(found, dict) else row(call, found, "")
 
 
 def close_all(call: ApiRequest, connections: list[Connection], actor: str, reason: str) -> None:
-    """End connections of this node."""
+    """Close connections of this node."""
     with call.node.metadata.acting_as(actor):
         for connection in connections:
             connection.force_close(reason)
@@ -106,8 +107,8 @@ async def _close_on_peers(call: ApiRequest, by: str, value: str) -> None:
 
 
 async def close(call: ApiRequest) -> EmptyReply:
-    """Whoever may see it and is an administrator, or its own user, may end it."""
-    found = await _one(call)
+    """Close a connection; only administrators and the connection's user may do so."""
+    found = await _connection_of_path(call)
     if access.ADMINISTRATOR not in call.user.tags and _user(found) != call.user.name:
         raise not_authorised("User not authorised to access object")
     if isinstance(found, dict):
@@ -118,7 +119,7 @@ async def close(call: ApiRequest) -> EmptyReply:
 
 
 async def channels(call: ApiRequest) -> ListReply:
-    found = await _one(call)
+    found = await _connection_of_path(call)
     if not isinstance(found, dict):
         return channel_rows.listing(call, object_json.channels([found]), [])
     rows = await call.peer_client.rows("channels", connection=call.name, query=call.asked)

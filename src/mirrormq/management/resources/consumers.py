@@ -1,4 +1,4 @@
-"""Consumers, of all nodes' queues."""
+"""Resource: consumers of all nodes' queues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def here(call: ApiRequest, vhosts: list[str]) -> list[tuple[Queue, QueueConsumer]]:
-    """The consumers of this node's queues, wherever their clients are connected."""
+    """Return the consumers of this node's queues; their clients may be connected to other nodes."""
     live = call.node.broker.vhosts
     return [
         (queue, consumer)

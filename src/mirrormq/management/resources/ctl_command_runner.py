@@ -1,7 +1,7 @@
-"""`mirrormqctl --uri`: verbs over HTTP, for administrators.
+"""Resource behind `mirrormqctl --uri`: control commands over HTTP, for administrators.
 
-An administrator may do by HTTP whatever concerns brokers, queues and users. What concerns the process or the
-files of the machine it runs on needs access to that machine (`control/preconditions.py`).
+Commands that change the process or files of the node's host need access to that host
+(`control/preconditions.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from mirrormq.control.control_protocol import EXIT_USAGE, ControlError, Request, encode_document
-from mirrormq.control.preconditions import AT_THE_MACHINE, BETWEEN_NODES, at_the_machine
+from mirrormq.control.preconditions import INTERNAL_COMMANDS, LOCAL_ONLY, local_only_error
 from mirrormq.management import access
 from mirrormq.management.api_request import ApiRequest, RawReply
 from mirrormq.management.http_errors import bad_request
@@ -17,34 +17,34 @@ from mirrormq.management.route_table import ApiRoute
 
 
 async def carry_out(call: ApiRequest) -> RawReply:
-    """One verb: the reply is what the control socket would say."""
+    """Run one command and reply as the control socket would."""
     body = call.body("verb")
     request, node = _request(body), body.get("node") or call.me
     try:
-        if request.verb in AT_THE_MACHINE:
-            raise ControlError(at_the_machine(request.verb), EXIT_USAGE)
-        if request.verb in BETWEEN_NODES:
-            raise ControlError(f"This node does not know the verb '{request.verb}'.", EXIT_USAGE)
-        return _said({"ok": True, "result": await _result(call, node, request)})
+        if request.verb in LOCAL_ONLY:
+            raise ControlError(local_only_error(request.verb), EXIT_USAGE)
+        if request.verb in INTERNAL_COMMANDS:
+            raise ControlError(f"This node does not know the command '{request.verb}'.", EXIT_USAGE)
+        return _reply({"ok": True, "result": await _result(call, node, request)})
     except ControlError as error:
-        return _said(error.reply())
+        return _reply(error.reply())
 
 
 def _request(body: dict[str, Any]) -> Request:
     verb, words, options = body["verb"], body.get("arguments", []), body.get("options", {})
     fits = isinstance(verb, str) and isinstance(words, list) and isinstance(options, dict)
     if not fits or not all(isinstance(word, str) for word in words):
-        raise bad_request("a verb is a word, its arguments are a list of words, its options an object")
+        raise bad_request("verb must be a string, arguments a list of strings, options an object")
     return Request(verb, words, options)
 
 
 async def _result(call: ApiRequest, node: str, request: Request) -> Any:
     if node != call.me and node not in call.peer_client.peers:
-        raise ControlError(f"{node} is no running node of the cluster of {call.me}.")
+        raise ControlError(f"{node} is not a running node of the cluster of {call.me}.")
     return await call.node.carry_out(request, node)
 
 
-def _said(reply: dict[str, Any]) -> RawReply:
+def _reply(reply: dict[str, Any]) -> RawReply:
     return RawReply(encode_document(reply))
 
 

@@ -1,7 +1,7 @@
-"""Definitions: everything that is declared, out and in, of the node or of one vhost.
+"""Resource: export and import of definitions, of the whole cluster or of one vhost.
 
-The HTTP API's export differs from `export_definitions` of the control program in the same way as
-RabbitMQ's: what does not survive a restart is in it too, except exclusive queues.
+As in RabbitMQ, the export of the HTTP API differs from `export_definitions` of the control program: it
+includes transient objects, except exclusive queues.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNREADABLE = "failed_to_parse_json"
 
 OF_A_VHOST = ("parameters", "policies", "queues", "exchanges", "bindings")
 NAMELESS = ("queues", "exchanges", "bindings")
-"""In the definitions of one vhost these do not say which."""
+"""Kinds whose rows omit the vhost in the definitions of one vhost."""
 
 
 async def _document(call: ApiRequest) -> dict[str, Any]:
@@ -55,7 +55,7 @@ async def _document(call: ApiRequest) -> dict[str, Any]:
 
 
 async def _rows(kept: Mapping[Any, T], row: Callable[[T], dict[str, Any] | None]) -> list[dict[str, Any]]:
-    """In slices, so that everybody else goes on; None is left out."""
+    """Build rows in chunks, so that other work continues; records with the row None are omitted."""
     records_, rows = list(kept.values()), []
     for start in range(0, len(records_), SLICE_ROWS):
         made = [row(record) for record in records_[start : start + SLICE_ROWS]]
@@ -82,6 +82,7 @@ def _binding(state: MetadataState, binding: records.Binding) -> dict[str, Any] |
 def _answer(call: ApiRequest, document: dict[str, Any]) -> RawReply:
     headers = {}
     if wanted := call.query.get("download"):
+        # The name becomes part of a header: keep no quotes, spaces or line breaks.
         safe = "".join(each for each in wanted if each.isalnum() or each in "-_.@")
         headers["content-disposition"] = f"attachment; filename={safe}"
     return RawReply(encode(columns.of_one(document, call.query)), headers=headers)
@@ -118,12 +119,12 @@ def _entries(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _names(entries: Iterable[dict[str, Any]]) -> set[str]:
-    """Names that are texts; the import refuses the others."""
+    """Return the names that are texts; the import refuses the others."""
     return {name for entry in entries if isinstance(name := entry.get("name"), str)}
 
 
 def _check_vhosts(call: ApiRequest, document: dict[str, Any]) -> None:
-    """What is declared must lie in a vhost that is there or comes with it."""
+    """Refuse objects in a vhost that neither exists nor is part of the import."""
     known = set(call.state.vhosts) | _names(_entries(document, "vhosts"))
     for name in NAMELESS:
         for entry in _entries(document, name):
@@ -132,7 +133,7 @@ def _check_vhosts(call: ApiRequest, document: dict[str, Any]) -> None:
 
 
 def _check_limits(call: ApiRequest, document: dict[str, Any]) -> None:
-    """All or nothing: not a queue too many."""
+    """Refuse the whole import if it would exceed a vhost's queue limit."""
     for vhost in call.state.vhosts.values():
         limit = vhost.limits.get(MAX_QUEUES, UNLIMITED)
         have = call.state.queues_of(vhost.name)
@@ -155,11 +156,13 @@ def import_vhost(call: ApiRequest) -> EmptyReply:
 
 
 def _uploaded(call: ApiRequest, vhost: str) -> EmptyReply:
-    """The document is the body, or the part `file` of a form whose part `redirect` says where to go then."""
+    """Import the document in the body, or in the part `file` of a form, whose part `redirect` names the
+    next page."""
     redirect = b""
     if form_data.is_form(kind := call.headers.get("content-type", "")):
         parts = form_data.fields(kind, call.content)
         redirect, call.content = parts.get("redirect", b""), parts.get("file", b"")
+        # The target becomes a header: refuse control characters.
         if "file" not in parts or not (redirect.isascii() and redirect.decode("ascii").isprintable()):
             raise bad_request(UNREADABLE)
     document = call.body(unreadable=UNREADABLE)
@@ -185,6 +188,6 @@ _OF_VHOST = {"GET": export_vhost, "POST": import_vhost}
 
 ROUTES = [
     ApiRoute("definitions", access.administrator, _ALL, media=_MEDIA),
-    ApiRoute("all-configuration", access.administrator, _ALL, media=_MEDIA),  # what it was called long ago
+    ApiRoute("all-configuration", access.administrator, _ALL, media=_MEDIA),  # RabbitMQ's former name.
     ApiRoute("definitions/{vhost}", access.administrator, _OF_VHOST, media=_MEDIA),
 ]

@@ -1,4 +1,4 @@
-"""Exchanges: declaring, deleting, their bindings, publishing to them."""
+"""Resource: exchanges, their bindings, and publishing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mirrormq.wire.fields import table_of
 from mirrormq.wire.properties import PROPERTY_TYPES, BasicProperties, encode_properties
 
 DEFAULT_NAME = "amq.default"
-"""How paths call the exchange whose name is empty."""
+"""Name of the default exchange in paths."""
 
 ROUTING_KEY_BYTES_MAX = 255
 
@@ -38,7 +38,7 @@ def _name(call: ApiRequest) -> str:
 
 
 def counted_here(call: ApiRequest, record: records.Exchange) -> dict[str, Any]:
-    """What this node's clients have published to it."""
+    """Return the publish counts of this node's clients at an exchange."""
     return call.statistics.exchange(record.vhost, record.name, call.ranges)
 
 
@@ -46,12 +46,12 @@ Counted = dict[tuple[str, str], list[dict[str, Any]]]
 
 
 async def _counted_on_peers(call: ApiRequest, vhosts: list[str]) -> Counted:
-    """The same of other nodes' clients."""
-    found: Counted = {}
+    """Return the publish counts of other nodes' clients, by exchange."""
+    counts: Counted = {}
     rows: list[Any] = await call.peer_client.rows("exchanges", vhosts=vhosts, query=call.asked)
     for vhost, name, numbers in rows:
-        found.setdefault((vhost, name), []).append(numbers)
-    return found
+        counts.setdefault((vhost, name), []).append(numbers)
+    return counts
 
 
 def row(call: ApiRequest, record: records.Exchange, peer_rows: Counted) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _payload(payload: str, encoding: Any) -> bytes:
 
 
 def _properties(given: Any) -> BasicProperties:
-    """An empty list is how some languages write an empty object."""
+    """Return the properties of a message; some languages encode an empty object as an empty list."""
     values: dict[str, Any] = {}
     for name, value in given.items() if isinstance(given, dict) else ():
         field = "type_" if name == "type" else name

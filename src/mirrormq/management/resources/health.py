@@ -1,4 +1,4 @@
-"""Health checks: 200 and "ok", or 503 and what is wrong."""
+"""Resource: health checks, which reply 200 and "ok", or 503 and the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNAVAILABLE = 503
 TIME_UNITS = ("days", "weeks", "months", "years")
 ALIVENESS_QUEUE = "aliveness-test"
 PROTOCOLS = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqps": "amqp/ssl"}
-"""Names under which RabbitMQ knows a protocol as well."""
+"""Other names of protocols in RabbitMQ."""
 
 
 def ok(call: ApiRequest) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def protocol(call: ApiRequest) -> dict[str, Any] | RawReply:
 
 
 def mirrors(call: ApiRequest) -> dict[str, Any] | RawReply:
-    """Would mirrored queues be lost with this node?"""
+    """Check whether mirrored queues would be lost with this node."""
     if len(call.node.cluster.members) == 1:
         return {"status": "ok", "reason": "single node cluster"}
     if found := call.node.live.critical_queues():
@@ -89,7 +89,7 @@ def mirrors(call: ApiRequest) -> dict[str, Any] | RawReply:
 
 
 def quorum(call: ApiRequest) -> dict[str, Any]:
-    """There are no quorum queues that could lose theirs."""
+    """Pass always: there are no quorum queues."""
     alone = len(call.node.cluster.members) == 1
     return {"status": "ok", "reason": "single node cluster"} if alone else {"status": "ok"}
 
@@ -101,7 +101,7 @@ def node(call: ApiRequest) -> dict[str, Any]:
 
 
 async def aliveness(call: ApiRequest) -> dict[str, Any]:
-    """Declares a queue, sends a message through it, and leaves the queue for the next time."""
+    """Declare a queue and send a message through it; the queue is kept for the next check."""
     channel = call.direct()
     try:
         await channel.declare_queue(ALIVENESS_QUEUE, durable=False, auto_delete=False, arguments={})

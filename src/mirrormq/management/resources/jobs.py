@@ -1,4 +1,5 @@
-"""Jobs outside the broker, as they have told of themselves: for who monitors, and for users of a vhost."""
+"""Resource: jobs outside the broker, as they reported themselves; for monitoring users and users of the
+vhost."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from mirrormq.metadata.records import Job
 
 
 def list_jobs(call: ApiRequest) -> ListReply:
-    """Without their tables, the one that spoke last first."""
+    """Return the jobs without their tables, the latest report first."""
     everything = call.is_monitor and "vhost" not in call.parts
     seen = set(call.state.vhosts if everything else call.chosen_vhosts())
     now_ms = _now_ms()
@@ -23,14 +24,14 @@ def list_jobs(call: ApiRequest) -> ListReply:
 
 
 def show_job(call: ApiRequest) -> dict[str, Any]:
-    """With its table."""
-    job = _found(call)
+    """Return one job with its table."""
+    job = _job_of_path(call)
     return {**job_row(job, _now_ms()), "table": job_table(job)}
 
 
 def forget_job(call: ApiRequest) -> EmptyReply:
-    """For administrators and for whose job it is."""
-    job = _found(call)
+    """Delete a job; only administrators and the job's user may do so."""
+    job = _job_of_path(call)
     if access.ADMINISTRATOR not in call.user.tags and job.user != call.user.name:
         raise not_authorised(
             f"access to job '{job.name}' in vhost '{job.vhost}' refused for user '{call.user.name}'"
@@ -43,7 +44,7 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def _found(call: ApiRequest) -> Job:
+def _job_of_path(call: ApiRequest) -> Job:
     job = call.state.jobs.get((call.vhost, call.name))
     if job is None:
         raise missing("Not Found")

@@ -1,4 +1,4 @@
-"""Leases, of all nodes' queues."""
+"""Resource: leases of all nodes' queues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirrormq.management.route_table import ApiRoute
 
 
 async def list_leases(call: ApiRequest) -> ListReply:
-    """Those of queues that the user may read."""
+    """Return the leases of queues that the user may read."""
     may, user = call.node.broker.permissions.check, call.user.name
     rows = []
     for vhost in call.chosen_vhosts():
@@ -21,7 +21,7 @@ async def list_leases(call: ApiRequest) -> ListReply:
 
 
 async def release(call: ApiRequest) -> EmptyReply:
-    """Give a lease up."""
+    """Release a lease."""
     queue = call.parts["queue"]
     if not call.node.broker.permissions.check(call.user.name, call.vhost, queue, "read"):
         raise not_authorised(access_errors.resource_refused("queue", queue, call.vhost, call.user.name))

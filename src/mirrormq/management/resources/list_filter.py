@@ -1,6 +1,6 @@
-"""What a policy would govern before it is written: the page shows it while a pattern is being typed.
+"""Resource: preview of the objects that a policy pattern matches; the page shows it while the user types.
 
-The patterns are matched by the same code that will match them later, so the preview cannot be wrong.
+The preview uses the same matching code as policies, so that both always agree.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from mirrormq.metadata.policy_matching import Kind, governs
 from mirrormq.metadata.records import Policy
 
 NAMES_SHOWN_MAX = 100
-"""A reader looks at the first few; the number of all is told too."""
+"""Largest number of names in the reply; the total number is included."""
 
 SLICE_S = 0.002
-"""Matching between two turns of the loop; one match of a wild pattern may take ten times as long."""
+"""Time of matching between two turns of the loop; one match of an expensive pattern may take ten times as
+long."""
 
 WORK_S_MAX = 0.5
-"""A pattern that runs wild is given up; `complete` says so."""
+"""Time after which matching stops; the member `complete` of the reply is then false."""
 
 KINDS: dict[str, tuple[Kind, ...]] = {
     "all": ("queues", "exchanges"),
@@ -35,7 +36,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
 
 
 async def matching(call: ApiRequest) -> dict[str, Any]:
-    """Queues and exchanges whose names a pattern matches, and whether another policy keeps them."""
+    """Return the queues and exchanges that match a pattern, and whether the policy would apply to each."""
     pattern, apply_to = call.query.get("pattern", ""), call.query.get("apply-to", "all")
     if apply_to not in KINDS:
         raise bad_request(f"apply-to must be one of {', '.join(KINDS)}")
@@ -58,7 +59,7 @@ async def matching(call: ApiRequest) -> dict[str, Any]:
 
 
 class _Budget:
-    """Time to match in: given in slices, and not for ever."""
+    """Time budget of the matching, spent in slices."""
 
     def __init__(self) -> None:
         self.spent = False
@@ -66,7 +67,7 @@ class _Budget:
         self._began_s = time.perf_counter()
 
     async def left(self) -> bool:
-        """Is there some? Lets others work in between."""
+        """Report whether time is left; yield to the event loop after each slice."""
         passed_s = time.perf_counter() - self._began_s
         if passed_s > SLICE_S and not self.spent:
             self._worked_s += passed_s

@@ -1,4 +1,4 @@
-"""The nodes: what they are, what they use, where they listen."""
+"""Resource: nodes with their properties, resource usage and listeners."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _given(address: Address | None) -> list[Address]:
 
 
 def own_row(call: ApiRequest) -> dict[str, Any]:
-    """This node."""
+    """Return the row of this node."""
     settings, status, broker = call.node.settings, call.node.status(), call.node.broker
     return {
         "name": settings.name,
@@ -100,8 +100,8 @@ def own_row(call: ApiRequest) -> dict[str, Any]:
 
 
 def _journal_fault(call: ApiRequest, name: str) -> dict[str, str]:
-    """Fault that the node found in its journal when it started. RabbitMQ has no such field: it is there only
-    if there is a fault."""
+    """Return the fault that the node found in its journal at startup. RabbitMQ has no such field, so it is
+    present only with a fault."""
     record = call.state.nodes.get(name)
     if record is None or not record.running or not record.journal_fault:
         return {}
@@ -109,7 +109,7 @@ def _journal_fault(call: ApiRequest, name: str) -> dict[str, str]:
 
 
 def _links(call: ApiRequest) -> list[dict[str, Any]]:
-    """The nodes to which there is a link, and where they are."""
+    """Return the connected peers and their addresses."""
     found = []
     for name in call.peer_client.peers:
         record = call.state.nodes.get(name)
@@ -119,7 +119,7 @@ def _links(call: ApiRequest) -> list[dict[str, Any]]:
 
 
 def silent_row(call: ApiRequest, name: str) -> dict[str, Any]:
-    """A member that has not answered: what the cluster knows of it."""
+    """Return the row of a member that has not replied, from the metadata."""
     record = call.state.nodes.get(name)
     runs = record is not None and record.running
     return {
@@ -133,33 +133,33 @@ def silent_row(call: ApiRequest, name: str) -> dict[str, Any]:
 
 
 async def list_nodes(call: ApiRequest) -> ListReply:
-    """Every member, running or not."""
-    told = await call.peer_client.ask_all("node", query=call.asked)
+    """Return every member, running or not."""
+    replies = await call.peer_client.ask_all("node", query=call.asked)
     names = sorted({call.me, *call.node.cluster.members})
-    return ListReply(names, lambda name: _row(call, name, told))
+    return ListReply(names, lambda name: _row(call, name, replies))
 
 
-def _row(call: ApiRequest, name: str, told: dict[str, Any]) -> dict[str, Any]:
+def _row(call: ApiRequest, name: str, replies: dict[str, Any]) -> dict[str, Any]:
     if name == call.me:
         return own_row(call)
-    found: dict[str, Any] = told.get(name) or silent_row(call, name)
+    found: dict[str, Any] = replies.get(name) or silent_row(call, name)
     return found
 
 
 async def show(call: ApiRequest) -> dict[str, Any]:
     if call.name not in (call.me, *call.node.cluster.members):
         raise not_found()
-    return _row(call, call.name, await _told_by(call))
+    return _row(call, call.name, await _reply_of_peer(call))
 
 
-async def _told_by(call: ApiRequest) -> dict[str, Any]:
+async def _reply_of_peer(call: ApiRequest) -> dict[str, Any]:
     if call.name not in call.peer_client.peers:
         return {}
     return {call.name: await call.peer_client.ask(call.name, "node", query=call.asked)}
 
 
 def own_memory(call: ApiRequest) -> dict[str, int]:
-    """What this node's memory is used for."""
+    """Return this node's memory use per category."""
     return call.node.live.memory_parts(int(call.node.status()["memory"]["total"]))
 
 
@@ -172,7 +172,7 @@ async def _memory(call: ApiRequest) -> dict[str, int]:
 
 
 async def memory(call: ApiRequest) -> dict[str, Any]:
-    """RabbitMQ's three totals differ by what its runtime has reserved; here they are one number."""
+    """Return memory per category. RabbitMQ's three totals differ by reserved memory; here they are equal."""
     parts = await _memory(call)
     total = sum(parts.values())
     totals = {"rss": total, "allocated": total, "erlang": total}
@@ -180,7 +180,7 @@ async def memory(call: ApiRequest) -> dict[str, Any]:
 
 
 async def relative_memory(call: ApiRequest) -> dict[str, Any]:
-    """Percentages; what is there at all is one at least."""
+    """Return percentages; a category with any memory has at least one."""
     parts = await _memory(call)
     total = max(sum(parts.values()), 1)
     shares = {kind: max(round(100 * size / total), 1) if size else 0 for kind, size in parts.items()}

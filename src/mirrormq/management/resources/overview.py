@@ -1,4 +1,5 @@
-"""The overview: totals and rates of all nodes. Who does not monitor sees their own share."""
+"""Resource: overview with totals and rates of all nodes. Users without the tag monitoring see their own
+share."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ CLUSTER_NAME = "cluster_name"
 
 
 def cluster_name(call: ApiRequest) -> str:
-    """As set, as configured, or the node's own name."""
+    """Return the name set by the operator, else the configured name, else the node's name."""
     kept = call.state.global_parameters.get(CLUSTER_NAME)
     return str(kept.value) if kept is not None else call.node.settings.cluster_name or call.node.settings.name
 
 
 def own_part(call: ApiRequest, vhosts: list[str], user: str | None) -> dict[str, Any]:
-    """What this node contributes to the totals: of all users, or of one."""
+    """Return this node's contribution to the totals, for all users or for one."""
     found = [
         connection
         for connection in call.node.broker.connections
@@ -47,8 +48,8 @@ async def overview(call: ApiRequest) -> dict[str, Any]:
     settings = call.node.settings
     vhosts = list(call.state.vhosts) if call.is_monitor else call.vhosts()
     user = None if call.is_monitor else call.user.name
-    told = await call.peer_client.ask_all("overview", vhosts=vhosts, user=user, query=call.asked)
-    parts = [own_part(call, vhosts, user), *told.values()]
+    replies = await call.peer_client.ask_all("overview", vhosts=vhosts, user=user, query=call.asked)
+    parts = [own_part(call, vhosts, user), *replies.values()]
     counted = merged([part["counted"] for part in parts])
     messages, disk = counted.get("message_stats", {}), merged([part["disk"] for part in parts])
     version = settings.product_version

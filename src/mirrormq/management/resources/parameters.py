@@ -1,4 +1,4 @@
-"""Parameters of vhosts, and global ones. Operator policies and vhost limits are shown among them."""
+"""Resource: parameters of vhosts and of the cluster, including operator policies and vhost limits."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from mirrormq.control.commands.parameters import (
-    NOT_SO,
     OPERATOR_POLICY_COMPONENT,
     POLICY_COMPONENT,
+    POLICY_NOT_A_PARAMETER,
     VHOST_LIMITS_COMPONENT,
     parameter_command,
     parameter_rows,
@@ -47,7 +47,7 @@ def show(call: ApiRequest) -> dict[str, Any]:
 def put(call: ApiRequest) -> EmptyReply:
     value = call.body("value")["value"]
     if call.parts["component"] == POLICY_COMPONENT:
-        raise bad_request(NOT_SO)
+        raise bad_request(POLICY_NOT_A_PARAMETER)
     existed = any(row["name"] == call.name for row in _rows(call))
     try:
         command = parameter_command(call.state, call.vhost, call.parts["component"], call.name, value)

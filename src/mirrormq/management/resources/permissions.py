@@ -1,4 +1,4 @@
-"""Permissions: what a user may configure, write and read in a vhost."""
+"""Resource: permissions of users in vhosts: configure, write and read."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def show(call: ApiRequest) -> dict[str, Any]:
 
 
 def check_ends(call: ApiRequest) -> None:
-    """Both the user and the vhost must be there."""
+    """Check that the user and the vhost exist."""
     if call.vhost not in call.state.vhosts or call.name not in call.state.users:
         raise bad_request("vhost_or_user_not_found")
 
 
 def check_pattern(pattern: Any, shown: Callable[[str], Any]) -> str:
-    """A pattern that can be used; RabbitMQ's reason spells texts as lists of characters."""
+    """Return a valid pattern; RabbitMQ's reason writes texts as lists of characters."""
     if not isinstance(pattern, str):
         raise bad_request(["not_string", pattern])
     try:

@@ -1,4 +1,4 @@
-"""Policies and operator policies."""
+"""Resource: policies and operator policies."""
 
 from __future__ import annotations
 

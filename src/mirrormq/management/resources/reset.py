@@ -1,6 +1,6 @@
-"""Statistics that start anew: on one node, or on all.
+"""Resource: reset of statistics on one node or on all.
 
-What is counted belongs to queues, channels and connections and goes on; rates and the past begin again.
+Counters belong to queues, channels and connections and are kept; rates and histories start again.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from mirrormq.management.http_errors import bad_request, not_found
 from mirrormq.management.route_table import ApiRoute
 
 KIND = "start_anew"
-"""What another node is asked for."""
+"""Kind of the request to other nodes."""
 
 
 async def on_all_nodes(call: ApiRequest) -> EmptyReply:
-    """A node that does not answer keeps its own."""
+    """Reset the statistics of all nodes; a node that does not reply keeps its own."""
     await asyncio.gather(call.statistics.start_anew(), call.peer_client.ask_all(KIND))
     return EmptyReply()
 
@@ -28,7 +28,7 @@ async def on_one_node(call: ApiRequest) -> EmptyReply:
     elif call.name not in call.peer_client.peers:
         raise not_found()
     elif await call.peer_client.ask(call.name, KIND) is None:
-        raise bad_request(f"{call.name} does not answer")
+        raise bad_request(f"{call.name} does not reply")
     return EmptyReply()
 
 

@@ -1,4 +1,4 @@
-"""Small answers: who am I, how to log in, which extensions and features there are; rebalancing."""
+"""Resource: session facts (user, login, extensions, feature flags) and rebalancing."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ def how_to_log_in(call: ApiRequest) -> dict[str, Any]:
 
 
 async def log_in(call: ApiRequest) -> str:
-    """Says whether a form's `username` and `password` are good for a login. No cookie is given: every request
-    brings its login with it."""
+    """Check a form's `username` and `password`. The reply sets no cookie: every request carries its login."""
     form = dict(parse_qsl(call.content.decode("utf-8", "surrogateescape"), keep_blank_values=True))
     if not {"username", "password"} <= form.keys():
         raise access.login_failed()
@@ -50,22 +49,22 @@ def feature_flags(call: ApiRequest) -> list[dict[str, Any]]:
 
 
 def enable_feature_flag(call: ApiRequest) -> EmptyReply:
-    """All are enabled."""
+    """Accept any known flag: all are enabled already."""
     if all(flag["name"] != call.name for flag in feature_flag_list.feature_flags()):
         raise bad_request("unsupported")
     return EmptyReply()
 
 
 async def rebalance(call: ApiRequest) -> EmptyReply:
-    """Spread the masters of mirrored queues evenly."""
+    """Distribute the masters of mirrored queues evenly."""
     await call.node.carry_out(Request("rebalance", ["all"]))
     return EmptyReply()
 
 
 ROUTES = [
     ApiRoute("whoami", access.management, {"GET": whoami}),
-    ApiRoute("auth", access.nobody_is_asked, {"GET": how_to_log_in}, is_open=True),
-    ApiRoute("login", access.nobody_is_asked, {"POST": log_in}, is_open=True),
+    ApiRoute("auth", access.no_login_required, {"GET": how_to_log_in}, is_open=True),
+    ApiRoute("login", access.no_login_required, {"POST": log_in}, is_open=True),
     ApiRoute("extensions", access.management, {"GET": extensions}),
     ApiRoute("feature-flags", access.administrator, {"GET": feature_flags}),
     ApiRoute(

@@ -1,4 +1,4 @@
-"""The failover timeline."""
+"""Resource: failover timeline."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from mirrormq.management.route_table import ApiRoute
 
 
 async def timeline(call: ApiRequest) -> ListReply:
-    """The stories of all nodes as one, the newest last."""
-    told = await call.peer_client.ask_all("timeline")
-    return ListReply(joined([call.node.timeline.events, *told.values()]), lambda event: event)
+    """Return the merged timelines of all nodes, the newest event last."""
+    replies = await call.peer_client.ask_all("timeline")
+    return ListReply(joined([call.node.timeline.events, *replies.values()]), lambda event: event)
 
 
 ROUTES = [ApiRoute("mirrormq/timeline", access.monitor, {"GET": timeline})]

@@ -1,4 +1,4 @@
-"""Topic permissions: which routing keys a user may publish to and bind by."""
+"""Resource: topic permissions, which limit the routing keys a user may publish with and bind by."""
 
 from __future__ import annotations
 

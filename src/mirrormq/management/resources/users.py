@@ -1,4 +1,4 @@
-"""Users."""
+"""Resource: users."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ async def put(call: ApiRequest) -> EmptyReply:
 
 
 async def _password(body: dict[str, Any]) -> tuple[str, str]:
-    """Hashing takes its time by design, so it is done off the loop; no password: nobody can log in."""
+    """Return hash and algorithm of a password. Hashing is slow by design, so it runs off the event loop.
+    Without a password the user cannot log in."""
     if not isinstance(body.get("password", ""), str):
         raise bad_request(["not_string", "password"])
     if body.get("password"):

@@ -1,4 +1,4 @@
-"""Vhosts."""
+"""Resource: vhosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirrormq.metadata.erlang_proplists import term
 
 
 def counted_here(call: ApiRequest, name: str) -> dict[str, Any]:
-    """What this node has counted in a vhost."""
+    """Return this node's counters of a vhost."""
     return call.statistics.vhosts([name], call.ranges)
 
 
@@ -56,7 +56,7 @@ async def show(call: ApiRequest) -> dict[str, Any]:
 
 
 def tag_list(given: Any) -> list[str]:
-    """Read tags: a list, or words with commas between them."""
+    """Parse tags: a list or comma-separated text."""
     if isinstance(given, str):
         given = given.split(",")
     if not isinstance(given, list) or not all(isinstance(tag, str) for tag in given):
@@ -65,7 +65,8 @@ def tag_list(given: Any) -> list[str]:
 
 
 def put(call: ApiRequest) -> EmptyReply:
-    """Whoever makes a vhost may do everything in it. What is not said is emptied, as in RabbitMQ."""
+    """Create or update a vhost; its creator gets all permissions. As in RabbitMQ, omitted fields are
+    cleared."""
     body = call.body()
     before = call.state.vhosts.get(call.vhost)
     limits = {} if before is None else before.limits
@@ -86,7 +87,7 @@ def delete(call: ApiRequest) -> EmptyReply:
 
 
 def start(call: ApiRequest) -> EmptyReply:
-    """Ours never stop by themselves, so there is nothing to start."""
+    """Accept the request: a vhost of MirrorMQ never stops, so there is nothing to start."""
     reason = "nodedown" if call.name not in (call.me, *call.peer_client.peers) else ""
     if not reason and call.vhost not in call.state.vhosts:
         reason = f"{{no_such_vhost,{term(call.vhost)}}}"

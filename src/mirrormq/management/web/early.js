@@ -4,7 +4,7 @@
   try {
     theme = localStorage.getItem("mirrormq.theme");
     language = localStorage.getItem("mirrormq.language");
-  } catch (error) { /* storage may be forbidden; the defaults do */ }
+  } catch (error) { /* Storage may be disabled: use the defaults. */ }
   var dark = theme === "dark" || (theme !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   if (!language) language = /^zh\b/i.test(navigator.language || "") ? "zh" : "en";

@@ -1,4 +1,4 @@
-// The page begins here: who is there, and what does the address ask for?
+// Entry point: check the login, then show the page of the address.
 import { request } from "./lib/api.js";
 import { html, render, useEffect } from "./lib/html.js";
 import { t } from "./lib/i18n.js";
@@ -31,7 +31,7 @@ const PAGES = {
   timeline: Timeline, admin: Admin, pipeline: Pipeline,
 };
 
-// → the component of an address, its parts, and what the tab is called.
+// Return the component of an address, its parts, and the title of the tab.
 function pageOf({ page, parts }) {
   if (page === "queues" && parts.length >= 2) return [Queue, { vhost: parts[0], name: parts[1] }, parts[1]];
   if (page === "exchanges" && parts.length >= 2) return [Exchange, { vhost: parts[0], name: parts[1] }, parts[1]];
@@ -45,7 +45,7 @@ function App() {
   const { user, login } = useStore(session);
   const where = useStore(route);
   useStore(preferences);
-  useEffect(() => { // a reload finds the login of this tab
+  useEffect(() => { // After a reload, session storage still holds this tab's login.
     if (login && !user) request("whoami", { login }).then((found) => begin(login, found), () => session.set({ login: null }));
   }, [login]);
   if (login && !user) return html`<p class="nothing" role="status">${t("common.loading")}</p>`;

@@ -1,4 +1,4 @@
-// Small parts that every page is made of.
+// Basic components of all pages.
 import { bytes, NOTHING, percent } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { known, t } from "../lib/i18n.js";
@@ -22,7 +22,7 @@ export const Badge = ({ tone = "plain", title, children }) => html`<span class=$
 
 const STATE_TONES = { running: "good", idle: "good", flow: "warn", blocking: "warn", syncing: "warn", silent: "warn", done: "accent", blocked: "bad" };
 
-// A state in the API's word, translated where it is a known one. What is neither well nor busy is bad.
+// State badge: known states are translated; a state that is neither good nor busy is shown as bad.
 export function State({ value }) {
   if (!value) return null;
   const word = known(`state.${value}`) ? t(`state.${value}`) : value;
@@ -37,7 +37,7 @@ export function Refusal({ error }) {
   return error ? html`<p class="refusal" role="alert">${t("error.said", { text: error.message })}</p>` : null;
 }
 
-// A bar that says how full something is; the text says the same.
+// Usage bar with the same information as text.
 export function Meter({ label, used, limit, format = bytes, alarm }) {
   const part = limit > 0 ? Math.min(1, used / limit) : 0;
   const tone = alarm ? "bad" : part > 0.85 ? "warn" : "good";

@@ -1,4 +1,4 @@
-// Bindings of a queue or an exchange: which there are, one more, one less.
+// Bindings of a queue or an exchange: list, add, remove.
 import { path, post, remove } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
 import { html } from "../lib/html.js";
@@ -35,7 +35,7 @@ export function BindingTable({ where, vhost, showSource, showDestination, captio
     ]} />`;
 }
 
-// `fixed` is the end that is known: {source} or {kind, destination}.
+// `fixed` is the given end: {source} or {kind, destination}.
 export function BindForm({ vhost, fixed, onBound }) {
   const bind = async (fields) => {
     try {

@@ -1,4 +1,4 @@
-// Channels as rows, in the list of all and beside their connection.
+// Table of channels, for the list of all and for one connection.
 import { count } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";

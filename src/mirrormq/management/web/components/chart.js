@@ -1,7 +1,7 @@
-// A line chart over time: uPlot draws the lines, the legend is text that everybody can read.
+// Line chart over time: uPlot draws the lines; the legend is text, also for screen readers.
 //
 // series: [{name, label, tone, values, dash}]; `tone` is a colour of style/colours.css, so charts follow the theme.
-// `past`: the last value is not of now.
+// `past`: the last value is not current.
 import uPlot from "../vendor/uplot.js";
 import { NOTHING, short, time } from "../lib/format.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
@@ -12,7 +12,7 @@ import { useId } from "./forms.js";
 
 const HEIGHT = 200;
 const SPAN_S_MIN = 60;
-const HIGHEST_MIN = 4; // an idle chart counts in whole messages
+const HIGHEST_MIN = 4; // An idle chart has whole messages on its axis.
 export const SPANS_S = [60, 300, 600];
 
 function colour(name) {
@@ -50,7 +50,7 @@ function within(times, series, spanS) {
   const end = times.at(-1) ?? Date.now() / 1000;
   let first = times.findIndex((second) => second >= end - spanS);
   if (first < 0) first = times.length;
-  // A young history fills the chart; the span is what it grows to.
+  // A short history fills the chart; it grows up to the span.
   const start = Math.max(end - spanS, Math.min(times[0] ?? end, end - SPAN_S_MIN));
   return { start, end, data: [times.slice(first), ...series.map((each) => each.values.slice(first))] };
 }

@@ -1,11 +1,11 @@
-// Places on a circle that move smoothly: when a ring closes over a dead member, the others slide together.
+// Animated positions on a circle: when a ring loses a member, the others move together.
 import { useEffect, useRef, useState } from "../lib/html.js";
 
 const MOVE_MS = 450;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 const narrow = matchMedia("(max-width: 48rem)");
 
-// Is the screen as narrow as a phone's? Drawings then leave out what the words beside them say.
+// Report whether the screen is as narrow as a phone's: drawings then omit what the text beside them says.
 export function useNarrow() {
   const [is, setIs] = useState(narrow.matches);
   useEffect(() => {
@@ -18,7 +18,7 @@ export function useNarrow() {
 
 export const point = (centre, radius, angle) => ({ x: centre.x + radius * Math.sin(angle), y: centre.y - radius * Math.cos(angle) });
 
-// An arc along the circle, clockwise from one angle to another.
+// Arc along the circle, clockwise from one angle to another.
 export function arc(centre, radius, from, to) {
   const start = point(centre, radius, from);
   const end = point(centre, radius, to);
@@ -26,7 +26,7 @@ export function arc(centre, radius, from, to) {
   return `M${start.x.toFixed(1)} ${start.y.toFixed(1)} A${radius} ${radius} 0 ${large} 1 ${end.x.toFixed(1)} ${end.y.toFixed(1)}`;
 }
 
-// Names in order → their angles now, the first at the top.
+// Return the current angle of each name, the first at the top.
 export function useAngles(names) {
   const now = useRef({});
   const [, drawAgain] = useState(0);

@@ -1,4 +1,4 @@
-// The nodes and the links between them: whole, cut by a partition, or gone with a node that stopped.
+// Map of nodes and links: connected, cut by a partition, or down with a stopped node.
 import { count, fitted, shortNode } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
@@ -7,7 +7,7 @@ import { arc, point, useAngles, useNarrow } from "./circle.js";
 const CENTRE = { x: 200, y: 165 };
 const RADIUS = 108;
 const SIZE = 30;
-const LETTERS = { wide: 22, narrow: 14 }; // of a name below its disc
+const LETTERS = { wide: 22, narrow: 14 }; // Letters of a name below its disc.
 
 export function linkState(one, other) {
   if (one.running === false || other.running === false) return "gone";
@@ -57,7 +57,7 @@ export function ClusterMap({ nodes, masters }) {
   </svg>`;
 }
 
-// Who has how many queues: masters and mirrors of each node, on one scale.
+// Masters and mirrors of each node, on one scale.
 export function Shares({ nodes, masters }) {
   const most = Math.max(1, ...nodes.map((node) => (masters[node.name]?.masters ?? 0) + (masters[node.name]?.mirrors ?? 0)));
   return html`<div><ul class="legend"><li><span class="swatch accent" aria-hidden="true"></span>${t("cluster.masters")}</li><li><span class="swatch mirror" aria-hidden="true"></span>${t("cluster.mirrors")}</li></ul>

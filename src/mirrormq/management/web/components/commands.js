@@ -1,12 +1,12 @@
-// Command lines to copy: how a job is started against the node whose page this is.
+// Command lines to copy, which start a job for the node of this page.
 import { html, useRef } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { say } from "./notices.js";
 
-// What is behind the words, for a shell: nothing in single quotes means anything to it.
+// Quote a word for a shell: single quotes disable all special characters.
 const quoted = (text) => `'${text.replaceAll("'", "%27")}'`;
 
-// → this node's AMQP address. Only who monitors is told of listeners; everybody else sees the usual port.
+// Return this node's AMQP address. Only monitoring users see listeners; others get the default port.
 export function addressOf(overview, login = "") {
   const own = (overview?.listeners || []).filter((each) => each.node === overview.node);
   const plain = own.find((each) => each.protocol === "amqp");
@@ -21,7 +21,7 @@ const JOBS = [
   ["audit", (uri) => `mirrormq pipeline audit --live --uri ${uri} --for 10m`],
 ];
 
-// A long line is broken between words: half an option is none.
+// Break a long line between words, never inside an option.
 const Words = ({ text }) => text.split(" ").map((word, index) => html`${index > 0 && " "}<span key=${index} class="word">${word}</span>`);
 
 function Command({ name, text }) {
@@ -30,7 +30,7 @@ function Command({ name, text }) {
     try {
       await navigator.clipboard.writeText(text);
       say(t("command.copied"));
-    } catch { // without TLS a page may not write there: the reader does it
+    } catch { // Without TLS a page has no clipboard access: the user copies the selection.
       getSelection().selectAllChildren(code.current);
       say(t("command.selected"), "warn");
     }

@@ -1,11 +1,11 @@
-// "Are you sure?": the browser's own modal dialog, which keeps the focus inside and closes with Escape.
+// Confirmation dialog: the browser's modal dialog, which keeps the focus inside and closes with Escape.
 import { html, useEffect, useRef } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { Store, useStore } from "../lib/store.js";
 
 const asking = new Store({ question: null });
 
-// → a promise of true or false.
+// Return a promise of true or false.
 export function confirmed(title, text, button) {
   return new Promise((resolve) => asking.set({ question: { title, text, button, resolve } }));
 }

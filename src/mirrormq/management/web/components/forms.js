@@ -1,4 +1,4 @@
-// Labelled inputs, and forms that hand their fields over as an object.
+// Labelled inputs, and forms that return their fields as an object.
 import { html, useRef, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 
@@ -15,7 +15,7 @@ export function useId(prefix) {
 export function Field({ label, hint, name, type = "text", value, required, options, rows, wide, ...rest }) {
   const id = useId("field");
   const described = hint ? `${id}-hint` : undefined;
-  // What a reader types stays when the page is drawn again: only a field that is listened to has a value of ours.
+  // Typed text survives a new render: only a controlled field gets a value from us.
   const written = options || value === undefined ? {} : rest.onInput ? { value } : { defaultValue: value };
   const shared = { id, name, required, "aria-describedby": described, ...written, ...rest };
   let input = html`<input type=${type} autocomplete="off" spellcheck=${false} ...${shared} />`;
@@ -36,7 +36,7 @@ export function Check({ label, name, checked, ...rest }) {
   return html`<div class="check"><input type="checkbox" id=${id} name=${name} defaultChecked=${checked} ...${rest} /><label for=${id}>${label}</label></div>`;
 }
 
-// `onSubmit(fields)` may give a promise; true empties the form.
+// `onSubmit(fields)` may return a promise; true clears the form.
 export function Form({ onSubmit, button, children, label, inline, tone = "primary" }) {
   const [busy, setBusy] = useState(false);
   const form = useRef(null);
@@ -58,7 +58,7 @@ export function Form({ onSubmit, button, children, label, inline, tone = "primar
   </form>`;
 }
 
-// A form that stays folded until it is wanted.
+// Form that is collapsed until the user opens it.
 export function Folded({ title, children, open = false }) {
   return html`<details class="folded" open=${open}><summary>${title}</summary><div class="folded-inside">${children}</div></details>`;
 }

@@ -1,4 +1,4 @@
-// What is around every page: the sign, the ways to go, who and where one is, and whether the numbers are live.
+// Frame of every page: logo, navigation, user, breadcrumbs and the state of the live stream.
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { live } from "../lib/live.js";

@@ -1,4 +1,4 @@
-// Line drawings of sixteen units; they decorate, the words beside them speak.
+// Icons of 16 units; decorative, with text beside them.
 import { html } from "../lib/html.js";
 
 const PATHS = {
@@ -22,7 +22,7 @@ export function Icon({ name }) {
   return html`<svg class="icon" viewBox="0 0 16 16" aria-hidden="true" focusable="false"><path d=${PATHS[name]} /></svg>`;
 }
 
-// The sign of the house: a master and two mirrors on their ring.
+// Logo: a master and two mirrors on their ring.
 export function Logo({ size = 28 }) {
   return html`<svg class="logo" viewBox="0 0 32 32" width=${size} height=${size} aria-hidden="true" focusable="false">
     <circle class="logo-ring" cx="16" cy="16" r="11" fill="none" stroke-width="2.5" />

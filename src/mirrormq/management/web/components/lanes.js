@@ -1,4 +1,4 @@
-// The failover timeline as lanes: one per node, full while it ran, with marks where something happened to a queue.
+// Failover timeline as lanes: one per node, filled while it ran, with marks for queue events.
 import { dateTime, dayTime, fitted, shortNode, time } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
@@ -7,14 +7,14 @@ import { useNarrow } from "./circle.js";
 const HOUR_MS = 3600000;
 const SPANS = { hour: HOUR_MS, day: 24 * HOUR_MS, all: Infinity };
 const WIDE = { left: 110, width: 800, letters: 13, ticks: [0, 0.25, 0.5, 0.75, 1] };
-const NARROW = { left: 84, width: 400, letters: 8, ticks: [0, 0.5, 1] }; // a phone: letters keep their size
+const NARROW = { left: 84, width: 400, letters: 8, ticks: [0, 0.5, 1] }; // Phones: letters keep their size.
 const LANE = 34;
 const TOP = 14;
-const MARK = 9; // a mark's radius
-const OUTAGE = { least: 6, height: 28 }; // however short: as wide as can be seen, and taller than the marks that lie on it
+const MARK = 9; // Radius of a mark.
+const OUTAGE = { least: 6, height: 28 }; // An outage of any length is visible, and taller than the marks on it.
 const MARKS = { promoted: "★", synchronised: "✓", left_in_sync: "…", partition: "✕", healed: "○", node_down: "", node_up: "" };
 
-// Times at which a node was down, from its deaths and returns.
+// Times at which a node was down, from its failures and restarts.
 export function downtimes(events, node, startMs, endMs) {
   const found = [];
   let since = null;
@@ -30,13 +30,13 @@ export function downtimes(events, node, startMs, endMs) {
   return found.map(([from, to]) => [Math.max(from, startMs), Math.min(to, endMs)]).filter(([from, to]) => to > from);
 }
 
-// Where an outage is drawn: at least so wide, around its middle, and inside its lane.
+// Position of an outage: at least `least` wide, centred, and inside its lane.
 export function outage(from, to, left, right) {
   const width = Math.max(OUTAGE.least, to - from);
   return { x: Math.min(Math.max((from + to - width) / 2, left), right - width), width };
 }
 
-// The shortest span that has something to show.
+// Shortest span that contains an event.
 function fitting(events, nowMs) {
   const last = Math.max(...events.map((event) => event.at_ms));
   return Object.keys(SPANS).find((name) => nowMs - last < SPANS[name]);

@@ -1,4 +1,4 @@
-// Leases: who has taken messages under a name, and the button that gives them back.
+// Leases with the button that releases them.
 import { path, remove } from "../lib/api.js";
 import { ago, bytes, count, duration } from "../lib/format.js";
 import { html } from "../lib/html.js";
@@ -10,7 +10,7 @@ import { confirmed } from "./dialog.js";
 import { act } from "./notices.js";
 import { Named, Table } from "./table.js";
 
-export const LEASES_EVERY_S = 5; // the last use of a lease is known to its master alone
+export const LEASES_EVERY_S = 5; // Only the queue's master knows the last use of a lease.
 
 export function LeaseTable({ leases, showQueue, onDone }) {
   const nowMs = useStore(live, (value) => value.atMs);

@@ -1,4 +1,4 @@
-// A long list, page by page: the node filters, sorts and cuts, so ten thousand queues are as quick as ten.
+// Paged list: the node filters, sorts and pages, so ten thousand queues are as fast as ten.
 import { useFetch } from "../lib/fetching.js";
 import { count } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
@@ -26,7 +26,7 @@ export function useListing(where, { every = 0, columns } = {}) {
     sort: sort?.by, sort_reverse: sort?.reverse ? "true" : undefined, columns,
   };
   const answer = useFetch(where, query, { every });
-  useEffect(() => { // the last page may have gone
+  useEffect(() => { // The last page may no longer exist.
     if (answer.error?.status === 400 && page > 1) setPage(1);
   }, [answer.error]);
   const onSort = (by) => setSort((before) => (before?.by !== by ? { by, reverse: false } : before.reverse ? null : { by, reverse: true }));

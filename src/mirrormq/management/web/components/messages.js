@@ -1,4 +1,4 @@
-// Taking messages out of a queue to look at them. What becomes of them is said before the button is pressed.
+// Form that gets messages from a queue; the user chooses their settlement first.
 import { post } from "../lib/api.js";
 import { bytes, count } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";

@@ -1,4 +1,4 @@
-// Nodes as a table, and what is wrong with them as notices.
+// Table of nodes, and notices about their problems.
 import { bytes, count, duration } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
@@ -21,12 +21,12 @@ export function NodeTable({ nodes, masters }) {
   ]} />`;
 }
 
-// Free space is good when there is much of it: shown as a number with its limit, not as a filling bar.
+// Free space is shown as a number with its limit: a filled bar would suggest a problem.
 function Disk({ node }) {
   return html`<span class=${node.disk_free_alarm ? "bad-text" : ""}>${t("node.diskFree", { free: bytes(node.disk_free), limit: bytes(node.disk_free_limit) })}</span>`;
 }
 
-// Alarms, stopped nodes and partitions: what an operator must know before anything else.
+// Alarms, stopped nodes and partitions, which an operator must see first.
 export function Troubles({ nodes }) {
   const found = [];
   const stopped = nodes.filter((node) => node.running === false);

@@ -1,4 +1,4 @@
-// Short sentences about what was done or refused, spoken by screen readers too; and `act`, which says them.
+// Notices of success and failure, also for screen readers; and `act`, which shows them.
 import { html, useEffect } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { Store, useStore } from "../lib/store.js";
@@ -18,7 +18,7 @@ export function say(text, tone = "good") {
 
 const forget = (id) => notices.set({ list: notices.value.list.filter((notice) => notice.id !== id) });
 
-// Wait for what was asked; say that it was done, or what the node said against it. → did it work?
+// Wait for a request and show its success or the node's error. Return whether it succeeded.
 export async function act(asked, done) {
   try {
     const result = await asked;
@@ -32,7 +32,7 @@ export async function act(asked, done) {
 
 function Shown({ notice }) {
   useEffect(() => {
-    if (notice.tone === "bad") return undefined; // a refusal waits for its reader
+    if (notice.tone === "bad") return undefined; // An error stays until the user dismisses it.
     const timer = setTimeout(() => forget(notice.id), SHOWN_MS);
     return () => clearTimeout(timer);
   }, [notice.id]);

@@ -1,4 +1,4 @@
-// Publishing one message by hand: to an exchange, or through the default one to a queue.
+// Form that publishes one message to an exchange, or through the default exchange to a queue.
 import { path, post } from "../lib/api.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";

@@ -1,4 +1,4 @@
-// The ring of one queue with its buttons: synchronise, stop doing so, give the queue to another master.
+// Ring of one queue with its buttons: synchronise, stop the synchronisation, move the master.
 import { path, post } from "../lib/api.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";

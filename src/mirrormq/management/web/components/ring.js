@@ -1,6 +1,6 @@
-// A queue's ring, drawn as a ring: the master on top, data flowing clockwise from neighbour to neighbour and back.
+// Drawing of a queue's ring: the master on top, data flowing clockwise from member to member.
 //
-// The drawing is one image for a screen reader; the list beside it says the same in words.
+// The drawing is one image for screen readers; the list beside it has the same information as text.
 import { count, fitted, percent, shortNode } from "../lib/format.js";
 import { Fragment, html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
@@ -11,10 +11,10 @@ const CENTRE = { x: 200, y: 172 };
 const RADIUS = 112;
 const MARKS = { master: "★", synchronised: "✓", syncing: "↻", joining: "+", behind: "…", down: "✕" };
 const TONES = { master: "accent", synchronised: "good", syncing: "warn", joining: "warn", behind: "warn", down: "bad" };
-const LETTERS = { wide: 15, brief: 10 }; // of a name beside its disc
+const LETTERS = { wide: 15, brief: 10 }; // Letters of a name beside its disc.
 const FLOWS = new Set(["master", "synchronised"]);
 
-// In a word, for the drawing, where there is no room for more.
+// Short state texts for the drawing.
 function state(member) {
   if (member.state === "syncing") return t("ring.syncing", { part: percent(member.total ? member.done / member.total : 0) });
   return t(`ring.${member.state}`);
@@ -54,7 +54,7 @@ function Flow({ ring, angles, size, flowing }) {
   });
 }
 
-// A label stands outside the ring, where no arc passes.
+// Labels are outside the ring, where no arc passes.
 function label(angle, size, brief) {
   const at = point(CENTRE, RADIUS + size + 12, angle);
   const side = Math.sin(angle);
@@ -65,7 +65,7 @@ function label(angle, size, brief) {
   return { x: at.x, y: at.y + (brief ? 5 : 0), anchor: side > 0 ? "start" : "end" };
 }
 
-// Where the drawing ends: below the circle, or below the label of the lowest member.
+// Lower edge of the drawing: below the circle, or below the label of the lowest member.
 function bottom(members, size) {
   const labels = Array.from({ length: members }, (_, index) => label((index / members) * 2 * Math.PI, size, false).y + 24);
   return Math.ceil(Math.max(CENTRE.y + RADIUS + 12, ...labels));

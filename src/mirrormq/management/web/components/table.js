@@ -1,13 +1,13 @@
-// A table that is a table for every reader, and a list of cards on a narrow screen.
+// Table, shown as a list of cards on a narrow screen; a table for screen readers in both cases.
 //
-// Columns: {id, label, cell(row), numeric, short, sort, head, minor}. `head` marks the cell that names its row; what is
-// short stays on one line; what is minor does not stand on a card.
+// Columns: {id, label, cell(row), numeric, short, sort, head, minor}. `head` marks the cell that names its row; a
+// short cell stays on one line; a minor cell is omitted on cards.
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 
 const WHOLE_LETTERS_MAX = 24;
 
-// A link with a name: a short one stays whole, a long one is broken where it must be.
+// Link with a name: a short name stays on one line, a long one may break.
 export const Named = ({ href, name }) => html`<a class=${`name${name.length > WHOLE_LETTERS_MAX ? "" : " whole"}`} href=${href}>${name}</a>`;
 
 function Heading({ column, sort, onSort }) {

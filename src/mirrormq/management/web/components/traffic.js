@@ -1,4 +1,4 @@
-// The two charts that the overview and a queue share: rates, and messages that wait.
+// Charts of the overview and of a queue: message rates and queue lengths.
 import { html, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { ratesShown } from "../lib/rates.js";

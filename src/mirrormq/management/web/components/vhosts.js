@@ -1,4 +1,4 @@
-// Choosing a vhost; with one there is nothing to choose, and the field still says which.
+// Vhost selector; with a single vhost the field only shows its name.
 import { useFetch } from "../lib/fetching.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";

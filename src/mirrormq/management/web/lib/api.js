@@ -1,4 +1,4 @@
-// One request to the HTTP API, and its refusal as a sentence.
+// Request to the HTTP API, with errors as sentences.
 import { t } from "./i18n.js";
 import { end, session } from "./session.js";
 
@@ -27,8 +27,8 @@ async function refusal(response) {
   let said = {};
   try {
     said = JSON.parse(text);
-  } catch { /* not every refusal has a body */ }
-  // RabbitMQ answers 401 to a wrong password and to missing rights alike; the words tell them apart.
+  } catch { /* Some errors have no body. */ }
+  // RabbitMQ replies 401 to a wrong password and to missing permissions; only the text distinguishes them.
   const loggedOut = response.status === 401 && (text === "" || said.error === "not_authorized");
   const reason = said.reason !== undefined ? spelled(said.reason) : t("error.status", { status: response.status });
   return new Refused(response.status, reason, loggedOut);

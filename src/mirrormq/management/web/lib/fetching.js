@@ -1,4 +1,4 @@
-// What a page shows of the API, asked again when it may have changed.
+// Hook that fetches from the API, and again when the data may have changed.
 //
 //   useFetch("policies")                       again when definitions change
 //   useFetch("connections", {}, {every: 2})    and every two seconds
@@ -13,7 +13,7 @@ export function useFetch(where, query = {}, { every = 0, when = true, follow = "
   const [state, setState] = useState({ data: null, error: null, of: null, tick: 0 });
   const [asked, askAgain] = useState(0);
   const changes = useStore(live, (value) => (follow ? value[follow] : 0));
-  const missing = state.error?.status === 404; // what is not there does not come by asking every second
+  const missing = state.error?.status === 404; // A missing object does not appear by polling.
   const beat = useStore(live, (value) => (every && !missing ? Math.floor(value.tick / every) : 0));
   const wanted = when && where ? `${where}?${new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined))}` : null;
   const running = useRef(null);
@@ -21,7 +21,7 @@ export function useFetch(where, query = {}, { every = 0, when = true, follow = "
   useEffect(() => {
     if (wanted === null) return undefined;
     if (running.current?.wanted === wanted) {
-      running.current.stale = true; // one at a time; ask once more when this one is back
+      running.current.stale = true; // One request at a time: repeat after this one.
       return undefined;
     }
     running.current?.controller.abort();
@@ -33,7 +33,7 @@ export function useFetch(where, query = {}, { every = 0, when = true, follow = "
       .then((result) => {
         if (running.current !== mine) return;
         running.current = null;
-        // A refresh that fails leaves on the screen what was there.
+        // A failed refresh keeps the data on the screen.
         setState((before) => (result.error && before.of === wanted && before.data ? { ...before, error: result.error } : result));
         if (mine.stale) askAgain((count) => count + 1);
       });
@@ -44,6 +44,6 @@ export function useFetch(where, query = {}, { every = 0, when = true, follow = "
 
   const reload = useCallback(() => askAgain((count) => count + 1), []);
   const fits = state.of === wanted;
-  // `tick`: how far the stream was when this was asked; what it tells later is newer.
+  // `tick`: position of the stream at the request; later stream events are newer than the reply.
   return { data: fits ? state.data : null, error: fits ? state.error : null, loading: wanted !== null && !fits, tick: state.tick, reload };
 }

@@ -1,4 +1,4 @@
-// Numbers, sizes and times for people.
+// Formatting of numbers, sizes and times.
 import { locale, t } from "./i18n.js";
 
 const formatters = new Map();
@@ -61,7 +61,7 @@ export function duration(milliseconds) {
   return hours < 48 ? both("h", hours, minutes % 60) : both("d", Math.floor(hours / 24), hours % 24);
 }
 
-const AGO_MS_MIN = 2000; // what is more recent is said to be now
+const AGO_MS_MIN = 2000; // More recent times are shown as now.
 
 export function ago(ms, nowMs) {
   if (!ms) return NOTHING;
@@ -73,8 +73,8 @@ export const dateTime = (ms) => formatter("DateTimeFormat", { dateStyle: "medium
 export const dayTime = (ms) => formatter("DateTimeFormat", { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }).format(new Date(ms));
 export const day = (ms) => formatter("DateTimeFormat", { dateStyle: "full" }).format(new Date(ms));
 
-// The part of a node's name that differs from its neighbours'.
+// Part of a node's name before the host, which usually differs between nodes.
 export const shortNode = (name) => String(name).split("@")[0];
 
-// The end of a name that is too long for its place: neighbours' names differ there.
+// End of a name that is too long: similar names usually differ at their end.
 export const fitted = (name, letters) => (name.length > letters ? `…${name.slice(1 - letters)}` : name);

@@ -1,4 +1,4 @@
-// Preact with htm's template literals in place of JSX. Values in a template become text or attributes, never markup.
+// Preact with htm's template literals instead of JSX. Values in a template become text or attributes, never markup.
 import { Fragment, h, render } from "../vendor/preact.js";
 import htm from "../vendor/htm.js";
 

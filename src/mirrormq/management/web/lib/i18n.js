@@ -5,12 +5,12 @@ import { preferences } from "./preferences.js";
 
 const DICTIONARIES = { en, zh };
 
-// Who reads English writes dates as their browser does: in many countries the day comes first and there is no AM.
+// English pages use the browser's date format: in many countries the day comes first and there is no AM.
 const english = (navigator.languages || []).find((each) => /^en\b/i.test(each)) || "en";
 
 export const locale = () => (preferences.value.language === "zh" ? "zh-CN" : english);
 
-// A text about `n` things may have another for one of them, under its key and ".one".
+// A text with `n` may have a singular form, under its key and ".one".
 export function t(key, values = {}) {
   const texts = DICTIONARIES[preferences.value.language];
   const text = (String(values.n) === "1" ? texts[`${key}.one`] : undefined) ?? texts[key] ?? en[key] ?? key;

@@ -1,4 +1,4 @@
-// What jobs report, made readable: a number's unit is in its name, and rates become lines of a chart.
+// Formatting of job reports: a number's unit is in its name, and rates become chart lines.
 import { bytes, dateTime, duration, exact, NOTHING, rate, time } from "./format.js";
 import { t } from "./i18n.js";
 
@@ -18,7 +18,7 @@ export const isRate = (name) => /(^|_)per_s(econd)?$/.test(name);
 const milliseconds = (value) => (value < 10 ? t("unit.ms", { n: exact(value) }) : duration(value));
 const UNITS = [[/(^|_)bytes(_|$)/, bytes], [/(^|_)ms(_|$)/, milliseconds], [/(^|_)(s|seconds)$/, (value) => duration(value * 1000)]];
 
-// With `days`, the number of days that a table is about: times of one day need not name it.
+// `days`: number of days in the table; with one day, times omit the date.
 export function shown(name, value, days = 2) {
   if (value === null || value === undefined) return NOTHING;
   if (typeof value === "boolean") return value ? t("common.yes") : t("common.no");
@@ -33,7 +33,7 @@ export const columnsOf = (rows) => [...new Set(rows.flatMap((row) => Object.keys
 
 const secondOf = (value) => (isTime(value) ? Date.parse(value) / 1000 : NaN);
 
-// A table with a time and a rate in each row → lines, one of each kind of row; null if it is no such table.
+// Convert a table with a time and a rate in each row to chart lines, one per kind of row; null for other tables.
 export function linesOf(rows) {
   const columns = columnsOf(rows);
   const when = TIME_COLUMNS.find((name) => rows.every((row) => Number.isFinite(secondOf(row[name]))));
@@ -61,7 +61,7 @@ function coloured(times, lines) {
 const remembered = new Map();
 const keyOf = (job) => JSON.stringify([job.vhost, job.job, job.started]);
 
-// The rates of a job are remembered while somebody looks: the cluster keeps the last word only.
+// Rates of a job are kept while the page is open: the cluster stores only the last report.
 export function remember(job) {
   const rates = Object.entries(job.numbers).filter(([name, value]) => isRate(name) && typeof value === "number");
   if (!rates.length) return;

@@ -1,4 +1,4 @@
-// The stream of what changes. One connection while the tab is looked at; it comes back by itself.
+// Live event stream: one connection while the tab is visible, with automatic reconnect.
 //
 // A browser's EventSource cannot send a login header, so the stream is read with fetch.
 import { open } from "./api.js";
@@ -6,7 +6,7 @@ import { session } from "./session.js";
 import { isAtRest, NAMES, numbersOf, Series } from "./series.js";
 import { Store } from "./store.js";
 
-const SILENCE_MS_MAX = 6000; // the node speaks every second
+const SILENCE_MS_MAX = 6000; // The node sends an event every second.
 const RETRY_MS = [500, 1000, 2000, 4000];
 const QUEUES_KEPT_MAX = 1000;
 
@@ -39,7 +39,7 @@ function heardFrame(frame) {
     if (queues.size <= QUEUES_KEPT_MAX) break;
     queues.delete(key);
   }
-  for (const entry of queues.values()) { // of whom nothing was heard, nothing has changed, unless its node is gone
+  for (const entry of queues.values()) { // A queue without an event has not changed, unless its node is down.
     const numbers = numbersOf(entry.row);
     if (entry.tick === tick + 1 || isAtRest(numbers)) entry.series.add(frame.at_ms / 1000, numbers);
   }
@@ -103,7 +103,7 @@ function stop() {
   stopping = null;
 }
 
-// Six streams of six tabs would use up all the connections that a browser opens to one server.
+// Streams of six tabs would use all connections that a browser opens to one server.
 document.addEventListener("visibilitychange", () => (document.hidden ? stop() : start()));
 
 let watched = null;

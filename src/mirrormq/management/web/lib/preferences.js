@@ -1,4 +1,4 @@
-// What a reader chose: language and theme. Kept by the browser; without its storage, for this visit.
+// User preferences: language and theme. Stored by the browser; without storage they last for this visit.
 import { Store } from "./store.js";
 
 export const LANGUAGES = ["en", "zh"];
@@ -18,7 +18,7 @@ function kept(name, allowed, otherwise) {
 function keep(name, value) {
   try {
     localStorage.setItem(`mirrormq.${name}`, value);
-  } catch { /* then only for this visit */ }
+  } catch { /* Without storage the choice lasts for this visit. */ }
 }
 
 const spoken = /^zh\b/i.test(navigator.language || "") ? "zh" : "en";

@@ -1,5 +1,5 @@
-// How fast messages come and go, as the API tells it of a row. A node may be told to keep that to itself
-// (`management.rates_mode = none`): then it is not nought but unknown.
+// Message rates of a row of the API. With `management.rates_mode = none` a node does not report them: the rates are then
+// unknown, not 0.
 import { NOTHING, rate, short } from "./format.js";
 import { live } from "./live.js";
 

@@ -1,4 +1,4 @@
-// A queue's ring as the API tells it, made whole: one node, an old server and a queue that is down are rings too.
+// Ring of a queue from the API, in one form for single nodes, old servers and down queues too.
 
 function list(value) {
   return Array.isArray(value) ? value : [];

@@ -1,4 +1,4 @@
-// Addresses are hashes, `#/queues/%2F/orders?tab=bindings`: the server has one page, the browser's history works.
+// Router of hash addresses, `#/queues/%2F/orders?tab=bindings`: the server has one page, and the browser's history works.
 import { Store } from "./store.js";
 
 function parse(hash) {

@@ -1,4 +1,4 @@
-// The last minutes of some numbers, for charts: one list of times, one list per name.
+// Time series of the last minutes, for charts: one list of times, one list of values per name.
 
 export const SECONDS_KEPT = 600;
 
@@ -35,7 +35,7 @@ export class Series {
 
 export const isAtRest = (numbers) => RATES.every((name) => numbers[name] === 0);
 
-// The numbers of an overview's totals or of a queue's row, under one set of names.
+// Numbers of the overview's totals or of a queue's row, under common names.
 export function numbersOf(row) {
   const counted = row.message_stats || {};
   const lengths = row.queue_totals || row;

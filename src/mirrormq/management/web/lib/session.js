@@ -1,5 +1,5 @@
-// Who is logged in. The name and password live in this tab's session storage and go out in a header that `api.js`
-// sets: no cookie, nothing a browser would send by itself.
+// Login of the user. Name and password are in this tab's session storage and are sent in a header that `api.js`
+// sets: no cookie, nothing that a browser would send by itself.
 import { Store } from "./store.js";
 
 const KEY = "mirrormq.login";
@@ -22,14 +22,14 @@ export function encodeLogin(name, password) {
 export function begin(login, user) {
   try {
     sessionStorage.setItem(KEY, login);
-  } catch { /* then a reload asks again */ }
+  } catch { /* Without storage a reload asks for the login again. */ }
   session.set({ login, user, ended: false });
 }
 
 export function end(ended = false) {
   try {
     sessionStorage.removeItem(KEY);
-  } catch { /* nothing was kept */ }
+  } catch { /* Without storage there is nothing to remove. */ }
   session.set({ login: null, user: null, ended });
 }
 

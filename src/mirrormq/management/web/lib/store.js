@@ -1,4 +1,4 @@
-// A value that components follow. `set` merges; a component draws again when what it picked is another value.
+// Observable store. `set` merges; a component renders again when its selected value changes.
 import { useEffect, useReducer, useRef } from "./html.js";
 
 export class Store {

@@ -1,4 +1,4 @@
-// Administration: users, vhosts, permissions, policies, limits, each on a tab with an address of its own.
+// Administration: users, vhosts, permissions, policies, limits, each on a tab with its own address.
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { to } from "../lib/router.js";
@@ -12,7 +12,7 @@ import { Vhosts } from "./admin_vhosts.js";
 const TABS = { users: Users, vhosts: Vhosts, permissions: Permissions, policies: Policies, limits: Limits };
 
 export function Admin({ parts, user }) {
-  const allowed = isAdministrator(user) ? Object.keys(TABS) : ["policies"]; // a policymaker makes policies
+  const allowed = isAdministrator(user) ? Object.keys(TABS) : ["policies"]; // A policymaker may edit only policies.
   const tab = allowed.includes(parts[0]) ? parts[0] : allowed[0];
   const Tab = TABS[tab];
   return html`<h1>${t("place.admin")}</h1>

@@ -1,4 +1,4 @@
-// Limits of vhosts and of users.
+// Limits page: limits of vhosts and of users.
 import { Panel, Refusal } from "../components/basics.js";
 import { Field, Folded, Form } from "../components/forms.js";
 import { act } from "../components/notices.js";

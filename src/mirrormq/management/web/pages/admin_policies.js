@@ -1,4 +1,4 @@
-// Policies, with a preview: while a pattern is typed, the node says which queues and exchanges it would govern.
+// Policies page with a preview: while the user types a pattern, the node lists the queues and exchanges that it matches.
 import { Arguments, Badge, Panel, Refusal } from "../components/basics.js";
 import { confirmed } from "../components/dialog.js";
 import { ArgumentsField, argumentsOf, Field, Folded, Form } from "../components/forms.js";
@@ -54,7 +54,7 @@ function Preview({ vhost, asked, operator }) {
   </section>`;
 }
 
-// Operator policies are about queues, and a policy of any priority has to bear with them.
+// Operator policies apply to queues, and override policies of any priority.
 function PolicyForm({ where, label, onDone }) {
   const operator = where === "operator-policies";
   const choices = operator ? ["queues"] : APPLY_TO;

@@ -1,4 +1,4 @@
-// Users: who they are, new ones, other passwords and tags.
+// Users page: list, add, change passwords and tags.
 import { Badge, Panel, Refusal } from "../components/basics.js";
 import { confirmed } from "../components/dialog.js";
 import { Field, Folded, Form } from "../components/forms.js";
@@ -21,7 +21,7 @@ export function Users({ user }) {
     const users = await act(get("users"));
     if (!users) return false;
     const known = users.find((each) => each.name === fields.name);
-    // The API replaces tags as a whole: without those of a known user a new password would take them away.
+    // The API replaces all tags: a new password without the user's tags would remove them.
     const tags = fields.tags === KEEP ? known?.tags || [] : fields.tags.split(",").filter(Boolean);
     const others = users.filter((each) => each.name !== fields.name && each.tags.includes("administrator"));
     if (known?.tags.includes("administrator") && !tags.includes("administrator") && !others.length) {

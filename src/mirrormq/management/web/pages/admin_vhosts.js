@@ -1,4 +1,4 @@
-// Vhosts: separate worlds of queues and exchanges.
+// Vhosts page.
 import { Panel, Refusal } from "../components/basics.js";
 import { confirmed } from "../components/dialog.js";
 import { Check, Field, Folded, Form } from "../components/forms.js";

@@ -1,4 +1,4 @@
-// All channels.
+// Channels page.
 import { channelColumns } from "../components/channels.js";
 import { Listing, useListing } from "../components/listing.js";
 import { html } from "../lib/html.js";

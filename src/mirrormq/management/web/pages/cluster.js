@@ -1,4 +1,4 @@
-// The cluster: its nodes, the links between them, who is master of how much, and the button that evens it out.
+// Cluster page: nodes, links, masters and mirrors per node, and the button that rebalances them.
 import { Badge, Panel, Refusal } from "../components/basics.js";
 import { ClusterMap, linksOf, Shares } from "../components/cluster_map.js";
 import { confirmed } from "../components/dialog.js";
@@ -13,7 +13,7 @@ import { live } from "../lib/live.js";
 import { isAdministrator } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 
-const COUNT_EVERY_S = 5; // the whole list of queues: not every second
+const COUNT_EVERY_S = 5; // The whole list of queues is too large for every second.
 
 export function mastersOf(queues) {
   const found = {};

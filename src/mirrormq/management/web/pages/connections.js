@@ -1,4 +1,4 @@
-// Connections: a list, and one of them with its channels and the button that ends it.
+// Connections page: the list, and one connection with its channels and the button that closes it.
 import { Arguments, Facts, Panel, Refusal, State } from "../components/basics.js";
 import { addressOf } from "../components/commands.js";
 import { ChannelTable } from "../components/channels.js";

@@ -1,4 +1,4 @@
-// One exchange: what it is, where it leads, a message to send through it.
+// Page of one exchange: properties, bindings, and a form that publishes a message.
 import { Arguments, Badge, Facts, Panel, Refusal } from "../components/basics.js";
 import { BindForm, BindingTable } from "../components/bindings.js";
 import { confirmed } from "../components/dialog.js";

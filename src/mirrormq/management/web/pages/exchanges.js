@@ -1,4 +1,4 @@
-// Exchanges: a list, and a form for one more.
+// Exchanges page: the list, and a form that declares an exchange.
 import { Badge } from "../components/basics.js";
 import { ArgumentsField, argumentsOf, Check, Field, Folded, Form } from "../components/forms.js";
 import { Listing, useListing } from "../components/listing.js";

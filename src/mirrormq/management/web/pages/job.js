@@ -1,4 +1,4 @@
-// One job: what it last said, its numbers, its rates as a chart, and the table of its results.
+// Page of one job: its last report, its numbers, its rates as a chart, and the table of its results.
 import { Facts, Notice, Panel, Refusal, State } from "../components/basics.js";
 import { Chart } from "../components/chart.js";
 import { confirmed } from "../components/dialog.js";

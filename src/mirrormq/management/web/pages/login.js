@@ -1,4 +1,4 @@
-// Logging in: a name and a password, tried with `whoami`.
+// Login page: name and password, checked with `whoami`.
 import { Choices } from "../components/frame.js";
 import { Field } from "../components/forms.js";
 import { Logo } from "../components/icons.js";

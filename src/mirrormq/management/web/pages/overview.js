@@ -1,4 +1,4 @@
-// The overview: is all well, how much is going on, where.
+// Overview page: problems, totals, traffic, nodes and busiest queues.
 import { Badge, Empty, Panel, Stat, Stats } from "../components/basics.js";
 import { NodeTable, Troubles } from "../components/nodes.js";
 import { Table } from "../components/table.js";
@@ -15,7 +15,7 @@ import { isMonitor } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 
 const BUSIEST = 6;
-const SECONDS_FRESH = 3; // a busy queue is told of every second
+const SECONDS_FRESH = 3; // The stream reports a busy queue every second.
 
 function Busiest({ queues, tick }) {
   const rows = [...queues.values()].filter((heard) => tick - heard.tick < SECONDS_FRESH).map(({ row }) => ({ row, numbers: numbersOf(row) }))

@@ -1,4 +1,4 @@
-// The pipeline: jobs and their last words, leases, and how to start a job.
+// Pipeline page: jobs with their last reports, leases, and commands that start a job.
 import { Panel, Refusal, State } from "../components/basics.js";
 import { Commands } from "../components/commands.js";
 import { LEASES_EVERY_S, LeaseTable } from "../components/leases.js";
@@ -12,7 +12,7 @@ import { live } from "../lib/live.js";
 import { to } from "../lib/router.js";
 import { useStore } from "../lib/store.js";
 
-const JOBS_EVERY_S = 10; // a job that says nothing becomes silent
+const JOBS_EVERY_S = 10; // A job without reports becomes silent.
 const NUMBERS_SHOWN = 3;
 
 function Numbers({ numbers }) {

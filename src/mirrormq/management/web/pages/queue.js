@@ -1,4 +1,4 @@
-// One queue: its numbers, its ring, who consumes, what is in it, and the buttons that change it.
+// Page of one queue: its numbers, ring, consumers and messages, and the buttons that change it.
 import { Arguments, Facts, Panel, Refusal, Stat, State, Stats } from "../components/basics.js";
 import { BindForm, BindingTable } from "../components/bindings.js";
 import { confirmed } from "../components/dialog.js";
@@ -21,7 +21,7 @@ import { numbersOf, Series } from "../lib/series.js";
 import { useStore } from "../lib/store.js";
 import { Features } from "./exchanges.js";
 
-// The lines of this queue's charts: what the stream told before, then what we ask for each second.
+// Lines of this queue's charts: earlier stream events, then a request per second.
 function useSeries(key, data, tick) {
   const series = useRef(null);
   const last = useRef(0);

@@ -1,4 +1,4 @@
-// Queues: a list that lives, and a form for one more.
+// Queues page: a live list, and a form that declares a queue.
 import { Badge, State } from "../components/basics.js";
 import { ArgumentsField, argumentsOf, Check, Field, Folded, Form } from "../components/forms.js";
 import { Listing, useListing } from "../components/listing.js";
@@ -19,7 +19,7 @@ const ARGUMENTS = [
   "x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes", "x-overflow", "x-dead-letter-exchange",
   "x-dead-letter-routing-key", "x-single-active-consumer", "x-max-priority", "x-queue-mode", "x-queue-master-locator",
 ];
-const SECONDS_WHEN_BUSY = 5; // more queues changed than one event tells: look again at the rows that are shown
+const SECONDS_WHEN_BUSY = 5; // More queues changed than one event contains: fetch the visible rows again.
 
 function Declare({ onDone }) {
   const declare = async (fields) => {
@@ -41,7 +41,7 @@ function Declare({ onDone }) {
   <//><//>`;
 }
 
-// Who has it: the master by name, its mirrors by number, and a warning if one lacks something.
+// Holders of a queue: the master's name, the number of mirrors, and a warning if one is not synchronised.
 function Holders({ row }) {
   const ring = ringOf(row, live.value.nodes);
   const mirrors = ring.members.length - 1;

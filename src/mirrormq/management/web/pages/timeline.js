@@ -1,4 +1,4 @@
-// The failover timeline: who died, who was promoted, how long the gap was, what was redelivered.
+// Failover timeline page: node failures, promotions, outages and redeliveries.
 import { Badge, Empty, Panel, Refusal, Stat, Stats } from "../components/basics.js";
 import { Field } from "../components/forms.js";
 import { Lanes } from "../components/lanes.js";
@@ -13,7 +13,7 @@ import { useStore } from "../lib/store.js";
 const KINDS = ["node_down", "node_up", "promoted", "synchronised", "left_in_sync", "partition", "healed"];
 const TONES = { node_down: "bad", partition: "bad", left_in_sync: "warn", promoted: "accent", node_up: "good", synchronised: "good", healed: "good" };
 
-const STOPPED = "stopped in good order"; // the API's word for a node that was not lost
+const STOPPED = "stopped in good order"; // Text of the API for a graceful stop.
 const SAID = [[/^in place of (.*)$/, "event.inPlaceOf"], [/^partitioned from (.*)$/, "event.apartFrom"], [/^together with (.*) again$/, "event.togetherWith"]];
 
 const isLoss = (event) => event.kind === "node_down" && event.text !== STOPPED;
@@ -23,7 +23,7 @@ function wordOf(event) {
   return KINDS.includes(event.kind) ? t(`event.${event.kind}`) : event.kind;
 }
 
-// The API's words are English: those that are known are said in the reader's language.
+// The API's texts are English: known ones are translated.
 function saidOf(event) {
   if (event.kind === "node_down") return "";
   const [pattern, key] = SAID.find(([each]) => each.test(event.text)) || [];
