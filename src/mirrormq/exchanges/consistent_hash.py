@@ -106,6 +106,8 @@ class ConsistentHashExchange(Exchange):
         return min(self._weights, key=lambda each: _draw(each, slot) / self._weights[each][0])
 
     def _added(self, binding: Binding) -> None:
+        # Winners are recomputed lazily, slot by slot: a new destination changes only the slots that it
+        # wins.
         self._weights.setdefault(binding.destination, []).append(int(binding.routing_key))
         self._owners = [None] * SLOTS
 

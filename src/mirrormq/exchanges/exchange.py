@@ -6,7 +6,7 @@ tell the router which parts of a message the type reads; the router decodes no o
     by_every_key      a message with CC or BCC keys is routed once per key (direct, topic); the
                       other types route a message once, by its first key
     needs_headers     `route` reads the headers table
-    needs_properties  `route` reads another property (consistent hashing by `message_id`, say)
+    needs_properties  `route` reads another property (consistent hashing by `message_id`)
     cacheable         the result depends on the routing key alone and changes only with bindings
     repeats           equal messages always go to the same destinations
     keeps_messages    `on_publish` gets each routed message; `on_bind` returns kept ones

@@ -125,31 +125,32 @@ class Router:
         messages keep `message`. Raises KeyError if the exchange does not exist.
         """
         if len(keys) == 1:
-            found = self._cache.get((exchange, keys[0]))
-            if found is not None:
-                return found
+            queues = self._cache.get((exchange, keys[0]))
+            if queues is not None:
+                return queues
         if exchange == DEFAULT_EXCHANGE:
-            found = self._by_queue_name(keys)
-            return self.copies.reached(found, keys[0]) if self.copies.sources else found
+            queues = self._by_queue_name(keys)
+            return self.copies.reached(queues, keys[0]) if self.copies.sources else queues
         walk = _Walk(self, keys, headers, properties, message)
-        found = walk.run(self.exchanges[exchange])
+        queues = walk.run(self.exchanges[exchange])
         if self.copies.sources:
-            found = self.copies.reached(found, keys[0])
+            queues = self.copies.reached(queues, keys[0])
+        # CC and BCC keys are per message: only a route of the routing key alone is worth caching.
         if walk.cacheable and len(keys) == 1:
             if len(self._cache) >= CACHE_ENTRIES_MAX:
                 self._cache.clear()
-            self._cache[exchange, keys[0]] = found
-        return found
+            self._cache[exchange, keys[0]] = queues
+        return queues
 
     def may_remember(self, exchange: str) -> bool:
         """Whether routes from this exchange stay the same, for a routing key, while `version` does.
 
         True if every exchange reachable from here decides by routing keys alone.
         """
-        known = self._may_remember.get(exchange)
-        if known is None:
-            known = self._may_remember[exchange] = all(each.cacheable for each in self._reachable(exchange))
-        return known
+        stable = self._may_remember.get(exchange)
+        if stable is None:
+            stable = self._may_remember[exchange] = all(each.cacheable for each in self._reachable(exchange))
+        return stable
 
     def routes_repeat(self, exchange: str) -> bool:
         """Whether equal messages always take the same route from here, and no exchange keeps them.
@@ -224,12 +225,14 @@ class _Walk:
             for kind, name in destinations:
                 if kind == QUEUE:
                     queues.add(name)
+                # An alternate exchange need not exist: RabbitMQ does not check it either.
                 elif name not in seen and name in exchanges:
                     seen.add(name)
                     remaining.append(exchanges[name])
         return tuple(sorted(queues))
 
     def _visit(self, exchange: Exchange) -> set[Destination]:
+        # Fast path: no headers, no properties, no message to keep, and the route stays cacheable.
         if exchange.cacheable and len(self._keys) == 1:
             return set(exchange.route(self._keys[0], NO_HEADERS))
         self.cacheable = self.cacheable and exchange.cacheable

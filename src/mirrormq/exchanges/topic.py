@@ -5,7 +5,7 @@ key has no words: "#" matches it and "*" does not.
 
 The patterns of one exchange share a trie whose edges are words, `*` and `#`. A key is matched by following
 all matching branches in parallel, word by word: `active` holds the nodes reached so far. A node behind a `#`
-edge stays active whatever the word, and `_reach` follows a `#` that matches no word at once. Several `#` in a
+edge stays active for every word, and `_reach` follows a `#` that matches no word at once. Several `#` in a
 pattern therefore cost no backtracking: the work per word is bounded by the active nodes, and each node is
 active once.
 """
