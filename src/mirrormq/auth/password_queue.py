@@ -127,6 +127,8 @@ class PasswordQueue:
             return None
         per_address = Counter(job.address for job in counted)
         busiest, most = per_address.most_common(1)[0]
+        # The new job would give its address as many jobs as the busiest one has: evicting another address
+        # would only let two addresses evict each other in turn.
         if most <= per_address[new.address] + 1:
             return new
         return next(job for job in reversed(counted) if job.address == busiest)

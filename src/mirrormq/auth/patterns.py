@@ -116,6 +116,7 @@ def _translate(raw: bytes) -> bytes:
                 out.append(posix.group())
                 at = posix.end()
                 continue
+            # A `]` right after `[` or `[^` is a member of the class, not its end.
             if octet == b"]" and at > class_start:
                 class_start = -1
             elif octet == b"[":
