@@ -48,6 +48,7 @@ class AckBatch:
             for tag, requeue in self._nacks
         ]
         self._nacks.clear()
+        # One multiple ack covers the acked prefix; no frame has named its last delivery before.
         acked, highest = self._acked, 0
         for tag in self._open:
             if tag not in acked:

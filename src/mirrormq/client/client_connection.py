@@ -263,6 +263,8 @@ class ClientConnection:
 
     def _closed_by_server(self, close: methods.ConnectionClose) -> None:
         reason = CloseReason.SERVER
+        # The state shows which step the broker refused: it replies to start-ok with tune, to open with
+        # open-ok.
         if self.state is ClientState.TUNE and close.reply_code == ACCESS_REFUSED_CODE:
             reason = CloseReason.LOGIN_REFUSED
         elif self.state is ClientState.OPEN_OK:

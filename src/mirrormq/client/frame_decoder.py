@@ -96,6 +96,7 @@ class FrameDecoder:
             self._keep(data[:at])
             if self._rest_bytes < HEAD_SIZE:
                 return at
+        # Only the head is needed to know the size: join the chunks only if the first is too short for it.
         start = b"".join(self._rest) if len(self._rest[0]) < HEAD_SIZE else self._rest[0]
         after = at + self._frame_bytes(start, 0) - self._rest_bytes
         if after > len(data):
@@ -139,6 +140,7 @@ class FrameDecoder:
             if buffer[end] != FRAME_END:
                 text = f"the broker sent a frame that ends with {buffer[end]:#04x}"
                 raise ClientFault(CloseReason.PROTOCOL_ERROR, text)
+            # The fast path bypasses the channel's state machine, hence only where a method is expected.
             if kind == METHOD and payload_size >= _CONFIRM_BYTES and sink.expects_method(channel):
                 run_end = self._run(buffer, at, after, channel)
                 if run_end:
@@ -199,6 +201,7 @@ class FrameDecoder:
             _, _, header_size, class_id, _, body_size = _content_head(buffer, head)
             body_at = head + header_size + FRAME_OVERHEAD
             after: int = body_at + body_size + FRAME_OVERHEAD if body_size else body_at
+            # Any break leaves this delivery to the sink, which completes it later or reports the fault.
             if after > size or class_id != _BASIC_CLASS or header_size < _HEADER_BYTES_MIN:
                 break
             if header_size > payload_max or body_size > payload_max:

@@ -37,6 +37,7 @@ class ConfirmCounter:
         else:
             above.add(delivery_tag)
             count = 1
+        # Restore the invariant: the floor absorbs the settled tags directly above it.
         while above and self.floor + 1 in above:
             self.floor += 1
             above.discard(self.floor)
