@@ -8,7 +8,7 @@
     ├── ConfigurationError    the operator's settings cannot be used; a restart does not help
     └── UnavailableError      an address, directory or disk cannot be used now; a restart may help
 
-Every AMQP error carries RabbitMQ's reply code and the text behind the code's name, for example
+Every AMQP error carries RabbitMQ's reply code and the text behind the code's name. For example,
 `NotFound("no queue 'q' in vhost '/'")` is sent as 404 "NOT_FOUND - no queue 'q' in vhost '/'".
 The dispatching code fills in the class and method ids of the offending method.
 """

@@ -6,7 +6,7 @@
 
 A key is words of letters, digits, `_`, `-` and `@` joined by dots; a dot inside a word is written
 `\\.`. A value is the rest of the line without surrounding blanks; a value in single quotes is
-kept verbatim; elsewhere a `#` after a blank starts a comment. A key given twice keeps the last
+kept verbatim; otherwise a `#` after a blank starts a comment. A key given twice keeps the last
 value, as in RabbitMQ. `config.keys` defines which keys exist.
 """
 

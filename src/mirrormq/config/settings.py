@@ -96,7 +96,7 @@ class LogOptions:
     """Format on the console, `plaintext` or `json`."""
     file_formatter: str = "plaintext"
     console_level: str = "debug"
-    """Lowest level on the console, whatever the category."""
+    """Lowest level on the console, for every category."""
     file_level: str = "debug"
 
 

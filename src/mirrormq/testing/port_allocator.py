@@ -32,15 +32,15 @@ class PortAllocator:
 
     def neighbours(self, count: int) -> int:
         """Return the first of `count` neighbouring free ports."""
-        fruitless = 0
-        while fruitless <= len(self._starts):
+        blocks_tried = 0
+        while blocks_tried <= len(self._starts):
             while self._next + count <= self._end:
                 first, self._next = self._next, self._next + count
                 if all(_is_free(first + n) for n in range(count)):
                     return first
                 self._next = first + 1
             self._open_block()
-            fruitless += 1
+            blocks_tried += 1
         raise RuntimeError(f"found no {count} neighbouring free ports")
 
     def _open_block(self) -> None:
