@@ -128,10 +128,10 @@ def test_a_java_that_dies_while_spark_starts_is_one_sentence(tmp_path: Path, end
     only_launches = f'case "$*" in *launcher.Main*|*-version*) exec {real} "$@";; esac; {end}'
     program(tmp_path / "bin" / "java", only_launches)
     script = (
-        "from mirrormq.spark import session\n"
-        "session.START_TIMEOUT_S = 6\n"
-        "try: session.start_session('x', 'local[1]')\n"
-        "except session.PipelineError as error: print(error)\n"
+        "from mirrormq.spark import spark_session\n"
+        "spark_session.START_TIMEOUT_S = 6\n"
+        "try: spark_session.start_session('x', 'local[1]')\n"
+        "except spark_session.PipelineError as error: print(error)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False,
