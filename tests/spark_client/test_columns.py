@@ -46,7 +46,7 @@ KINDS = to_arrow_schema(columns(True), timezone="UTC")
 
 
 def values_of(kind: pa.DataType) -> st.SearchStrategy[object]:
-    """What a column of this kind may have for an envelope."""
+    """Strategy for the values of a column of this kind."""
     if pa.types.is_struct(kind):
         return st.fixed_dictionaries({field.name: values_of(field.type) for field in kind})
     if pa.types.is_map(kind):
