@@ -1,4 +1,4 @@
-"""Good settings are read, bad ones are refused with a sentence that says where and which key."""
+"""Valid settings are read, invalid ones are refused with a sentence that names source and key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stretches behave like the sets of numbers that they stand for."""
+"""Spans behave like the sets of numbers that they stand for."""
 
 from __future__ import annotations
 
