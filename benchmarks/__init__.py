@@ -1,1 +1,1 @@
-"""Measurements beside RabbitMQ: `make bench`."""
+"""Benchmarks against RabbitMQ: `make bench`."""

@@ -1,7 +1,8 @@
-"""The two brokers under measurement, each started alone in a directory of its own.
+"""Brokers under measurement, each started alone in its own directory.
 
-RabbitMQ runs as it comes: no plugins, no configuration but its ports and directories, its own Erlang
-port mapper. MirrorMQ runs as `mirrormq server` with its defaults. Only what was started here is stopped.
+RabbitMQ runs with its defaults: no plugins, no configuration except ports and directories, its own Erlang
+port mapper. MirrorMQ runs as `mirrormq server` with its defaults. The benchmark stops only processes that it
+started.
 """
 
 from __future__ import annotations
@@ -27,28 +28,28 @@ RABBITMQ_SCRIPTS = Path("/usr/lib/rabbitmq/bin")
 
 
 def free_port() -> int:
-    """A loopback port nobody uses now."""
+    """Return a free loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class Broker(Protocol):
-    """A broker that can be started, measured and stopped."""
+    """Broker that can be started, measured and stopped."""
 
     name: str
     uri: str
     start_s: float
 
     def start(self) -> None:
-        """Start it and wait until it serves a client; notes how long that took."""
+        """Start the broker, wait until it serves a client, and record the time."""
 
     def stop(self) -> None:
-        """Stop it and remove what it wrote."""
+        """Stop the broker and remove its files."""
 
 
 class _Process:
-    """A broker process, its directory and the time it took to serve its first client."""
+    """Broker process, its directory, and the time until it served its first client."""
 
     name = ""
 
@@ -90,7 +91,7 @@ class _Process:
         self.start_s = time.monotonic() - begin
 
     def stop(self) -> None:
-        """SIGTERM to the session we made, SIGKILL when that is not heard, then clean up."""
+        """Send SIGTERM to the session, SIGKILL after the deadline, then clean up."""
         if self._process is not None:
             self._signal(signal.SIGTERM)
             try:
@@ -112,7 +113,7 @@ class _Process:
 def rabbitmq_environment(
     base: Path, name: str, port: int, distribution_port: int, epmd_port: int
 ) -> dict[str, str]:
-    """The variables that point every file and port of a RabbitMQ node at its own place."""
+    """Return the variables that set every file and port of a RabbitMQ node."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(base),
@@ -135,7 +136,7 @@ def rabbitmq_environment(
 
 
 class RabbitMQ(_Process):
-    """Debian's rabbitmq-server, without the wrapper that wants its own account."""
+    """Debian's rabbitmq-server, without the wrapper that requires its own account."""
 
     name = "RabbitMQ"
 
@@ -146,7 +147,7 @@ class RabbitMQ(_Process):
 
     @staticmethod
     def version() -> str | None:
-        """The installed version, None when RabbitMQ or Erlang is missing."""
+        """Return the installed version, None when RabbitMQ or Erlang is missing."""
         found = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*"))
         usable = (RABBITMQ_SCRIPTS / "rabbitmq-server").exists() and shutil.which("erl")
         return found[-1].name.partition("-")[2] if found and usable else None
@@ -159,7 +160,7 @@ class RabbitMQ(_Process):
         return rabbitmq_environment(self.directory, name, self.port, self._distribution_port, self._epmd_port)
 
     def stop(self) -> None:
-        """The node first, then the port mapper it started, known by our port."""
+        """Stop the node, then the port mapper that it started, identified by our port."""
         running = self._process is not None
         super().stop()
         if running:
@@ -168,7 +169,7 @@ class RabbitMQ(_Process):
 
 
 class MirrorMQ(_Process):
-    """One node of ours."""
+    """MirrorMQ node."""
 
     name = "MirrorMQ"
 

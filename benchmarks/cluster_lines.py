@@ -1,5 +1,4 @@
-"""What is done to a cluster of three, and which number is taken: 100-byte persistent messages, durable
-queues."""
+"""Lines of the cluster benchmark on three nodes: 100-byte persistent messages, durable queues."""
 
 from __future__ import annotations
 
@@ -27,40 +26,40 @@ SYNC_DEADLINE_S = 300.0
 LOAD = ("--durable", "--persistent")
 
 Measure = Callable[[Cluster, float, str], dict[str, float]]
-"""Runs one round; the last argument is the kind of queue. Gives named numbers."""
+"""Function that runs one round and returns named numbers; the last argument is the kind of queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterLine:
-    """One line of the table."""
+    """Line of the table."""
 
     key: str
     work: str
     number: str
-    """Which of the measured numbers counts."""
+    """Measured number that the line shows."""
     unit: str
     measure: Measure
     mirrored: float | None = None
-    """What ours must be in mirrored RabbitMQ's: at least for rates, at most for times."""
+    """Target ratio to mirrored RabbitMQ: at least for rates, at most for times."""
     quorum: float | None = None
-    """The same beside RabbitMQ's quorum queue."""
+    """Target ratio to RabbitMQ's quorum queue."""
     at_most: float | None = None
-    """A bound by itself, whatever RabbitMQ does."""
+    """Absolute bound, whatever RabbitMQ's number is."""
     lower_is_better: bool = False
     rounds: int = 3
     ours_only: bool = False
-    """RabbitMQ would take minutes (its net_ticktime is 60 s); its number is known and not measured."""
+    """Whether RabbitMQ is not measured, because it would take minutes (its net_ticktime is 60 s)."""
 
 
 def perf_command(cluster: Cluster, publish: list[int], consume: list[int], *arguments: str) -> list[str]:
-    """The load generator, publishing through some nodes and consuming through others."""
+    """Return the command of the load generator, which publishes and consumes through the given nodes."""
     uris = [part for index in publish for part in ("--uri", cluster.uri(index))]
     uris += [part for index in consume for part in ("--consume-uri", cluster.uri(index))]
     return [sys.executable, "-m", "mirrormq.perf", *uris, "--queue", QUEUE, "--json", *LOAD, *arguments]
 
 
 def answer(cluster: Cluster, process: subprocess.Popen[str]) -> dict[str, float]:
-    """Wait for the generator and read what it says."""
+    """Wait for the generator and parse its report."""
     output, errors = process.communicate(timeout=ANSWER_DEADLINE_S)
     if process.returncode:
         raise RuntimeError(f"{cluster.name}: {errors.strip()}")
@@ -69,7 +68,7 @@ def answer(cluster: Cluster, process: subprocess.Popen[str]) -> dict[str, float]
 
 
 def perf(cluster: Cluster, publish: list[int], consume: list[int], *arguments: str) -> dict[str, float]:
-    """Run the load generator in a process of its own."""
+    """Run the load generator in a separate process."""
     return answer(cluster, _spawn(perf_command(cluster, publish, consume, *arguments)))
 
 
@@ -78,7 +77,7 @@ def _spawn(command: list[str]) -> subprocess.Popen[str]:
 
 
 def declare(cluster: Cluster, index: int, kind: str) -> None:
-    """Make the queue, with its master where the client is."""
+    """Declare the queue, with its master on the client's node."""
     client = connect(cluster.uri(index), ANSWER_DEADLINE_S)
     client.declare_queue(QUEUE, durable=True, kind=kind)
     client.close()
@@ -86,14 +85,14 @@ def declare(cluster: Cluster, index: int, kind: str) -> None:
 
 
 def drop(cluster: Cluster, index: int) -> None:
-    """Leave nothing behind for the next round."""
+    """Delete the queue before the next round."""
     client = connect(cluster.uri(index), ANSWER_DEADLINE_S)
     client.call(methods.encode_queue_delete(QUEUE))
     client.close()
 
 
 def throughput(publish: int, consume: int) -> Measure:
-    """Publish and consume; the slower end counts. The master is on the first node."""
+    """Publish and consume; the slower rate counts. The master is on the first node."""
 
     def measure(cluster: Cluster, seconds: float, kind: str) -> dict[str, float]:
         declare(cluster, 0, kind)
@@ -109,7 +108,7 @@ def throughput(publish: int, consume: int) -> Measure:
 
 
 def thirty_queues(cluster: Cluster, seconds: float, kind: str) -> dict[str, float]:
-    """Queues, publishers and consumers spread over all nodes."""
+    """Spread queues, publishers and consumers over all nodes."""
     everywhere = [0, 1, 2]
     many = ("--queues", "30", "--producers", "10", "--consumers", "10", "--queue-type", kind)
     found = perf(cluster, everywhere, everywhere, "--duration", str(seconds), *many)
@@ -117,7 +116,7 @@ def thirty_queues(cluster: Cluster, seconds: float, kind: str) -> dict[str, floa
 
 
 def one_at_a_time(cluster: Cluster, seconds: float, kind: str) -> dict[str, float]:
-    """One publisher that waits for each confirm."""
+    """Measure one publisher that waits for each confirm."""
     declare(cluster, 0, kind)
     try:
         alone = ("--confirm-window", "1", "--duration", str(seconds), "--queue-type", kind, "--keep")
@@ -129,7 +128,7 @@ def one_at_a_time(cluster: Cluster, seconds: float, kind: str) -> dict[str, floa
 
 
 def fault(number: int, duration_s: float) -> Measure:
-    """Hurt the master's node under load; clients are on the other two."""
+    """Signal the master's node under load; clients are on the other two."""
 
     def measure(cluster: Cluster, seconds: float, kind: str) -> dict[str, float]:
         declare(cluster, 0, kind)
@@ -153,14 +152,14 @@ def fault(number: int, duration_s: float) -> Measure:
 
 
 def synchronised(cluster: Cluster) -> int:
-    """How many mirrors of the queue hold everything."""
+    """Return the number of synchronised mirrors of the queue."""
     column = "synchronised_slave_pids"
     listed = json.loads(cluster.control("list_queues", "name", column, "--formatter", "json"))
     return next((len(row[column] or []) for row in listed if row["name"] == QUEUE), 0)
 
 
 def joining(cluster: Cluster, seconds: float, kind: str) -> dict[str, float]:
-    """A million messages in a queue that gets two mirrors while a publisher goes on at a steady rate."""
+    """Add two mirrors to a queue of a million messages while a publisher continues at a steady rate."""
     cluster.control("clear_policy", "all")
     try:
         declare(cluster, 0, kind)
@@ -212,7 +211,7 @@ CLUSTER_LINES = (
     ),
     ClusterLine(
         "kill",
-        "kill -9 of the master under load: longest gap in confirms elsewhere",
+        "kill -9 of the master under load: longest gap in confirms on other nodes",
         "gap",
         "ms",
         fault(signal.SIGKILL, KILL_S),
@@ -221,7 +220,7 @@ CLUSTER_LINES = (
     ),
     ClusterLine(
         "freeze",
-        "master frozen (SIGSTOP): the same gap",
+        "master frozen (SIGSTOP): longest gap in confirms",
         "gap",
         "ms",
         fault(signal.SIGSTOP, FREEZE_S),
@@ -240,5 +239,13 @@ CLUSTER_LINES = (
         lower_is_better=True,
         rounds=1,
     ),
-    ClusterLine("sync-rate", "the same: messages brought to mirrors", "rate", "msg/s", joining, 1, rounds=1),
+    ClusterLine(
+        "sync-rate",
+        "two mirrors join a queue of 1,000,000: messages synchronised",
+        "rate",
+        "msg/s",
+        joining,
+        1,
+        rounds=1,
+    ),
 )

@@ -1,5 +1,5 @@
-"""`make bench`, second table: three nodes, every queue mirrored on all of them, beside RabbitMQ's mirrored
-and quorum queues."""
+"""Cluster benchmark, second table of `make bench`: three nodes, every queue mirrored on all of them, compared
+with RabbitMQ's mirrored and quorum queues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEADINGS = ["work", MIRRORED, QUORUM, OURS, "× mirrored", "× quorum", "target"
 
 @dataclass(slots=True)
 class Result:
-    """One line's rounds, by contestant."""
+    """Rounds of one line, by contestant."""
 
     line: ClusterLine
     rounds: dict[str, list[float]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Result:
         return ours / theirs if theirs and ours is not None else None
 
     def verdict(self) -> str:
-        """Whether every promise of the line is kept."""
+        """Whether every target of the line is met."""
         line, ours = self.line, self.median(OURS)
         wanted = [(line.mirrored, self._ratio(MIRRORED)), (line.quorum, self._ratio(QUORUM))]
         checks = [
@@ -60,7 +60,7 @@ class Result:
         return "–" if not checks or ours is None else "yes" if all(checks) else "no"
 
     def cells(self) -> list[str]:
-        """One row."""
+        """Return one row of the table."""
         line = self.line
         sign = "≤" if line.lower_is_better else "≥"
         promises = [f"{sign} {line.mirrored:g} ×"] if line.mirrored is not None else []
@@ -73,7 +73,7 @@ class Result:
 
 
 def measure(lines: list[ClusterLine], ours: Cluster, theirs: Cluster | None, rounds: int) -> list[Result]:
-    """All lines; contestants take turns. Lines that share a measurement are measured once."""
+    """Measure all lines; contestants take turns. Lines that share a measurement are measured once."""
     known: dict[tuple[Measure, str], list[dict[str, float]]] = {}
     results = []
     for line in lines:
@@ -95,7 +95,7 @@ def measure(lines: list[ClusterLine], ours: Cluster, theirs: Cluster | None, rou
 
 
 def write(results: list[Result], machine: list[str]) -> None:
-    """The table in CLUSTER.md."""
+    """Write the table to CLUSTER.md."""
     text = [
         "# Three mirrored nodes beside RabbitMQ",
         "",
@@ -110,7 +110,7 @@ def write(results: list[Result], machine: list[str]) -> None:
 
 
 def main() -> int:
-    """Run the benchmark; 1 when a cluster cannot be measured."""
+    """Run the benchmark; return 1 if a cluster cannot be measured."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.cluster_run",
         description="Measure a mirrored cluster beside RabbitMQ's. Example: --only master --rounds 1",

@@ -1,7 +1,7 @@
-"""The two clusters under measurement: three nodes each, on loopback, every queue mirrored on all of them.
+"""Clusters under measurement: three nodes each, on loopback, every queue mirrored on all of them.
 
-RabbitMQ's nodes share one Erlang port mapper and one cookie and find each other by `classic_config`.
-Only what was started here is stopped; a node that was killed or frozen is brought back.
+RabbitMQ's nodes share one Erlang port mapper and one cookie and discover each other by `classic_config`. The
+benchmark stops only processes that it started, and restarts a killed or frozen node.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MIRROR_ALL = {"ha-mode": "all", "ha-sync-mode": "automatic"}
 
 
 class Cluster(Protocol):
-    """Three nodes that can be measured and hurt."""
+    """Cluster of three nodes that can be measured and signalled."""
 
     name: str
 
@@ -41,15 +41,15 @@ class Cluster(Protocol):
     def stop(self) -> None: ...
     def uri(self, index: int) -> str: ...
     def control(self, *arguments: str) -> str:
-        """rabbitmqctl or its like, on the first node that answers."""
+        """Run rabbitmqctl or mirrormqctl on the first node that replies."""
 
     def signal(self, index: int, number: int) -> None: ...
     def restart(self, index: int) -> None:
-        """Bring a killed node back and wait until it serves clients."""
+        """Restart a killed node and wait until it serves clients."""
 
 
 def wait_until_served(uri: str, deadline_s: float = START_DEADLINE_S) -> None:
-    """Wait for a client's open channel."""
+    """Wait until a client can open a channel."""
     deadline = time.monotonic() + deadline_s
     while True:
         try:
@@ -57,7 +57,7 @@ def wait_until_served(uri: str, deadline_s: float = START_DEADLINE_S) -> None:
             return
         except ClientError as error:
             if time.monotonic() > deadline:
-                raise RuntimeError(f"nobody serves clients at {uri}: {error}") from None
+                raise RuntimeError(f"no node serves clients at {uri}: {error}") from None
             time.sleep(POLL_S)
 
 
@@ -153,7 +153,7 @@ class RabbitMQCluster:
 
 
 class MirrorMQCluster:
-    """Three nodes of ours."""
+    """Three MirrorMQ nodes."""
 
     name = "MirrorMQ"
 

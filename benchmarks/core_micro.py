@@ -1,10 +1,10 @@
-"""The broker without sockets: CPU time per message through connections, channels, queues and journal.
+"""Microbenchmark of the broker without sockets: CPU time per message from connection to journal.
 
     python benchmarks/core_micro.py [--persistent] [--vary] [--ids] [--single] [--profile]
 
 A publisher with a confirm window of 1000 and a consumer with prefetch 500 that acknowledges every
-100th message talk to one broker in this process; what they would send is prepared beforehand. Says
-what a change to the hot path costs, with none of the noise of a loaded machine's sockets.
+100th message use one broker in this process; their frames are prepared beforehand. The result shows
+the cost of a change to the hot path, without the noise of sockets on a loaded machine.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def make_broker(
     settings: Settings | None = None,
     send: Callable[[str, Any], None] = lambda peer, said: None,
 ) -> Broker:
-    """A broker with one user and a real journal."""
+    """Create a broker with one user and a real journal."""
     metadata = member_in_memory().metadata
     metadata.boot(Defaults(records.User("guest", tags=["administrator"])))
     journal = Journal(LocalDisk(), directory, make_envelope)
@@ -55,7 +55,7 @@ def make_broker(
 
 
 def connect(broker: Broker) -> Connection:
-    """A connection with channel 1 open."""
+    """Return a connection with channel 1 open."""
     connection = Connection(broker, Peer("127.0.0.1", 1))
     connection.receive(b"AMQP\x00\x00\x09\x01")
     login = methods.encode_connection_start_ok({}, "PLAIN", b"\0guest\0guest", "en_US")
@@ -70,7 +70,7 @@ def connect(broker: Broker) -> Connection:
 
 
 def prepared(options: argparse.Namespace) -> bytes:
-    """A window of publishes, as a client sends them."""
+    """Return a window of publishes, encoded as a client sends them."""
     method = method_frame(1, methods.encode_basic_publish("", "q"))
     window = []
     for number in range(WINDOW):
@@ -83,7 +83,7 @@ def prepared(options: argparse.Namespace) -> bytes:
 
 
 def run(broker: Broker, rounds: int, options: argparse.Namespace) -> float:
-    """Microseconds of CPU per message published and consumed."""
+    """Return microseconds of CPU per message published and consumed."""
     persistent, ack_every = options.persistent, 1 if options.single else ACK_EVERY
     publisher, consumer = connect(broker), connect(broker)
     declare = methods.encode_queue_declare("q", durable=persistent)
@@ -110,7 +110,7 @@ def run(broker: Broker, rounds: int, options: argparse.Namespace) -> float:
 
 
 def end_turn(broker: Broker) -> None:
-    """What the runtime does, less the sockets."""
+    """End a turn as the runtime does, without sockets."""
     broker.turn()
     while broker.writing:
         connection, _ = broker.writing.popitem()
@@ -118,13 +118,13 @@ def end_turn(broker: Broker) -> None:
 
 
 def make_parser(description: str | None) -> argparse.ArgumentParser:
-    """What the work is like."""
+    """Return the parser of the workload options."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--persistent", action="store_true")
     parser.add_argument("--vary", action="store_true", help="bodies of 50 to 100 octets")
-    parser.add_argument("--ids", action="store_true", help="a message id of its own for each message")
+    parser.add_argument("--ids", action="store_true", help="a distinct message id for each message")
     parser.add_argument("--single", action="store_true", help="acknowledge one by one")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--rounds", type=int, default=300)
@@ -132,7 +132,7 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def show_profile(work: Callable[[], float]) -> None:
-    """Where the time goes."""
+    """Print the profile of a run."""
     profile = cProfile.Profile()
     profile.runcall(work)
     pstats.Stats(profile).sort_stats("tottime").print_stats(30)

@@ -1,4 +1,4 @@
-"""The lines of the table: what is done to a broker, which number is taken, what we promised."""
+"""Lines of the single-node benchmark: workload, measured number, target."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ ANSWER_DEADLINE_S = 180.0
 
 Number = float
 Measure = Callable[[Broker, float], Number]
-"""Runs one round for so many seconds on a broker that does nothing else."""
+"""Function that runs one round of the given seconds on an otherwise idle broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the table."""
+    """Line of the table."""
 
     key: str
     work: str
     unit: str
     target: float | None
-    """What ours must be in RabbitMQ's: at least for rates, at most for times. None = no promise."""
+    """Target ratio to RabbitMQ: at least for rates, at most for times. None: no target."""
     measure: Measure
     lower_is_better: bool = False
 
     def ratio(self, rabbitmq: Number, mirrormq: Number) -> float:
-        """MirrorMQ's number in RabbitMQ's."""
+        """Return MirrorMQ's number divided by RabbitMQ's."""
         return mirrormq / rabbitmq if rabbitmq else 0.0
 
     def met(self, ratio: float) -> bool:
-        """Whether the promise is kept."""
+        """Whether the target is met."""
         if self.target is None:
             return True
         return ratio <= self.target if self.lower_is_better else ratio >= self.target
 
     def promise(self) -> str:
-        """The target in words."""
+        """Return the target as text."""
         if self.target is None:
             return "–"
         return f"≤ {self.target:g} ×" if self.lower_is_better else f"≥ {self.target:g} ×"
 
 
 def perf(broker: Broker, *arguments: str) -> dict[str, float]:
-    """Run the load generator in a process of its own and read its answer."""
+    """Run the load generator in a separate process and parse its report."""
     command = [
         sys.executable,
         "-m",
@@ -72,14 +72,14 @@ def perf(broker: Broker, *arguments: str) -> dict[str, float]:
 
 
 def drop_queue(broker: Broker) -> None:
-    """Leave nothing behind for the next round; deleting an absent queue is no error."""
+    """Delete the queue before the next round; deleting an absent queue is no error."""
     client = connect(broker.uri, ANSWER_DEADLINE_S)
     client.call(methods.encode_queue_delete(QUEUE))
     client.close()
 
 
 def publish_only(*arguments: str) -> Measure:
-    """From the first byte until the broker answered a question asked behind the last message."""
+    """Measure from the first byte until the broker replied to a request behind the last message."""
 
     def measure(broker: Broker, seconds: float) -> Number:
         try:
@@ -92,7 +92,7 @@ def publish_only(*arguments: str) -> Measure:
 
 
 def publish_and_consume(*arguments: str) -> Measure:
-    """Both ends at work; the slower one counts."""
+    """Publish and consume; the slower rate counts."""
 
     def measure(broker: Broker, seconds: float) -> Number:
         answer = perf(broker, "--duration", str(seconds), *arguments)
@@ -102,7 +102,7 @@ def publish_and_consume(*arguments: str) -> Measure:
 
 
 def consume_backlog(broker: Broker, seconds: float) -> Number:
-    """From basic.consume to the last of the backlog; filling the queue is not measured."""
+    """Measure from basic.consume to the last message of the backlog, without filling the queue."""
     try:
         perf(broker, "--mode", "publish", "--messages", str(BACKLOG))
         return perf(broker, "--mode", "consume", "--messages", str(BACKLOG))["consumed_per_second"]
@@ -111,7 +111,7 @@ def consume_backlog(broker: Broker, seconds: float) -> Number:
 
 
 def many_connections(broker: Broker, seconds: float) -> Number:
-    """Each connection publishes to itself and waits: the 99th percentile of publish to deliver."""
+    """Measure connections that publish to themselves and wait: the 99th percentile of publish to deliver."""
     arguments = ("--mode", "latency", "--connections", str(CONNECTIONS), "--duration", str(seconds))
     latency: object = perf(broker, *arguments)["deliver_latency_ms"]
     assert isinstance(latency, dict)
@@ -119,7 +119,7 @@ def many_connections(broker: Broker, seconds: float) -> Number:
 
 
 def start(broker: Broker, seconds: float) -> Number:
-    """A second, fresh node of the same kind, from the command to a client's open channel."""
+    """Measure the start of a fresh node of the same kind, from the command to a client's open channel."""
     fresh = type(broker)()
     try:
         fresh.start()
@@ -135,7 +135,7 @@ LINES = (
     Line("transient", f"publish + consume, transient, {ACKS}", "msg/s", 5, publish_and_consume()),
     Line(
         "persistent",
-        "the same, persistent messages, durable queue",
+        "publish + consume, persistent, durable queue, acks as above",
         "msg/s",
         5,
         publish_and_consume("--durable", "--persistent"),
@@ -159,7 +159,7 @@ LINES = (
         1.5,
         publish_and_consume("--size", "65536"),
     ),
-    # MirrorMQ takes runs of publishes of one size as a batch; these two lines are what it does without that.
+    # MirrorMQ handles runs of equally sized publishes as a batch; these two lines measure it without that.
     Line(
         "varied-publish",
         "publish only, as above, bodies of 50 to 150 bytes",

@@ -1,11 +1,11 @@
-"""Does a listing hold up deliveries? Ten thousand queues are listed while one more is under full load.
+"""Listing benchmark: delivery gaps of a loaded queue while ten thousand other queues are listed.
 
     python -m benchmarks.listing [--queues 10000] [--seconds 4] [--rounds 3]
 
-A publisher sends as fast as it can, a consumer notes the longest time between two readings of its socket.
-Each kind of listing is asked for over and over, by a process of its own, for so many seconds. Client, asker
-and node share the machine, so the longest gap without any listing stands above the others, and of several
-rounds the best counts: what the node itself causes comes every time. Ends with 1 if a gap was too long.
+A publisher sends at full speed, a consumer records the longest time between two reads of its socket. A
+separate process repeats each kind of listing for the given seconds. Clients and node share the machine: the
+first row has the longest gap without any listing, and the best of several rounds counts, because delays by
+the node itself occur every time. The exit code is 1 if a gap is too long.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mirrormq.wire import methods
 
 QUEUE = "loaded"
 GAP_MS_MAX = 50.0
-"""What a listing may cost deliveries."""
+"""Longest delivery gap that a listing may cause."""
 BODY_BYTES = 100
 READ_BYTES = 1 << 18
 
@@ -56,7 +56,7 @@ while True:
 
 
 class Deliveries(threading.Thread):
-    """A consumer that reads and does nothing else."""
+    """Consumer that only reads."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(daemon=True)
@@ -77,14 +77,14 @@ class Deliveries(threading.Thread):
             last = now
 
     def gap_ms(self, seconds: float) -> float:
-        """The longest time between two readings, for a while from now on."""
+        """Return the longest time between two reads during the next seconds."""
         self.longest_s = 0.0
         time.sleep(seconds)
         return self.longest_s * 1000
 
 
 def declare(count: int) -> None:
-    """All at once, over the control socket."""
+    """Declare all queues at once, over the control socket."""
     queues = [
         {"name": f"q{number}", "vhost": "/", "durable": False, "auto_delete": False, "arguments": {}}
         for number in range(count)
@@ -94,7 +94,7 @@ def declare(count: int) -> None:
 
 
 def listings(management_port: int) -> dict[str, list[str]]:
-    """What each kind of listing is asked for by."""
+    """Return the command of each kind of listing."""
     api = f"http://127.0.0.1:{management_port}/api"
     ways = {
         "a page of 100, by name": [BY_HTTP, f"{api}/queues?page=3&page_size=100"],
@@ -112,7 +112,7 @@ def listings(management_port: int) -> dict[str, list[str]]:
 
 
 def gap_beside(command: list[str] | None, deliveries: Deliveries, seconds: float) -> float:
-    """The longest gap while somebody lists."""
+    """Return the longest gap while a process lists."""
     if command is None:
         return deliveries.gap_ms(seconds)
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as asking:
@@ -126,7 +126,7 @@ def gap_beside(command: list[str] | None, deliveries: Deliveries, seconds: float
 
 
 def load(uri: str) -> subprocess.Popen[bytes]:
-    """A publisher that never rests, in a process of its own."""
+    """Start a publisher at full speed, in a separate process."""
     words = ["perf", "--mode", "publish", "--uri", uri, "--queue", QUEUE, "--size", str(BODY_BYTES)]
     words += ["--duration", "3600"]
     command = [sys.executable, "-c", "from mirrormq.cli.main import main; main()", *words]

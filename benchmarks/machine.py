@@ -1,4 +1,4 @@
-"""What a number was measured on, because without it the number says nothing; and tables with both."""
+"""Description of the machine that gives a number its meaning, and tables with both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def describe(rabbitmq_version: str | None) -> list[str]:
-    """The machine and the programs, one fact a line."""
+    """Return machine and program versions, one fact per line."""
     return [
         f"processor: {_processor()}, {os.cpu_count()} cores",
         f"memory: {_memory_gib():.0f} GiB",
@@ -24,7 +24,7 @@ def describe(rabbitmq_version: str | None) -> list[str]:
 
 
 def revision() -> str:
-    """The commit that was measured, and whether the tree had changes that are in no commit."""
+    """Return the measured commit, and whether the tree had uncommitted changes."""
     given = os.environ.get("MIRRORMQ_REVISION")
     if given:
         return given
@@ -47,7 +47,7 @@ def write_table(
     headings: Sequence[str],
     rows: Iterable[Sequence[str]],
 ) -> None:
-    """A page of words, the machine, and what was measured on it."""
+    """Write a page with text, machine and measurements."""
     facts = [f"- {fact}" for fact in machine]
     head = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
     table = ["| " + " | ".join(cells) + " |" for cells in rows]

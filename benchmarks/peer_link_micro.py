@@ -1,10 +1,10 @@
-"""Links between nodes: bytes and messages a second between two processes, and how soon an urgent one gets by.
+"""Microbenchmark of peer links: throughput between two processes, and latency of urgent messages.
 
     python benchmarks/peer_link_micro.py [--seconds 3]
 
-One process sends as fast as the link is not congested, the other counts and now and then acknowledges. Three
+One process sends as fast as the link allows, the other counts and acknowledges from time to time. Three
 loads: raw messages of 1 MiB, raw messages of 100 bytes in batches of one turn of the loop, and an urgent
-message every few milliseconds while 100 MiB messages pass in the other lane.
+message every few milliseconds while 100 MiB messages use the other lane.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LONG_BYTES = 100 * 1024 * 1024
 
 
 class End:
-    """One side: counts what comes; the sending side hears the counts back."""
+    """One side of a link: counts messages; the sending side receives the counts."""
 
     def __init__(self, name: str, *, counts: bool) -> None:
         quiet = structlog.wrap_logger(structlog.PrintLogger(sys.stderr), processors=[lambda *_: _drop()])
@@ -62,7 +62,7 @@ class End:
             self.answered.set()
 
     async def ask(self, *, urgent: bool) -> float:
-        """The time until the other side has answered a small message."""
+        """Return the time until the other side has replied to a small message."""
         began = time.perf_counter()
         self.answered.clear()
         self.links.send("receiver@b", b"?", urgent=urgent)
@@ -75,7 +75,7 @@ def _drop() -> Any:
 
 
 async def send_load(end: End, size: int, seconds: float) -> tuple[int, float]:
-    """Send messages of one size for a time; returns how many arrived and in which time."""
+    """Send messages of one size for a time; return how many arrived and in which time."""
     payload, sent = b"x" * size, 0
     send = end.links.send
     began = time.perf_counter()
@@ -93,7 +93,7 @@ async def send_load(end: End, size: int, seconds: float) -> tuple[int, float]:
 
 
 async def send_urgent(end: End, seconds: float) -> list[float]:
-    """Answer times of urgent messages beside long ones, sorted."""
+    """Return the sorted round-trip times of urgent messages beside long ones."""
     long, times = b"y" * LONG_BYTES, []
     began = time.perf_counter()
     while time.perf_counter() - began < seconds:
@@ -114,9 +114,7 @@ async def measure(port: int, seconds: float) -> None:
         print(f"{name}: {sent * size / took / 1e6:,.0f} MB/s, {sent / took:,.0f} messages/s")
     times = await send_urgent(end, seconds)
     middle, high = times[len(times) // 2], times[int(len(times) * 0.99)]
-    print(
-        f"urgent beside 100 MiB messages: p50 {middle * 1e3:.1f} ms, p99 {high * 1e3:.1f} ms there and back"
-    )
+    print(f"urgent beside 100 MiB messages: p50 {middle * 1e3:.1f} ms, p99 {high * 1e3:.1f} ms round trip")
     await end.links.stop()
 
 

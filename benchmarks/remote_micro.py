@@ -1,9 +1,9 @@
-"""Three brokers without sockets: CPU time per message that is published on one node and consumed on another.
+"""Microbenchmark of three brokers without sockets: CPU time per message from one node to another.
 
     python -m benchmarks.remote_micro [--persistent] [--mirrored] [--vary] [--ids] [--single] [--profile]
 
-The publisher is at node a, the queue at node b, the consumer at node c, all in this process; what goes
-between nodes is encoded and decoded. The same work as `core_micro.py`, so that the two can be compared.
+The publisher is at node a, the queue at node b, the consumer at node c, all in this process; messages
+between nodes are encoded and decoded. The workload equals that of `core_micro.py`, for comparison.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _decode = msgspec.msgpack.Decoder(RemoteMessage | RingBatch).decode
 
 
 class Nodes:
-    """Brokers with links between all of them; b is the master of q, and the others in `ring` its mirrors."""
+    """Brokers with links between all of them; b is the master of q, and the others in `ring` are its
+    mirrors."""
 
     def __init__(self, directory: str, names: str, ring: str, *, durable: bool) -> None:
         self.brokers: dict[str, Broker] = {}
@@ -69,7 +70,7 @@ class Nodes:
         self._lanes[own, peer].append(_encode(message))
 
     def carry(self) -> bool:
-        """Let everything arrive that is on its way."""
+        """Deliver everything in flight; return whether anything moved."""
         moved = False
         for (one, other), lane in self._lanes.items():
             broker = self.brokers[other]
@@ -79,7 +80,7 @@ class Nodes:
         return moved
 
     def turn(self) -> None:
-        """Turns and links, until nothing moves."""
+        """Run turns and links until nothing moves."""
         while True:
             for broker in self.brokers.values():
                 end_turn(broker)
@@ -88,7 +89,7 @@ class Nodes:
 
 
 def run(nodes: Nodes, rounds: int, options: argparse.Namespace) -> float:
-    """Microseconds of CPU, on all nodes together, per message published and consumed."""
+    """Return microseconds of CPU, on all nodes together, per message published and consumed."""
     ack_every = 1 if options.single else ACK_EVERY
     publisher, consumer = connect(nodes.brokers["a"]), connect(nodes.brokers["c"])
     publisher.receive(method_frame(1, methods.encode_confirm_select()))
@@ -130,7 +131,7 @@ def main() -> None:
         else:
             spent = work()
             each = options.rounds * WINDOW // nodes.parcels
-            print(f"{spent:.2f} µs of CPU per message on three nodes together, {each} messages a letter")
+            print(f"{spent:.2f} µs of CPU per message on three nodes together, {each} messages per frame")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""`make bench`: every line of the table on both brokers, in short alternating rounds, medians side by side.
+"""Single-node benchmark of `make bench`: every line on both brokers, in short alternating rounds, as medians.
 
-Both nodes are up for the whole run and only one is loaded at any moment. Rounds alternate between
-them so that a slow minute of the machine hits both; the median leaves out a round that was hit alone.
+Both nodes are up for the whole run and only one is loaded at any moment. Rounds alternate between them: a
+slow minute of the machine hits both, and the median ignores a round that was hit alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ QUICK_ROUNDS, QUICK_ROUND_S = 1, 1.0
 
 @dataclass(slots=True)
 class Result:
-    """One line's rounds on both brokers, by broker name."""
+    """Rounds of one line on both brokers, by broker name."""
 
     line: Line
     rounds: dict[str, list[float]] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Result:
         return statistics.median(values) if values else None
 
     def cells(self) -> list[str]:
-        """work, RabbitMQ, MirrorMQ, ratio, target, ok."""
+        """Return work, RabbitMQ, MirrorMQ, ratio, target, ok."""
         theirs, ours = self.median(RabbitMQ.name), self.median(MirrorMQ.name)
         cells = [self.line.work, self._number(RabbitMQ.name), self._number(MirrorMQ.name)]
         if theirs is None or ours is None:
@@ -66,7 +66,7 @@ HEADINGS = ["work", "RabbitMQ", "MirrorMQ", "ratio", "target", "ok"]
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.run",
         description="Measure MirrorMQ beside RabbitMQ. Example: make bench ARGS=\"--only 'p*' --rounds 3\"",
@@ -88,10 +88,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def measure(
     lines: list[Line], brokers: list[Broker], rounds: int, seconds: float, console: Console
 ) -> list[Result]:
-    """All lines, all rounds, one broker at a time."""
+    """Measure all lines in all rounds, one broker at a time."""
     results = [Result(line) for line in lines]
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-    # Drawn only between measurements: a refreshing thread would take time from the brokers.
+    # Draw only between measurements: a refreshing thread would take time from the brokers.
     with Progress(
         *columns, TimeElapsedColumn(), console=console, auto_refresh=False, transient=True
     ) as progress:
@@ -110,7 +110,7 @@ def measure(
 
 
 def show(results: list[Result], console: Console) -> None:
-    """The table on the terminal."""
+    """Print the table."""
     table = Table(*HEADINGS)
     for result in results:
         cells = result.cells()
@@ -119,7 +119,7 @@ def show(results: list[Result], console: Console) -> None:
 
 
 def write(results: list[Result], machine: list[str], rounds: int, seconds: float) -> None:
-    """The table in RESULTS.md."""
+    """Write the table to RESULTS.md."""
     text = [
         "# MirrorMQ beside RabbitMQ",
         "",
@@ -132,9 +132,9 @@ def write(results: list[Result], machine: list[str], rounds: int, seconds: float
 
 
 def main() -> int:
-    """Run the benchmark; 1 when a broker cannot be measured."""
+    """Run the benchmark; return 1 if a broker cannot be measured."""
     options = parse()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the brokers are stopped then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the brokers, too
     console = Console(stderr=False)
     lines = [line for line in LINES if fnmatch(line.key, options.only) or options.only in line.key]
     if not lines:

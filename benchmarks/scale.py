@@ -1,10 +1,10 @@
-"""Does it hold at size? A backlog larger than memory, many queues, many connections.
+"""Scale benchmark: a backlog larger than memory, many queues, many connections.
 
     python -m benchmarks.scale [--messages 5000000] [--queues 10000] [--connections 2000] [--only PATTERN]
 
-One node of ours on loopback. While it is loaded a thread reads its resident memory and what its journal
-takes on disk, several times a second; the table says what was seen beside what was promised, and the
-program ends with 1 if a promise was broken. The full run takes some five minutes and 2 GB of disk.
+One MirrorMQ node on loopback. During load a thread samples its resident memory and the disk blocks of its
+journal several times a second. The table compares measurements with targets, and the exit code is 1 if a
+target was missed. The full run takes some five minutes and 2 GB of disk.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from mirrormq.wire import methods
 QUEUE = "scale"
 BODY_BYTES = 100
 MEMORY_MAX_BYTES = 600 << 20
-"""What a node with five million messages may take."""
+"""Memory limit of a node with five million messages."""
 SHORT_BACKLOG = 200_000
 SHORT_ROUNDS = 3
 LOOK_INTERVAL_S = 0.2
 DRAIN_SLOWDOWN_MAX = 0.7
-"""A long backlog is to be drained at this part of a short one's rate at least. They are equal; rounds of a
-second on a busy machine differ by more than this, so several before and after are taken."""
+"""Lowest drain rate of a long backlog, as a fraction of that of a short one. They are equal; rounds of a
+second on a busy machine differ by more than this, hence several before and after are taken."""
 MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table; no promise if `kept` is None."""
+    """Line of the table; without a target if `kept` is None."""
 
     work: str
     seen: str
@@ -60,7 +60,7 @@ class Row:
 
 
 class Node(MirrorMQ):
-    """A node that can be stopped and killed without losing its directory."""
+    """Node that can be stopped and killed without losing its directory."""
 
     @property
     def process_id(self) -> int:
@@ -68,7 +68,7 @@ class Node(MirrorMQ):
         return self._process.pid
 
     def end(self, number: int) -> float:
-        """Send a signal and wait for the process to go; says how long that took."""
+        """Send a signal and wait for the end of the process; return the time that took."""
         assert self._process is not None
         begin = time.monotonic()
         os.kill(self._process.pid, number)
@@ -76,7 +76,7 @@ class Node(MirrorMQ):
         return time.monotonic() - begin
 
     def memory_bytes(self) -> tuple[int, int]:
-        """Resident now, and the most it ever was."""
+        """Return the resident memory now, and its peak."""
         values = {}
         for line in Path(f"/proc/{self.process_id}/status").read_text().splitlines():
             name, _, rest = line.partition(":")
@@ -85,11 +85,11 @@ class Node(MirrorMQ):
         return values["VmRSS"], values["VmHWM"]
 
     def reset_peak(self) -> None:
-        """Begin a new "most it ever was"."""
+        """Reset the peak of the resident memory."""
         Path(f"/proc/{self.process_id}/clear_refs").write_text("5")
 
     def journal_bytes(self) -> int:
-        """Blocks that the journal takes on disk."""
+        """Return the disk space of the journal, in allocated blocks."""
         total = 0
         for path in (self.directory / "data" / "journal").glob("*"):
             try:
@@ -100,14 +100,14 @@ class Node(MirrorMQ):
 
 
 class Watch:
-    """Looks at a node's memory and disk while something else happens."""
+    """Sampler of a node's memory and disk."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self.memory: list[int] = []
         self.disk: list[int] = []
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._sample, daemon=True)
 
     def __enter__(self) -> Watch:
         self._node.reset_peak()
@@ -119,7 +119,7 @@ class Watch:
         self._thread.join()
         self.memory.append(self._node.memory_bytes()[1])
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         while not self._over.wait(LOOK_INTERVAL_S):
             self.memory.append(self._node.memory_bytes()[0])
             self.disk.append(self._node.journal_bytes())
@@ -130,16 +130,16 @@ class Watch:
 
 
 class Scale:
-    """The measurements, one method each; each adds its rows."""
+    """Measurements, one method each; each adds its rows."""
 
-    def __init__(self, options: argparse.Namespace, say: Callable[[str], None]) -> None:
+    def __init__(self, options: argparse.Namespace, report: Callable[[str], None]) -> None:
         self._options = options
-        self._say = say
+        self._report = report
         self.rows: list[Row] = []
 
     @contextmanager
     def node(self) -> Iterator[Node]:
-        """A new node with an empty directory."""
+        """Start a new node with an empty directory."""
         node = Node()
         node.start()
         try:
@@ -150,7 +150,7 @@ class Scale:
     def _load(self, node: Node, what: str, **values: object) -> PerfReport:
         def show(part: float, published: int, consumed: int) -> None:
             rss, _ = node.memory_bytes()
-            self._say(f"{what}: {part:.0%}, {rss / MIB:.0f} MiB resident")
+            self._report(f"{what}: {part:.0%}, {rss / MIB:.0f} MiB resident")
 
         options = PerfOptions(
             uris=[node.uri], queue=QUEUE, size=BODY_BYTES, durable=True, persistent=True, timeout=120
@@ -199,7 +199,7 @@ class Scale:
         return rates
 
     def _freed(self, watch: Watch, full_bytes: int) -> None:
-        """The journal must have shrunk while the consumer was still at work, not only afterwards."""
+        """Check that the journal shrank while the consumer was still active, not only afterwards."""
         if not watch.disk:
             return
         middle, last = watch.disk[len(watch.disk) // 2], watch.disk[-1]
@@ -209,7 +209,7 @@ class Scale:
         )
 
     def _restart(self, node: Node, count: int, number: int, how: str) -> None:
-        self._say(f"restart after {how}")
+        self._report(f"restart after {how}")
         stop_s = node.end(number)
         node.start()
         rss, peak = node.memory_bytes()
@@ -232,7 +232,7 @@ class Scale:
             client.close()
 
     def unacknowledged(self) -> None:
-        """A consumer without prefetch that acknowledges nothing until it has everything."""
+        """Measure a consumer without prefetch that acknowledges nothing until it has everything."""
         count = self._options.unacknowledged
         with self.node() as node:
             self._load(node, "fill", mode="publish", messages=count)
@@ -260,7 +260,7 @@ class Scale:
             )
             client.call(methods.encode_tx_select())
             self._timed(
-                "publish to each of {:,}, in a transaction of its own",
+                "publish to each of {:,}, one transaction each",
                 count,
                 lambda n: publish(client, f"q{n}"),
             )
@@ -269,7 +269,7 @@ class Scale:
             self.rows.append(Row(f"memory with {count:,} queues", f"{rss / MIB:.0f} MiB"))
             client.close()
             for number, how in ((signal.SIGTERM, "clean stop"), (signal.SIGKILL, "kill -9")):
-                self._say(f"restart after {how}")
+                self._report(f"restart after {how}")
                 stop_s = node.end(number)
                 node.start()
                 rss = node.memory_bytes()[0]
@@ -285,7 +285,7 @@ class Scale:
             step(number)
             slowest = max(slowest, time.monotonic() - started)
             if number % 200 == 0:
-                self._say(f"{work.format(count)}: {number:,}")
+                self._report(f"{work.format(count)}: {number:,}")
         took = time.monotonic() - begin
         self.rows.append(
             Row(
@@ -303,7 +303,7 @@ class Scale:
         )
 
     def connections(self) -> None:
-        """So many connections, each with a consumer on a queue of its own and one message in flight."""
+        """Measure many connections, each with a consumer on its own queue and one message in flight."""
         count = self._options.connections
         with self.node() as node:
             begin = time.monotonic()
@@ -332,14 +332,14 @@ class Scale:
 
 
 def publish(client: BlockingClient, queue: str) -> None:
-    """One persistent message, committed."""
+    """Publish one persistent message and commit."""
     body = b"x" * BODY_BYTES
     client.socket.sendall(publish_frames(1, "", queue, body, persistent=True, frame_max=client.frame_max))
     client.call(methods.encode_tx_commit())
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.scale",
         description=__doc__,
@@ -356,7 +356,7 @@ def parse() -> argparse.Namespace:
 
 
 def show(rows: list[Row], console: Console) -> None:
-    """The table."""
+    """Print the table."""
     table = Table("work", "seen", "promise", "kept")
     for row in rows:
         kept = "" if row.kept is None else "yes" if row.kept else "NO"
@@ -365,9 +365,9 @@ def show(rows: list[Row], console: Console) -> None:
 
 
 def main() -> int:
-    """Measure what was asked for; 1 if a promise was broken."""
+    """Run the selected measurements; return 1 if a target was missed."""
     options = parse()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the node is stopped then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the node, too
     console = Console()
     with Progress(TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as progress:
         task = progress.add_task("start", total=None)

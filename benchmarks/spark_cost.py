@@ -1,10 +1,10 @@
-"""What a reader at full speed costs those who publish to and consume from the same queue.
+"""Cost of a range reader at full speed for publishers and consumers of the same queue.
 
-The queue is durable and has leased messages, which are what is read. Beside them one publisher (persistent,
-confirm window 1000) and one consumer (prefetch 500, ack every 100) pass messages through it as fast as they
-can, once alone and once while a reader in a process of its own reads the leased range again and again.
+The queue is durable and has leased messages, which the reader reads. One publisher (persistent, confirm
+window 1000) and one consumer (prefetch 500, ack every 100) use the queue at full speed, once alone and once
+while a reader in a separate process reads the leased range repeatedly.
 
-    python -m benchmarks.spark_cost URI QUEUE FIRST COUNT       the reader; SIGTERM ends it, and it says
+    python -m benchmarks.spark_cost URI QUEUE FIRST COUNT       the reader; SIGTERM ends it, and it prints
                                                                 how many messages it read in how many seconds
 """
 
@@ -34,17 +34,17 @@ STOP_DEADLINE_S = 30.0
 
 
 class Cost(NamedTuple):
-    """Messages that went through the queue in a second: medians."""
+    """Messages through the queue per second: medians."""
 
     alone: float
     beside: float
-    """While the reader reads."""
+    """Rate while the reader reads."""
     read: float
-    """What the reader had in a second; before and after the others work it reads much faster."""
+    """Rate of the reader; it reads much faster before and after the others run."""
 
 
 def measure(rounds: int) -> Cost:
-    """Both, in turn, on one node of its own; which comes first changes from round to round."""
+    """Measure both in turn on one fresh node; the order changes from round to round."""
     broker = MirrorMQ()
     broker.start()
     try:
@@ -77,7 +77,7 @@ def _beside_a_reader(broker: MirrorMQ, span: Span) -> tuple[float, float]:
     reader = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert reader.stdout is not None
-        reader.stdout.readline()  # it has begun
+        reader.stdout.readline()  # the reader has begun
         passed = _pass_through(broker)
     finally:
         reader.terminate()
@@ -86,20 +86,20 @@ def _beside_a_reader(broker: MirrorMQ, span: Span) -> tuple[float, float]:
     return passed, rows / seconds
 
 
-def read_until_told(uri: str, queue: str, span: Span) -> None:
-    """The reader."""
-    told = []
-    signal.signal(signal.SIGTERM, lambda *_: told.append(True))
+def read_until_stopped(uri: str, queue: str, span: Span) -> None:
+    """Read the range until SIGTERM."""
+    stop_signals = []
+    signal.signal(signal.SIGTERM, lambda *_: stop_signals.append(True))
     rows, began = 0, time.monotonic()
     print("reading", flush=True)
     with RangeClient(Nodes(parse_uris(uri))) as range_client:
-        while not told:
+        while not stop_signals:
             for batch in read(range_client, queue, [span], spark_lines.BODY_BYTES):
                 rows += len(batch)
-                if told:
+                if stop_signals:
                     break
     print(rows, time.monotonic() - began)
 
 
 if __name__ == "__main__":
-    read_until_told(sys.argv[1], sys.argv[2], (int(sys.argv[3]), int(sys.argv[4])))
+    read_until_stopped(sys.argv[1], sys.argv[2], (int(sys.argv[3]), int(sys.argv[4])))

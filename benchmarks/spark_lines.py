@@ -1,4 +1,4 @@
-"""What Spark does with queues, timed: each function does one piece of work and says how long it took."""
+"""Timed Spark workloads on queues: each function does one piece of work and returns its duration."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 BODY_BYTES = 100
 PREFETCH = 1000
-"""What a person who writes such a loop with pika would choose."""
+"""Prefetch of the loop with pika, as a user would choose it."""
 
 
 def fill(uri: str, queue: str, messages: int) -> None:
-    """Declare a durable queue and put persistent messages into it."""
+    """Declare a durable queue and publish persistent messages to it."""
     import pyarrow as pa
 
     connection = pika.BlockingConnection(pika.URLParameters(uri))
@@ -44,7 +44,7 @@ def fill(uri: str, queue: str, messages: int) -> None:
 
 
 def ours_to_parquet(spark: SparkSession, uri: str, queue: str, directory: Path) -> float:
-    """Consume the queue into Parquet, exactly once; the seconds it took."""
+    """Consume the queue into Parquet, exactly once; return the seconds."""
     began = time.monotonic()
     frame = spark.readStream.format("mirrormq").options(uri=uri, queue=queue).load()
     query = (
@@ -58,7 +58,7 @@ def ours_to_parquet(spark: SparkSession, uri: str, queue: str, directory: Path) 
 
 
 def _row(queue: str, method: Any, properties: Any, body: bytes) -> tuple[Any, ...]:
-    """A message of pika's with the columns that our source has."""
+    """Return a message of pika with the columns of our source."""
     stamp = properties.timestamp and datetime.datetime.fromtimestamp(properties.timestamp, datetime.UTC)
     others = tuple(getattr(properties, name) for name in PROPERTIES.names)
     return (
@@ -68,7 +68,7 @@ def _row(queue: str, method: Any, properties: Any, body: bytes) -> tuple[Any, ..
 
 
 def pika_to_parquet(spark: SparkSession, uri: str, queue: str, messages: int, directory: Path) -> float:
-    """The same rows with a foreachBatch that drains the queue with pika."""
+    """Write the same rows with a foreachBatch that drains the queue with pika; return the seconds."""
 
     def drain(frame: DataFrame, number: int) -> None:
         connection = pika.BlockingConnection(pika.URLParameters(uri))
@@ -102,20 +102,20 @@ def pika_to_parquet(spark: SparkSession, uri: str, queue: str, messages: int, di
 
 
 def parquet_to_parquet(spark: SparkSession, source: Path, directory: Path) -> float:
-    """The floor: the same rows from files to files."""
+    """Copy the same rows from files to files, the lower bound; return the seconds."""
     began = time.monotonic()
     spark.read.parquet(str(source)).write.parquet(str(directory))
     return time.monotonic() - began
 
 
 def messages_frame(spark: SparkSession, queue: str, messages: int) -> DataFrame:
-    """A DataFrame of messages to publish, in two partitions."""
+    """Return a DataFrame of messages to publish, in two partitions."""
     rows = spark.range(0, messages, 1, 2)
     return rows.selectExpr(f"cast(repeat('x', {BODY_BYTES}) as binary) as body", f"'{queue}' as routing_key")
 
 
 def ours_to_exchange(spark: SparkSession, uri: str, queue: str, messages: int) -> float:
-    """Publish with confirms, once."""
+    """Publish with confirms, exactly once; return the seconds."""
     began = time.monotonic()
     frame = messages_frame(spark, queue, messages)
     frame.write.format("mirrormq").mode("append").option("uri", uri).save()
@@ -123,7 +123,7 @@ def ours_to_exchange(spark: SparkSession, uri: str, queue: str, messages: int) -
 
 
 def pika_to_exchange(spark: SparkSession, uri: str, queue: str, messages: int) -> float:
-    """The same with pika in each partition."""
+    """Publish the same rows with pika in each partition; return the seconds."""
 
     def publish(rows: Iterator[Row]) -> None:
         connection = pika.BlockingConnection(pika.URLParameters(uri))

@@ -1,4 +1,4 @@
-"""`make bench`, third table: Spark and queues, beside pika and beside files."""
+"""Spark benchmark, third table of `make bench`: Spark on queues, compared with pika and with files."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ MESSAGES = 1_000_000
 WARM_UP_MESSAGES = 100_000
 PIKA_MESSAGES = 250_000
 PIKA_CONFIRMS = 20_000
-"""pika does a part of the work, and its rate is what counts: the whole would take minutes. The part is large
-enough that starting a query, half a second or so, is little beside it."""
+"""Messages of the runs with pika, whose rate is compared: the whole work would take minutes. The part is
+large enough to make the start of a query, half a second or so, small in comparison."""
 
 ROUNDS = 5
 COST_ROUNDS = 5
-"""These are short."""
+"""Rounds of the cost measurement, which are short."""
 
 HEADINGS = ["work", "ours", "the other", "ratio", "target", "ok"]
 
 
 @dataclass(frozen=True)
 class Result:
-    """One line of the table."""
+    """Line of the table."""
 
     work: str
     ours: str
@@ -60,7 +60,7 @@ class Result:
 
 @contextmanager
 def fresh_node() -> Iterator[str]:
-    """The URI of a node that has nothing to tidy up."""
+    """Start a fresh node and return its URI."""
     broker = MirrorMQ()
     try:
         broker.start()
@@ -70,7 +70,7 @@ def fresh_node() -> Iterator[str]:
 
 
 class Bench:
-    """Each piece of work once in every round, and the median of its times."""
+    """Benchmark that runs each workload once per round and takes the median of its times."""
 
     def __init__(self, spark: SparkSession, messages: int, directory: Path) -> None:
         self._spark = spark
@@ -81,7 +81,7 @@ class Bench:
         self._seconds: dict[str, list[float]] = defaultdict(list)
 
     def warm_up(self) -> None:
-        """What is done for the first time takes Spark longer."""
+        """Run each workload once: the first run takes Spark longer."""
         directory = self._directory / "warm"
         with fresh_node() as uri:
             spark_lines.fill(uri, "bench", WARM_UP_MESSAGES)
@@ -93,7 +93,7 @@ class Bench:
             spark_lines.ours_to_exchange(self._spark, uri, "sink", 20_000)
 
     def round(self, number: int) -> None:
-        """Ours, the floor, pika; then the other way, ours and pika."""
+        """Read with ours, the lower bound, and pika; then write with ours and pika."""
         spark, messages, seconds = self._spark, self._messages, self._seconds
         directory = self._directory / str(number)
         with fresh_node() as uri:
@@ -116,7 +116,7 @@ class Bench:
             seconds["written with pika"].append(spark_lines.pika_to_exchange(spark, uri, "sink", confirms))
 
     def results(self) -> list[Result]:
-        """The lines of the table."""
+        """Return the lines of the table."""
         median = {work: statistics.median(taken) for work, taken in self._seconds.items()}
         read_s, floor_s = median["read"], median["floor"]
         read, written = self._messages / read_s, self._messages / median["written"]
@@ -139,7 +139,7 @@ class Bench:
 
 
 def cost_line(cost: Cost) -> Result:
-    """What publishers and consumers keep while somebody reads."""
+    """Return the line for the rate of publishers and consumers beside a reader."""
     return Result(
         "publish + consume on a queue that is read at full speed, against one that is not read",
         f"{cost.beside:,.0f} msg/s", f"{cost.alone:,.0f} msg/s", cost.beside / cost.alone, "≥ 0.8 ×",
@@ -148,7 +148,7 @@ def cost_line(cost: Cost) -> Result:
 
 
 def measure(messages: int, rounds: int, directory: Path) -> list[Result]:
-    """All lines, after a round that only warms up."""
+    """Measure all lines, after a warm-up round."""
     spark = start_session("bench", "local[2]", {"spark.driver.memory": "2g"})
     try:
         register(spark)
@@ -162,7 +162,7 @@ def measure(messages: int, rounds: int, directory: Path) -> list[Result]:
 
 
 def write(results: list[Result], machine: list[str], messages: int, rounds: int) -> None:
-    """The table in SPARK.md."""
+    """Write the table to SPARK.md."""
     text = [
         "# Spark and queues",
         "",
@@ -177,10 +177,10 @@ def write(results: list[Result], machine: list[str], messages: int, rounds: int)
 
 
 def main() -> int:
-    """Run the benchmark; the table is written when it is the whole one."""
+    """Run the benchmark; a complete table is written."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=MESSAGES, help="messages in the queue")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often everything is done")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="number of rounds")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine = describe(None)[:-2]

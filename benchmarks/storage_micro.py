@@ -1,9 +1,9 @@
-"""How fast the journal is by itself: append, flush, load, acknowledge, recover, on a real disk.
+"""Microbenchmark of the journal: append, flush, load, acknowledge, recover, on a real disk.
 
     python benchmarks/storage_micro.py [--messages 500000] [--directory DIR]
 
 100-byte bodies, one queue, batches of 500 as a busy publisher makes them. The numbers are per core
-and without the broker around it; they say what storage costs, not what the broker does.
+and without the broker: they show the cost of storage, not the rate of the broker.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ FRAMES = (
 
 
 def make_envelope(publish: bytes, properties: bytes) -> Envelope:
-    """As little as the journal asks for."""
+    """Return a minimal envelope for the journal."""
     return Envelope(publish, "", "queue", False, properties, True, 0, None, b"")
 
 
 def batch(first: int, envelope: Envelope) -> list[Message]:
-    """Consecutive messages with one envelope."""
+    """Return consecutive messages with one envelope."""
     made = []
     for sequence in range(first, first + BATCH):
         message = Message(envelope, FRAMES)
@@ -46,7 +46,7 @@ def batch(first: int, envelope: Envelope) -> list[Message]:
 
 
 class Stopwatch:
-    """Adds up the time spent in calls."""
+    """Sum of the time spent in calls."""
 
     def __init__(self) -> None:
         self.spent_s = 0.0
@@ -58,17 +58,17 @@ class Stopwatch:
 
 
 def report(work: str, count: int, spent_s: float) -> None:
-    """One line of the table."""
+    """Print one line of the table."""
     print(f"| {work:<42} | {count / spent_s:>12,.0f} /s | {spent_s / count * 1e6:>8.2f} µs |")
 
 
 def started(directory: str) -> Journal:
-    """A journal on the real disk, not opened yet."""
+    """Return a journal on the real disk, not opened yet."""
     return Journal(LocalDisk(), directory, make_envelope)
 
 
 def fill(journal: Journal, firsts: Sequence[int], sync: bool) -> tuple[float, float]:
-    """Append batches; gives the seconds spent appending and flushing."""
+    """Append batches; return the seconds spent appending and flushing."""
     envelope, store = make_envelope(PUBLISH, PROPERTIES), journal.queue(1)
     append, flush = Stopwatch(), Stopwatch()
     for first in firsts:
@@ -79,14 +79,14 @@ def fill(journal: Journal, firsts: Sequence[int], sync: bool) -> tuple[float, fl
 
 
 def timed(call: Callable[[], object]) -> float:
-    """Seconds of one call."""
+    """Return the seconds of one call."""
     watch = Stopwatch()
     watch.run(call)
     return watch.spent_s
 
 
 def run(count: int, directory: str) -> None:
-    """The whole table."""
+    """Print the whole table."""
     firsts = range(1, count + 1, BATCH)
     print(f"| {'work':<42} | {'rate':>15} | {'each':>11} |\n|{'-' * 44}|{'-' * 17}|{'-' * 13}|")
     journal = started(directory)
@@ -127,13 +127,13 @@ def forget_all(journal: Journal, count: int) -> None:
 
 
 def free_all(journal: Journal) -> None:
-    """Housekeeping until nothing is left to do."""
+    """Run housekeeping until nothing is left to do."""
     while journal.housekeeping(1 << 20):
         pass
 
 
 def main() -> None:
-    """Parse arguments, run in a directory that is removed afterwards."""
+    """Parse arguments and run in a directory that is removed afterwards."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

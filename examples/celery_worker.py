@@ -1,7 +1,7 @@
 """Celery: a worker with a task that is retried, and a caller that waits for the results.
 
-The worker runs in a process of its own, as `celery -A celery_worker worker` would. It acknowledges late:
-a task whose worker dies is given to another one.
+The worker runs in a separate process, as `celery -A celery_worker worker` would. It acknowledges late:
+the broker redelivers the task of a failed worker to another one.
 
 python examples/celery_worker.py [URI]
 """
@@ -18,7 +18,7 @@ from celery import Celery
 from place import broker
 
 URI = "EXAMPLE_BROKER"
-"""Variable that tells the worker's process where the broker is."""
+"""Variable with the broker's URI for the worker's process."""
 WAIT_S = 50
 
 app = Celery("examples", broker=os.environ.get(URI), backend="rpc://")
@@ -27,7 +27,7 @@ app.conf.update(task_acks_late=True, worker_prefetch_multiplier=1, broker_connec
 
 @app.task(name="price", bind=True, max_retries=3)
 def price(self: Any, product: str) -> int:
-    """Ask a shop that is busy the first time."""
+    """Request a price from a shop that is busy the first time."""
     if self.request.retries == 0:
         raise self.retry(countdown=0.2, exc=ConnectionError("the shop is busy"))
     return 100 * len(product)

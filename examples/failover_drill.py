@@ -1,7 +1,8 @@
-"""Failover drill: the master of a mirrored queue is killed while messages are published and confirmed.
+"""Failover drill: kill the master of a mirrored queue while messages are published and confirmed.
 
-Each message is published until it is confirmed, to any living node. Afterwards every confirmed message is in
-the queue. A message whose confirm was lost with the node may be there twice: consumers tell by its number.
+The publisher repeats each message until it is confirmed, on any running node. Afterwards every confirmed
+message is in the queue. A message whose confirm was lost with the node may be in it twice: consumers
+recognise it by its number.
 
 python examples/failover_drill.py
 """
@@ -22,7 +23,7 @@ GIVE_UP_S = 40
 
 
 class Publisher:
-    """Publishes with confirms; when a node is lost it goes on at the next one."""
+    """Publisher with confirms that continues on the next node when one is lost."""
 
     def __init__(self, uris: list[str]) -> None:
         self._uris = itertools.cycle(uris)
@@ -43,7 +44,7 @@ class Publisher:
                 time.sleep(0.05)
 
     def publish(self, number: int) -> None:
-        """Return when the message is confirmed: on the disk of every synchronised mirror."""
+        """Publish and return when the message is confirmed: on the disk of every synchronised mirror."""
         while True:
             try:
                 properties = pika.BasicProperties(delivery_mode=2, message_id=str(number))

@@ -2,7 +2,7 @@
 
 python examples/orders.py [URI,URI]
 
-With several URIs Spark goes on at another node when one is lost.
+With several URIs Spark continues on another node when one is lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PRODUCTS = ("bread", "cheese", "wine")
 
 
 def publish_orders(channel: pika.adapters.blocking_connection.BlockingChannel) -> int:
-    """Some orders, confirmed; what they are worth together."""
+    """Publish orders with confirms; return their total value."""
     channel.queue_declare(ORDERS, durable=True)
     channel.queue_declare(TOTALS, durable=True)
     channel.confirm_delivery()
@@ -40,7 +40,7 @@ def publish_orders(channel: pika.adapters.blocking_connection.BlockingChannel) -
 
 
 def count_orders(uri: str, checkpoint: str) -> None:
-    """Consume the orders and publish totals by product. Killed and started again it goes on where it was."""
+    """Consume the orders and publish totals by product. A restarted job continues where it stopped."""
     spark = start_session("orders", "local[2]")
     register(spark)
     messages = spark.readStream.format("mirrormq").options(uri=uri, queue=ORDERS).load()
@@ -49,7 +49,7 @@ def count_orders(uri: str, checkpoint: str) -> None:
     def publish_totals(batch: DataFrame, number: int) -> None:
         totals = batch.groupBy("product").agg(f.count("*").alias("orders"), f.sum("cents").alias("cents"))
         rows = totals.select(f.to_json(f.struct("product", "orders", "cents")).alias("body"))
-        # A batch that is run again has the same name and the same order, so nothing is published twice.
+        # A repeated batch has the same name and the same order: the broker drops its duplicates.
         ordered = rows.coalesce(1).sortWithinPartitions("body")
         options = {"uri": uri, "routingKey": TOTALS, "writeId": f"{checkpoint} {number}"}
         ordered.write.format("mirrormq").mode("append").options(**options).save()
@@ -60,7 +60,7 @@ def count_orders(uri: str, checkpoint: str) -> None:
 
 
 def main(uri: str) -> None:
-    """All of it, one after the other."""
+    """Publish the orders, count them, and check the totals."""
     connection = pika.BlockingConnection(pika.URLParameters(uri.split(",")[0]))
     channel = connection.channel()
     worth = publish_orders(channel)
@@ -81,7 +81,7 @@ def main(uri: str) -> None:
 
 
 if __name__ == "__main__":
-    # A short job is over before Java's best code is ready: let it compile quickly instead.
+    # A short job ends before Java's optimised code is ready: compile quickly instead.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_WORK)
     with broker() as uri:
         main(uri)

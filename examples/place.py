@@ -1,4 +1,4 @@
-"""The broker of an example: that of the URI on the command line, or else one that is started for it."""
+"""Broker of an example: the one of the URI on the command line, or a node started for the example."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirrormq.testing import Cluster
 
 @contextmanager
 def broker(nodes: int = 1) -> Iterator[str]:
-    """Give the URIs of the nodes, with commas between them; what was started is stopped in the end."""
+    """Yield the URIs of the nodes, separated by commas; stop started nodes at the end."""
     if len(sys.argv) > 1:
         yield sys.argv[1]
         return

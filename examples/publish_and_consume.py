@@ -15,7 +15,7 @@ COUNT = 10
 
 
 def main(uri: str) -> None:
-    """A round of work on one connection."""
+    """Publish and consume on one connection."""
     connection = pika.BlockingConnection(pika.URLParameters(uri))
     channel = connection.channel()
     channel.queue_declare(QUEUE, durable=True)

@@ -1,4 +1,4 @@
-"""RPC with direct reply-to: requests go to a queue, replies come back without a queue of their own.
+"""RPC with direct reply-to: requests go to a queue, replies need no queue.
 
 python examples/rpc.py [URI]
 """
@@ -16,7 +16,7 @@ WAIT_S = 10
 
 
 def serve(uri: str, ready: threading.Event, calls: int) -> None:
-    """Answer so many requests: the square of a number."""
+    """Reply to `calls` requests with the square of a number."""
     connection = pika.BlockingConnection(pika.URLParameters(uri))
     channel = connection.channel()
     channel.queue_declare(QUEUE)
@@ -32,9 +32,9 @@ def serve(uri: str, ready: threading.Event, calls: int) -> None:
 
 
 def call(channel: pika.adapters.blocking_connection.BlockingChannel, number: int) -> int:
-    """Send one request and wait for its reply, which the correlation id tells from others."""
+    """Send one request and wait for its reply, which has the same correlation id."""
     sent = pika.BasicProperties(reply_to=REPLY_TO, correlation_id=str(number))
-    # The consumer of replies must be there before the request goes out, on the same channel.
+    # The consumer of replies must exist before the request is sent, on the same channel.
     replies = channel.consume(REPLY_TO, auto_ack=True, inactivity_timeout=WAIT_S)
     channel.basic_publish("", QUEUE, str(number).encode(), sent, mandatory=True)
     for method, properties, body in replies:

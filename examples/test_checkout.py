@@ -11,7 +11,7 @@ from mirrormq.testing import Cluster
 
 
 def send_order(uri: str, order: bytes) -> None:
-    """The code under test: publish an order so that it survives its broker."""
+    """Publish a durable, confirmed order: the code under test."""
     connection = pika.BlockingConnection(pika.URLParameters(uri))
     channel = connection.channel()
     channel.queue_declare("checkout", durable=True)
@@ -28,7 +28,7 @@ def received(uri: str) -> bytes | None:
 
 
 def test_an_order_is_received(mirrormq_node: Cluster) -> None:
-    """The fixture `mirrormq_node` comes with the package; its node is shared by all tests."""
+    """Use the fixture `mirrormq_node` of the package, whose node all tests share."""
     send_order(mirrormq_node.uri(), b"bread")
     assert received(mirrormq_node.uri()) == b"bread"
 

@@ -1,4 +1,4 @@
-"""Topic fan-out: each subscriber binds a queue of its own and gets the events that match its pattern.
+"""Topic fan-out: each subscriber binds its own queue and receives the events that match its pattern.
 
 python examples/topic_fanout.py [URI]
 """
@@ -23,7 +23,7 @@ def main() -> None:
             channel.queue_bind(name, EXCHANGE, pattern)
         channel.confirm_delivery()
         for event in EVENTS:
-            # With confirms and mandatory, an event that no queue wants raises UnroutableError here.
+            # With confirms and mandatory, an event without a matching queue raises UnroutableError here.
             channel.basic_publish(EXCHANGE, event, event.encode(), mandatory=True)
         for name, pattern in SUBSCRIBERS.items():
             received = []

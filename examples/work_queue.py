@@ -15,11 +15,11 @@ from place import broker
 DELAY_MS = 300
 ATTEMPTS_MAX = 3
 JOBS = {"invoice 1": 0, "invoice 2": 1, "invoice 3": 9}
-"""Jobs, and how often each of them fails."""
+"""Jobs, with the number of times each of them fails."""
 
 
 def declare(channel: BlockingChannel) -> None:
-    """Declare the queues. The delay queue has no consumer: messages leave it when their time is over."""
+    """Declare the queues. The delay queue has no consumer: messages leave it when their TTL expires."""
     channel.queue_declare("jobs", durable=True)
     channel.queue_declare("jobs.failed", durable=True)
     retry = {
@@ -62,7 +62,7 @@ def main() -> None:
             except RuntimeError as error:
                 again = attempt < ATTEMPTS_MAX
                 print(f"{job}: attempt {attempt} failed, {error}; {'again later' if again else 'given up'}")
-                # The message is safe in the next queue, confirmed, before it is acknowledged in this one.
+                # The next queue has confirmed the message before it is acknowledged in this one.
                 channel.basic_publish("", "jobs.retry" if again else "jobs.failed", body, properties)
                 finished += not again
             channel.basic_ack(method.delivery_tag)

@@ -1,7 +1,7 @@
-"""Time as a value: the runtime writes it, everybody else reads it.
+"""Clock as a value: the runtime sets the time, all other code reads it.
 
-Pure code never asks the operating system what time it is. It reads `now_ms`, which the runtime (or
-the simulator, or a test) sets before it calls in; so the same calls give the same results again.
+Pure code never reads the clock of the operating system. It reads `now_ms`, which the runtime (or the
+simulator, or a test) sets before each call. Equal calls therefore give equal results.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 
 class Clock:
-    """The time now, and what is to be done later."""
+    """Current time and timers."""
 
     def __init__(self, now_ms: int = 0) -> None:
         self.now_ms = now_ms
@@ -20,16 +20,17 @@ class Clock:
         self._count = 0
 
     def at(self, when_ms: int, action: Callable[[], None]) -> None:
-        """Do `action` once, at `when_ms` or soon after. There is no cancelling: actions look again."""
+        """Call `action` once, at `when_ms` or soon after. Timers cannot be cancelled: the action checks its
+        condition again."""
         self._count += 1
         heappush(self._due, (when_ms, self._count, action))
 
     @property
     def next_ms(self) -> int | None:
-        """When the next action is due."""
+        """Due time of the next timer; None without one."""
         return self._due[0][0] if self._due else None
 
     def run_due(self) -> None:
-        """Do everything that is due by now."""
+        """Call every action that is due."""
         while self._due and self._due[0][0] <= self.now_ms:
             heappop(self._due)[2]()

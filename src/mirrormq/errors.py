@@ -1,16 +1,16 @@
-"""What can go wrong, on two axes: whose fault it is, and what dies of it.
+"""Exceptions of the broker, by cause and by what closes.
 
-    AmqpError                 the peer did something; it is told so on the wire
-    ├── ChannelError          soft: the channel closes, the connection lives
+    AmqpError                 the client's request is wrong; the broker replies with a code and a text
+    ├── ChannelError          soft: the channel closes, the connection stays open
     └── AmqpConnectionError      hard: the connection closes
-    DamageError               our own disk gave back something we did not write
+    DamageError               stored bytes do not match their checksum
     StartError                a node cannot start
     ├── ConfigurationError    the operator's settings cannot be used; a restart does not help
     └── UnavailableError      an address, directory or disk cannot be used now; a restart may help
 
-Every AMQP error carries RabbitMQ's reply code and the text behind the code's name, so that
-`NotFound("no queue 'q' in vhost '/'")` leaves as 404 "NOT_FOUND - no queue 'q' in vhost '/'".
-The class and method ids of the offending method are filled in by whoever dispatched it.
+Every AMQP error carries RabbitMQ's reply code and the text behind the code's name. For example,
+`NotFound("no queue 'q' in vhost '/'")` is sent as 404 "NOT_FOUND - no queue 'q' in vhost '/'".
+The dispatching code fills in the class and method ids of the offending method.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import ClassVar
 
 
 class AmqpError(Exception):
-    """An error that is reported to the peer with a reply code and text."""
+    """Error that the broker reports to the client with a reply code and text."""
 
     code: ClassVar[int] = 541
     name: ClassVar[str] = "INTERNAL_ERROR"
 
     silent: ClassVar[bool] = False
-    """RabbitMQ has no answer to this: its reader crashes and the client sees the connection end."""
+    """True if RabbitMQ sends no reply: its reader crashes, and the client sees the connection end."""
 
     def __init__(
         self, explanation: str = "", *, class_id: int | None = None, method_id: int = 0, reason: str = ""
@@ -36,27 +36,27 @@ class AmqpError(Exception):
         self.reason = reason
         """Machine-readable code (`ranges.reasons`) for replies that carry one. AMQP has no field for it."""
         self.class_id = class_id
-        """None until whoever dispatched the offending method fills it in; 0 for no method at all."""
+        """None until the dispatching code fills in the offending method; 0 for no method."""
         self.method_id = method_id
 
     def at(self, method_id: int) -> AmqpError:
-        """Fill in the method that it is about (class id in the upper half), unless that is known."""
+        """Set the offending method (class id in the upper half), unless one is set."""
         if self.class_id is None and self.code != InternalError.code:
             self.class_id, self.method_id = method_id >> 16, method_id & 0xFFFF
         return self
 
     @property
     def text(self) -> str:
-        """The reply text exactly as RabbitMQ writes it."""
+        """Return the reply text exactly as RabbitMQ writes it."""
         return f"{self.name} - {self.explanation}" if self.explanation else self.name
 
 
 class ChannelError(AmqpError):
-    """Soft: closes the channel it happened on."""
+    """Soft error: closes the channel on which it happened."""
 
 
 class AmqpConnectionError(AmqpError):
-    """Hard: closes the connection."""
+    """Hard error: closes the connection."""
 
 
 class AccessRefused(ChannelError):
@@ -117,7 +117,7 @@ class NotImplementedByBroker(AmqpConnectionError):
 
 
 class UnknownMethod(NotImplementedByBroker):
-    """Class and method ids that nobody knows."""
+    """Class and method ids that the protocol does not define."""
 
     silent = True
 
@@ -127,29 +127,29 @@ class InternalError(AmqpConnectionError):
 
 
 class DamageError(Exception):
-    """Stored bytes do not match their checksum; `sequences` are the messages that are lost by it."""
+    """Stored bytes do not match their checksum. `sequences` lists the lost messages."""
 
     sequences: list[int]
 
 
 class StartError(Exception):
-    """A node cannot start; the text says why and what to do."""
+    """Node cannot start; the text names the reason and the remedy."""
 
 
 class ConfigurationError(StartError):
-    """A setting cannot be used; the text says which and what to write instead."""
+    """Setting cannot be used; the text names the setting and a valid value."""
 
 
 class UnavailableError(StartError):
-    """A resource that the settings name is in use or not there yet."""
+    """Resource of the settings that is in use or does not exist yet."""
 
 
 SETTING_AT_FAULT = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EAFNOSUPPORT}
 )
-"""Answers of the system that stay the same until the operator changes something."""
+"""Error numbers that persist until the operator changes a setting."""
 
 
 def start_error(text: str, error: OSError) -> StartError:
-    """Return the error to raise where the system refuses an address or a directory."""
+    """Return the error to raise when the operating system refuses an address or a directory."""
     return (ConfigurationError if error.errno in SETTING_AT_FAULT else UnavailableError)(text)

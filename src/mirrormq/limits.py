@@ -1,195 +1,192 @@
-"""The broker's internal limits, each with the reason for its number.
+"""Internal limits of the broker, each with the reason for its value.
 
-What an operator may set is in `config.settings`; these are the sizes of our own buffers, caches
-and batches. They are here together so that "how much memory can this cost?" has one place to look.
+`config.settings` holds the limits that an operator may set. The values here are sizes of our own buffers,
+caches and batches. They are in one file to show in one place how much memory each can cost.
 """
 
 from __future__ import annotations
 
 CONTROL_REQUEST_BYTES_MAX = 64 * 1024 * 1024
-"""A control request's largest size. The largest real one is `import_definitions`; RabbitMQ takes
-10 MB over HTTP, and a definitions file of 100,000 queues is about 25 MB."""
+"""Largest control request. The largest real one is `import_definitions`: RabbitMQ accepts 10 MB over HTTP,
+and a definitions file of 100,000 queues is about 25 MB."""
 
 CONTROL_READ_TIMEOUT_S = 30.0
-"""How long a control client may take to send its request: the longest pause we would accept from
-a program on the same machine, well above the slowest disk read of a definitions file."""
+"""Time for a control client to send its request: well above the slowest disk read of a definitions file on
+the same machine."""
 
 CONTROL_CLOSE_TIMEOUT_S = 2.0
-"""How long a stopping node waits for control replies that are on their way: many times what a
-local socket takes, and short beside the rest of a stop."""
+"""Time that a stopping node waits for control replies in flight: many times the delay of a local socket, and
+short compared with the rest of a stop."""
 
 SOCKET_PATH_BYTES_MAX = 107
-"""The longest path of a Unix socket on Linux: `sun_path` has 108 bytes, one of them a NUL."""
+"""Longest path of a Unix socket on Linux: `sun_path` has 108 bytes, one of them a NUL."""
 
 HEAD_STORED_MESSAGES = 16 * 1024
 HEAD_STORED_BYTES = 16 * 1024 * 1024
-"""How much of a queue stays in memory when the journal has it anyway. Reading back is cheap (one
-large read per page), so this only has to cover the jitter between publishers and consumers."""
+"""Part of a queue that stays in memory although the journal holds it. Reading back is cheap (one large read
+per page): this only has to cover the jitter between publishers and consumers."""
 
 HEAD_MESSAGES = 256 * 1024
 HEAD_BYTES = 128 * 1024 * 1024
-"""The same for messages that would have to be written first. Memory is cheaper than a write that
-may never be needed, so it is larger; the node-wide budget bounds the sum over all queues."""
+"""Part of a queue that stays in memory if paging it out requires a write. Memory is cheaper than a write that
+may never be needed, hence larger than for stored messages. The node-wide budget bounds the sum over all
+queues."""
 
 MIRROR_MEMORY_MESSAGES = 16 * 1024
 MIRROR_MEMORY_BYTES = 16 * 1024 * 1024
-"""What a mirror keeps in memory of messages that need not be on disk, before it writes them there all the
-same. Nobody reads them unless the mirror is promoted, and then they are written out first, which
-takes some 30 ms for as many as this."""
+"""Transient messages that a mirror keeps in memory before it pages them to disk. Consumers read them only
+after promotion. Promotion writes them out first, which takes some 30 ms for this many."""
 
 LAZY_HEAD_MESSAGES = 256
-"""What a lazy queue, or any queue while the node is over its budget, keeps in memory."""
+"""Messages that a lazy queue keeps in memory; applies to any queue while the node is over its budget."""
 
 UNACKED_HOT_MESSAGES = 16 * 1024
-"""When more messages of a queue than this are out with consumers, their contents are not kept in
-memory if the journal has them. Prefetch limits are far below it, so it costs only those consumers
-anything that take a whole backlog at once: they hold 350 bytes a message instead of 600."""
+"""Unacked messages of a queue above which their contents leave memory if the journal holds them. Prefetch
+limits are far below it. It only affects consumers that receive a whole backlog at once: they hold 350 bytes a
+message instead of 600."""
 
 MESSAGE_OVERHEAD_BYTES = 400
-"""What a message in memory costs beside its body: measured 192 bytes (object, frames' heads, place in
-the deque) and 160 more while it is out with a consumer, rounded up."""
+"""Memory of a message beside its body: measured 192 bytes (object, frame headers, slot in the deque), plus
+160 while it is unacked, rounded up."""
 
 CHANNEL_PLACES_MAX = 1_000
-"""Exchanges, queues, and pairs of both, for which a channel counts apart: some 100 bytes each. Clients use
-a handful on one channel; the oldest goes for one beyond."""
+"""Exchanges, queues, and pairs of both that a channel counts separately: some 100 bytes each. Clients use a
+handful on one channel. Above the limit the channel drops the oldest."""
 
 VHOST_ROUTES_MAX = 20_000
-"""Pairs of an exchange and a queue for which a vhost keeps what closed channels had counted: two
-megabytes."""
+"""Pairs of an exchange and a queue for which a vhost keeps the counters of closed channels: two megabytes."""
 
 CONFIRM_CHANGES_MAX = 10_000
-"""How often the exchange may change among publishes that wait for their confirm, before the oldest are
-counted without one."""
+"""Changes of the exchange among unconfirmed publishes; above it the oldest are counted without an exchange.
+"""
 
 HOT_BUDGET_WATERMARK_SHARE = 0.5
-"""Share of the memory watermark that message contents may take: RabbitMQ's paging ratio."""
+"""Share of the memory watermark that message contents may use: RabbitMQ's paging ratio."""
 
 PAGE_MESSAGES = 4096
 PAGE_IN_BYTES = 4 * 1024 * 1024
-"""How much is read back at once: enough that a drain is bound by delivering, not by reading, and
-small beside the memory of a node."""
+"""Size of one read from the journal: large enough for delivery, not reading, to bound a drain, and small
+compared with the memory of a node."""
 
 DELIVERIES_PER_PUMP = 2048
-"""How many messages one queue hands out before the others have their turn."""
+"""Messages that one queue delivers before other queues get their turn."""
 
 EXPIRED_PER_LOOK = 2048
-"""How many expired messages one queue drops before the others have their turn."""
+"""Expired messages that one queue drops before other queues get their turn."""
 
 DEAD_LETTER_HEADER_BYTES = 1024
 DEAD_LETTERS_HEADER_BYTES_MAX = 64 * 1024
-"""Large headers of the dead letters that a vhost publishes in one turn. Headers up to the first number do not
-count. A dead letter's headers are decoded and encoded again: 120 KiB of them took 45 ms."""
+"""Large headers of the dead letters that a vhost publishes in one turn. Headers up to
+`DEAD_LETTER_HEADER_BYTES` do not count. The broker decodes and encodes the headers of a dead letter again:
+120 KiB of them took 45 ms."""
 
 DEAD_LETTERS_UNDER_WAY_MAX = 16 * 1024
-"""Dead letters that a queue keeps until they are safe where they go to. When there are more, because a queue
-of another node takes no more or is down, messages that have expired stay where they are for now; those that
-are surplus (`max-length`) or rejected are dropped without becoming dead letters."""
+"""Dead letters that a queue keeps until every target queue has confirmed them. More can accumulate if a
+target queue on another node is full or down. Expired messages then stay in the queue for now. Surplus
+(`max-length`) and rejected messages are dropped without becoming dead letters."""
 
 DELIVERY_BATCH = 1024
-"""How many messages a consumer without a prefetch limit takes at once."""
+"""Messages that a consumer without a prefetch limit receives at once."""
 
 PUBLISH_TARGETS_CACHED = 1024
-"""How many different basic.publish payloads a channel remembers with their routes."""
+"""Distinct basic.publish payloads whose routes a channel caches."""
 
 TURN_EFFORT = 4096
 METADATA_WRITE_EFFORT = 128
 HEADER_BYTES_PER_EFFORT = 64
-"""How much one client gets done in one turn of the loop before the others are served: 4096 ordinary
-methods (20 to 40 ms at 5 to 10 µs each), or 32 that change metadata (a durable declaration waits
-for the disk, about a millisecond). Reading headers costs some 20 ns a byte, so 64 bytes of them
-count as much as a method does besides."""
+"""Work of one client in one turn of the loop before other clients are served: 4096 ordinary methods (20 to 40
+ms at 5 to 10 µs each), or 32 that change metadata (a durable declaration waits for the disk, about a
+millisecond). Reading headers costs some 20 ns a byte: 64 bytes of them count as one more method."""
 
 REPLY_BYTES_MAX = 1024 * 1024
-"""Replies (and returns, and confirms) that may wait for a client before its requests wait too. It
-is as much again as the deliveries that may wait, so that no client has to read deliveries in order to
-publish."""
+"""Replies, returns and confirms that may wait for a client before its requests wait too. It equals the limit
+for waiting deliveries: no client has to read deliveries in order to publish."""
 
 DIRECT_REPLY_BYTES_MAX = 16 * 1024 * 1024
-"""Output that may wait for a client before direct replies to it are dropped: nobody can be slowed
-for its sake, and what it asked for would be lost as well if it went away. Sixteen times what stops
-everything else, so that an ordinary burst of answers gets through."""
+"""Output that may wait for a client before the broker drops direct replies to it. No publisher can be
+throttled for its sake, and the replies are lost anyway if the client disconnects. Sixteen times the limit for
+other output lets an ordinary burst of replies through."""
 
 LOGIN_PIPELINED_BYTES_MAX = 64 * 1024
-"""Input that is read from a client while its password is checked. Clients send nothing then, or a few hundred
-bytes of declarations."""
+"""Input that the broker reads from a client while its password is checked. Clients send nothing at that
+point, or a few hundred bytes of declarations."""
 
 POSTPONED_BYTES_MAX = 1024 * 1024
-"""Frames of a connection that may be put aside for channels that wait for an answer, before nothing more is
-read from it: enough for a second channel's worth of work, and no more than a socket's buffers hold anyway."""
+"""Frames of a connection that the broker defers for channels that wait for a reply, before it stops reading.
+Enough work for a second channel, and no more than the buffers of a socket hold anyway."""
 
 TRANSACTION_BYTES_MAX = 512 * 1024 * 1024
-"""Messages that one transaction may hold before its commit, with their overhead: four of the largest
-allowed, or a million of a hundred bytes. The memory alarm does not bound it, because a publisher
-that is blocked in the middle of a transaction cannot commit and set its memory free."""
+"""Messages that one transaction may hold before its commit, with their overhead: four of the largest allowed,
+or a million of a hundred bytes. The memory alarm does not bound it: a publisher that is blocked in the middle
+of a transaction cannot commit and free its memory."""
 
 SENT_AGAIN_RANGES_MAX = 256
-"""Stretches of messages, sent again to a new master, of which a queue remembers that they may have been
-delivered. Each node sends what was under way in few of them; the oldest is forgotten first."""
+"""Spans of messages resent to a new master that a queue remembers as possibly delivered. Each node resends
+its unconfirmed publishes in few spans. The queue drops the oldest span first."""
 
 PRODUCERS_MAX = 1024
-"""Nodes (each life of one counts) whose publish numbers a queue remembers. Lives that have ended are
-forgotten, so it is the number of nodes in the cluster; a thousand is more than any has."""
+"""Node incarnations whose publish numbers a queue remembers. Ended incarnations are dropped: the value bounds
+the number of nodes in the cluster, and a thousand is more than any cluster has."""
 
 PRODUCERS_REMEMBERED_MAX = 16 * 1024
 PRODUCER_IDLE_MS = 7 * 86_400_000
-"""Names of publishers that number their messages, and how long a queue remembers one that is
-silent. A job has one name for each of its tasks, about 300 bytes each; a week is longer than any retry."""
+"""Producer names that a queue remembers for deduplication, and the idle time after which it drops one. A job
+has one name per task, about 300 bytes each. A week is longer than any retry."""
 
 PRODUCER_NAME_BYTES_MAX = 255
-"""As for every other name."""
+"""Longest producer name; AMQP limits every name to this length."""
 
 FILE_HANDLES_RESERVED = 128
-"""Handles that clients may not take: journal segments, logs, listeners, control connections. The
-journal has at most a few dozen files open at a time."""
+"""File handles reserved for journal segments, logs, listeners and control connections. The journal has at
+most a few dozen files open at a time."""
 
 CLOSE_FLUSH_TIMEOUT_S = 5.0
-"""How long the last bytes of a closed connection may take to leave. RabbitMQ does not wait at all
-(it sets SO_LINGER to zero); a client on a slow network should still learn why it was closed."""
+"""Time for the last bytes of a closed connection to leave. RabbitMQ does not wait at all (it sets SO_LINGER
+to zero); a client on a slow network should still receive the reason for the close."""
 
 SOCKET_OUTPUT_BYTES_MAX = 1024 * 1024
-"""Output that may wait for a slow client before its deliveries stop: a few round trips of a fast
-network, and 2 GB for 2,000 clients that all stop reading at once."""
+"""Output that may wait for a slow client before its deliveries stop: a few round trips of a fast network, and
+2 GB for 2,000 clients that all stop reading at once."""
 
 DELIVERY_BATCH_BYTES = 2 * 1024 * 1024
-"""Bodies that one consumer is given at once, whatever its prefetch: keeps one turn of the loop and
-one socket's buffer short with large messages."""
+"""Bodies that one consumer receives at once, whatever its prefetch. It bounds one turn of the loop and the
+buffer of one socket for large messages."""
 
 HOUSEKEEPING_INTERVAL_S = 0.25
 HOUSEKEEPING_BUSY_INTERVAL_S = 0.02
 HOUSEKEEPING_BYTES = 256 * 1024
-"""How often the journal looks whether there is something to tidy up, how soon it goes on if there was, and
-how much it reads at once: at most 13 MB/s. With messages of 100 bytes of which one in five is left, 4 MiB
-held the loop for 85 ms, and this holds it for about 9."""
+"""Interval of journal compaction, interval while there is work, and bytes per read: at most 13 MB/s. With
+messages of 100 bytes of which one in five is left, 4 MiB blocked the loop for 85 ms; 256 KiB block it for
+about 9 ms."""
 
 USAGE_INTERVAL_S = 0.25
-"""How soon other nodes hear that a connection or channel that counted towards a limit is gone."""
+"""Delay until other nodes learn that a connection or channel that counted towards a limit has closed."""
 
 CONGESTED_MESSAGES = 1024
 CONGESTED_BYTES = 2 * 1024 * 1024
 PUBLISHER_CREDIT = 256
 BYTES_PER_CREDIT = 2 * 1024
 PUBLISHER_REST_S = 0.002
-"""When a queue has consumers and more than this ready, a publisher that has added its credit to it is
-not read from until the queue is shorter, at most this long. Without it a publisher with a large
-confirm window outruns a consumer with a smaller prefetch two to one, and the surplus is paged to
-disk and back; with it a publisher of slow consumers still has 100,000 messages a second. Of large
-messages a short backlog stays in the processor's cache: 64 KiB bodies passed at 14,500 a second with
-2 MiB, 14,000 with 8 MiB, 4,700 with 32 MiB."""
+"""Backpressure. A queue with consumers and more than `CONGESTED_MESSAGES` ready pauses a publisher that has
+used its credit, until the queue is shorter, at most `PUBLISHER_REST_S`. Without it a publisher with a large
+confirm window outruns a consumer with a smaller prefetch two to one, and the surplus is paged to disk and
+back. With it a publisher of slow consumers still has 100,000 messages a second. A short backlog of large
+messages stays in the cache of the processor: 64 KiB bodies passed at 14,500 a second with 2 MiB, 14,000 with
+8 MiB, 4,700 with 32 MiB."""
 
 COLLECTOR_THRESHOLD = 200_000
-"""Container objects between two looks for cycles. A look at everything stops the loop for 225 ms when a
-million deliveries are out (measured); messages hold no cycles, so it may be rare. Throughput is the
-same with Python's 700."""
+"""Container objects between two runs of the cyclic garbage collector. A full run blocks the loop for 225 ms
+with a million unacked deliveries (measured). Messages hold no cycles, hence runs may be rare. Throughput
+equals that of Python's default, 700."""
 
 COMMIT_POSTPONEMENTS = 8
-"""How often a group commit waits for one more look at the sockets while they have input. A look costs
-some microseconds, an fsync 200 to 2,000: with a publisher that sends in slices of 100 messages this
-makes one fsync of five: 234,000 persistent messages a second instead of 130,000."""
+"""Number of socket polls by which a group commit is postponed while the sockets have input. A poll costs some
+microseconds, an fsync 200 to 2,000. With a publisher that sends slices of 100 messages, five fsyncs become
+one: 234,000 persistent messages a second instead of 130,000."""
 
 METADATA_WAIT_TIMEOUT_S = 30.0
-"""How long a command or an HTTP request waits for the cluster to agree on what it wrote: longer than any
-election, shorter than the patience of those who type. Without a majority nothing comes of it."""
+"""Time that a command or an HTTP request waits for the cluster to commit its metadata change: longer than any
+election, shorter than an operator's patience. Without a majority it fails."""
 
 UNJOINED_BYTES_MIN = 16 * 1024
-"""From this size on, pieces of output go to the socket as they are: joining them costs more than
-the longer list of buffers."""
+"""Size from which chunks of output are not joined: joining costs more than a longer list of buffers."""

@@ -13,9 +13,9 @@ import pytest
 from mirrormq.testing.port_allocator import BLOCK_PORTS, PORTS, PortAllocator
 
 DEALING = """
-from mirrormq.testing.port_allocator import Dealer
+from mirrormq.testing.port_allocator import PortAllocator
 import sys
-dealer = Dealer()
+dealer = PortAllocator()
 print(*(port for _ in range(40) for first in [dealer.neighbours(9)] for port in range(first, first + 9)))
 sys.stdout.flush()
 sys.stdin.read()

@@ -32,7 +32,7 @@ def test_one_node_that_is_killed_again_and_again_loses_nothing(tmp_path: Path) -
 
 
 def test_a_policy_is_set_when_the_node_serves_again(tmp_path: Path) -> None:
-    """It may still be coming back from the fault before."""
+    """Set a policy on a node that may still be recovering from the previous fault."""
     with Cluster(nodes=1) as cluster:
         cluster.ctl("stop_app")
         returns = Timer(1.0, cluster.ctl, ("start_app",))

@@ -1,4 +1,4 @@
-"""The total-queue check tells what was lost, invented and doubled, and nothing else."""
+"""The total-queue check reports lost, unexpected and duplicated messages, and nothing else."""
 
 from __future__ import annotations
 

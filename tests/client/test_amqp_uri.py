@@ -1,4 +1,4 @@
-"""AMQP URIs against RabbitMQ 3.10.8's own client: recorded answers, and the same question asked again."""
+"""AMQP URIs against RabbitMQ 3.10.8's own client: recorded results, and the same calls repeated."""
 
 from __future__ import annotations
 

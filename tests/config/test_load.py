@@ -1,4 +1,4 @@
-"""Good settings are read, bad ones are refused with a sentence that says where and which key."""
+"""Valid settings are read, invalid ones are refused with a sentence that names source and key."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ BAD = [
     ("cluster_partition_handling = pause_if_all_down",
      "needs cluster_partition_handling.pause_if_all_down.nodes.1"),
     ("proxy_protocol = maybe", "proxy_protocol must be true or false, not `maybe`."),
-    ("default_pass = 'open", "node.conf:1: the quoted value of default_pass does not end."),
+    ("default_pass = 'open", "node.conf:1: the quoted value of default_pass has no closing quote."),
     ("listeners.ssl.default = 5671", "listeners.ssl needs ssl_options.certfile and ssl_options.keyfile."),
     ("management.ssl.port = 15671",
      "management.ssl.port needs management.ssl.certfile and management.ssl.keyfile."),

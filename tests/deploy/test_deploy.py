@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from mirrormq.config.conf import ConfEntry
-from mirrormq.config.environment import READ_ON_PEER, key_of
+from mirrormq.config.environment import READ_BY_OTHER_CODE, key_of
 from mirrormq.config.settings_loader import load_settings
 from tests.brokers.ports import free_ports
 from tests.deploy.nodes import DEADLINE_S, ENTRYPOINT, ROOT, Container, containers
@@ -174,7 +174,7 @@ def test_the_services_of_the_compose_file_are_each_others_members(tmp_path: Path
         assert service["volumes"][0].partition(":")[0] in compose["volumes"]
         for variable in service["environment"]:
             word = variable.removeprefix("MIRRORMQ_")
-            assert word in READ_ON_PEER or key_of(word), variable
+            assert word in READ_BY_OTHER_CODE or key_of(word), variable
         for config in service["configs"]:
             assert config["source"] in compose["configs"]
 

@@ -1,4 +1,4 @@
-"""Which exchange types there are, and what the broker says about the others."""
+"""Exchange types by name, and the errors for unknown ones."""
 
 from __future__ import annotations
 

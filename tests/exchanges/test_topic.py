@@ -101,7 +101,8 @@ def test_a_queue_and_an_exchange_of_one_name_are_two_destinations() -> None:
 
 
 def calls_while_routing(exchange: TopicExchange, key: str) -> int:
-    """How many Python and C calls one `route` makes: a measure of work that no other load disturbs."""
+    """Count the Python and C calls of one `route`: a measure of work that no other load on the machine
+    changes."""
     count = 0
 
     def counting(_frame: object, event: str, _argument: object) -> None:

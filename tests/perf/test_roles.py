@@ -42,7 +42,7 @@ class Peer:
         self.link.socket.close()
 
     def received(self) -> bytes:
-        """What the role has sent so far."""
+        """Return the bytes that the role has sent so far."""
         self.socket.setblocking(False)
         parts = []
         try:

@@ -1,4 +1,4 @@
-"""The generator against real brokers: what it says it did is what the broker has."""
+"""The load generator against real brokers: its report matches the broker's state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def uri(request: pytest.FixtureRequest) -> str:
 
 
 def ready(uri: str, queue: str) -> int:
-    """How many messages a queue holds, by a client that is not ours."""
+    """Return the number of messages in a queue, as seen by pika."""
     with pika.BlockingConnection(pika.URLParameters(uri)) as connection:
         return int(connection.channel().queue_declare(queue, passive=True).method.message_count)
 

@@ -1,4 +1,4 @@
-"""A client that asks, and a queue of the test's own, on the session's node."""
+"""Range client and a queue per test, on the session's node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pika client that asks questions about ranges and leases."""
+"""Client of range and lease requests, based on pika."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def bodies(count: int, start: int = 0) -> list[bytes]:
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """Reply to a range request."""
 
     type: str
     headers: dict[str, Any]
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
 
 class Refused(Exception):
-    """The answer was an error."""
+    """Error reply to a range request."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"{code} {text}")
@@ -38,7 +38,7 @@ class Refused(Exception):
 
 
 class Asker:
-    """One connection, one channel that waits for direct replies."""
+    """Connection with one channel that consumes direct replies."""
 
     def __init__(self, uri: str) -> None:
         self.connection = pika.BlockingConnection(pika.URLParameters(uri))
@@ -54,7 +54,7 @@ class Asker:
         self._answers[properties.correlation_id] = Answer(properties.type, properties.headers or {}, body)
 
     def put(self, headers: dict[str, Any], body: bytes = b"") -> str:
-        """Ask, and do not wait."""
+        """Send a request without waiting."""
         number = str(next(self._numbers))
         properties = pika.BasicProperties(
             headers=headers, reply_to=range_protocol.REPLY_QUEUE, correlation_id=number
@@ -63,7 +63,7 @@ class Asker:
         return number
 
     def wait(self, number: str) -> Answer:
-        """The answer to a question."""
+        """Wait for the reply to a request."""
         for _ in range(ANSWER_TIMEOUT_S * 10):
             if number in self._answers:
                 break
@@ -74,11 +74,11 @@ class Asker:
         return answer
 
     def ask(self, ask: str, body: bytes = b"", /, **values: Any) -> Answer:
-        """Ask and wait."""
+        """Send a request and wait for the reply."""
         values = {name.rstrip("_"): value for name, value in values.items()}
         return self.wait(self.put({"ask": ask, **values}, body))
 
-    # -- each question --------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------
 
     def extent(self, queue: str) -> QueueExtent:
         return range_protocol.read_extent(self.ask("extent", queue=queue).headers)
@@ -91,7 +91,7 @@ class Asker:
         return range_protocol.read_part(answer.headers), list(RangeBatch(answer.body))
 
     def read(self, queue: str, first: int, to: int, limit_bytes: int = 1 << 20) -> list[BatchRow]:
-        """All of it, part by part."""
+        """Read a whole range, part by part."""
         rows: list[BatchRow] = []
         while first < to:
             part, more = self.read_part(queue, first, to, limit_bytes)
@@ -119,7 +119,7 @@ class Asker:
         return range_protocol.read_leases(answer.body)
 
     def bodies(self, queue: str, found: list[Span]) -> list[bytes]:
-        """What the messages of a take say."""
+        """Return the bodies of a take's messages."""
         bodies: list[bytes] = []
         at, to = found[0][0], sum(found[-1])
         while at < to:
@@ -130,14 +130,14 @@ class Asker:
     # -- ordinary work --------------------------------------------------------------------------
 
     def publish(self, queue: str, *bodies: bytes, mode: int = 2, **properties: Any) -> None:
-        """Publish to a queue, and wait until that is safe if confirms are on."""
+        """Publish to a queue, and wait for the confirm if confirms are on."""
         for body in bodies:
             self.channel.basic_publish(
                 "", queue, body, pika.BasicProperties(delivery_mode=mode, **properties)
             )
 
     def drain(self, queue: str) -> list[tuple[bytes, bool]]:
-        """Everything that is ready: bodies, and whether each is marked as redelivered."""
+        """Get all ready messages: bodies, and whether each is marked as redelivered."""
         found: list[tuple[bytes, bool]] = []
         while True:
             method, _, body = self.channel.basic_get(queue, auto_ack=True)

@@ -1,4 +1,4 @@
-"""A batch says the same to plain Python, to numpy and to Arrow, and nonsense is refused."""
+"""Batches decode equally in plain Python, numpy and Arrow; malformed ones are refused."""
 
 from __future__ import annotations
 

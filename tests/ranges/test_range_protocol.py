@@ -1,4 +1,4 @@
-"""Answers are read as they were meant, by clients that have fields and by those that have native values."""
+"""Replies are decoded for clients with field tables and for clients with native values."""
 
 from __future__ import annotations
 

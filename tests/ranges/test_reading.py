@@ -64,7 +64,7 @@ def test_what_is_gone_is_absent_and_what_consumers_hold_is_not(range_client: Ask
     assert range_client.extent(queue).first == 1
 
 
-def test_only_the_stretches_that_are_asked_for(range_client: Asker, queue: str) -> None:
+def test_only_the_requested_spans_are_read(range_client: Asker, queue: str) -> None:
     range_client.publish(queue, *bodies(20))
     part, rows = range_client.read_part(queue, 3, 18, wanted=[(1, 3), (6, 1), (17, 5)])
     assert [row.sequence for row in rows] == [3, 6, 17]
@@ -93,7 +93,7 @@ def test_wrong_questions_are_answered_and_the_channel_lives(range_client: Asker,
         assert refused.value.code == code
     with pytest.raises(Refused, match="no queue 'nowhere' in vhost '/'"):
         range_client.extent("nowhere")
-    with pytest.raises(Refused, match="stretches"):
+    with pytest.raises(Refused, match="spans"):
         range_client.ask("read", b"abc", queue=queue, from_=1, to=2)
     assert range_client.extent(queue).ready == 0
 

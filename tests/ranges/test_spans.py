@@ -1,4 +1,4 @@
-"""Stretches behave like the sets of numbers that they stand for."""
+"""Spans behave like the sets of numbers that they stand for."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def test_packed_and_back(one: list[Span]) -> None:
 
 
 @pytest.mark.parametrize("wrong", [b"123", spans.pack([(5, 2), (6, 1)]), spans.pack([(5, 0)])])
-def test_what_is_no_packed_stretches_is_refused(wrong: bytes) -> None:
-    with pytest.raises(ValueError, match="stretches"):
+def test_bytes_that_are_no_packed_spans_are_refused(wrong: bytes) -> None:
+    with pytest.raises(ValueError, match="spans"):
         spans.unpack(wrong)

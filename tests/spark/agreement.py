@@ -1,7 +1,7 @@
-"""Holds the audit against the checker on many random histories at once.
+"""Comparison of the audit with the checker on many random histories at once.
 
-All histories of a batch go through Spark as one DataFrame, told apart by `run`, so the cost of Spark's
-jobs is shared. Run by itself for a long comparison:
+All histories of a batch pass through Spark as one DataFrame, distinguished by `run`: they share the cost of
+Spark's jobs. Run this module for a long comparison:
 
     python -m tests.spark.agreement --histories 1000000 --seed 7
 """
@@ -35,7 +35,7 @@ ANSWERS = ("classes", "inversions", "splits", "divergences", "lost_by_fault", "l
 
 
 def disagreements(spark: SparkSession, first: int, count: int, seed: int, scratch: Path) -> list[str]:
-    """What the two say differently about `count` histories; nothing, if both are right."""
+    """Return the differences on `count` histories; empty if both agree."""
     expected = _write_and_check(first, count, seed, scratch)
     answers = _audited(read_events(spark, str(scratch)))
     wrong = []
@@ -76,11 +76,11 @@ def _checked(history: list[Event]) -> dict[str, Any]:
 
 def _audited(events: DataFrame) -> dict[str, dict[int, dict[Hashable, Any]]]:
     counted = message_outcomes.messages(events).persist()
-    arbiter_decisions = message_outcomes.judged(counted)
+    verdicts = message_outcomes.judged(counted)
     known = masters.epochs(events)
-    lost = loss.lost_when(arbiter_decisions)
+    lost = loss.lost_when(verdicts)
     ticks = activity.ticks(events).persist()
-    by_class = message_outcomes.classes(arbiter_decisions, "run").drop("messages").toArrow().to_pylist()
+    by_class = message_outcomes.classes(verdicts, "run").drop("messages").toArrow().to_pylist()
     answers = {
         "classes": {row.pop("run"): _without_zeros(row) for row in by_class},
         "inversions": _table(order.inversions(events).groupBy("run").count(), (), "count", "inversions"),
@@ -91,7 +91,7 @@ def _audited(events: DataFrame) -> dict[str, dict[int, dict[Hashable, Any]]]:
         ),
         "lost_by_epoch": _table(loss.lost_by_epoch(lost, known), ("queue", "epoch"), "lost"),
         "silences": _table(activity.silences(ticks), ("node", "kind"), "silence_ns"),
-        "latencies": _latencies(latency.latencies(arbiter_decisions, START_NS, 10**12)),
+        "latencies": _latencies(latency.latencies(verdicts, START_NS, 10**12)),
     }
     counted.unpersist()
     ticks.unpersist()
@@ -137,7 +137,7 @@ def _latency_differences(
 
 
 def main() -> None:
-    """Compare on as many histories as were asked for, and say how it went."""
+    """Compare the given number of histories and print the result."""
     parser = argparse.ArgumentParser(description="The audit against the checker on random histories.")
     parser.add_argument("--histories", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)

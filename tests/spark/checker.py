@@ -1,7 +1,7 @@
-"""The audit's rules once more, in plain Python over the rows of one small history.
+"""Independent checker: the audit's rules in plain Python over the rows of one small history.
 
-Written from `docs/audit.md`, with multisets and loops where the audit has sums and joins, so that the
-two have no line in common and agree only if both say what the document says.
+It is written from `docs/audit.md`, with multisets and loops where the audit has sums and joins. The two share
+no line, and agree only if both follow the document.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PARTS = (0.5, 0.95, 0.99)
 
 
 class Verdict:
-    """Everything the audit would say of one history."""
+    """Complete result of the audit for one history."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.events = sorted(events, key=lambda event: event.time_ns)
@@ -29,11 +29,11 @@ class Verdict:
         self.of = {kind: Counter(map(message, rows)) for kind, rows in self.by_kind.items()}
 
     def multiset(self, kind: str) -> Counter[Hashable]:
-        """How often each message has an event of this kind."""
+        """Count the events of this kind by message."""
         return self.of.get(kind, Counter())
 
     def classes(self) -> dict[str, int]:
-        """The sizes of the total-queue checker's multisets, and ours."""
+        """Return the sizes of the total-queue checker's multisets, and ours."""
         attempted, delivered = self.multiset("attempted"), self.multiset("delivered")
         confirmed = self.multiset("confirmed") - self.multiset("returned")
         unexpected = Counter({key: n for key, n in delivered.items() if key not in attempted})
@@ -64,11 +64,12 @@ class Verdict:
         }
 
     def lost(self) -> Counter[Hashable]:
-        """Confirmed messages that did not come out."""
+        """Return confirmed messages that were not delivered."""
         return self.multiset("confirmed") - self.multiset("returned") - self.multiset("delivered")
 
     def inversions(self) -> int:
-        """Deliveries after a higher number of the same lives of publisher and consumer, in one queue."""
+        """Return deliveries after a higher number of the same incarnations of publisher and consumer, in one
+        queue."""
         highest: dict[Hashable, int] = {}
         starts = self.first_numbers()
         found = 0
@@ -93,7 +94,7 @@ class Verdict:
         return found
 
     def first_numbers(self) -> dict[int | None, list[int]]:
-        """The lowest number that each publisher attempted in each of its lives after the first."""
+        """Return the lowest number that each publisher attempted in each incarnation after the first."""
         found: dict[int | None, list[int]] = {}
         for publisher in {row.publisher for row in self.by_kind["attempted"]}:
             cuts = {row.time_ns for row in self.by_kind["disconnected"] if row.publisher == publisher}
@@ -209,10 +210,10 @@ class Verdict:
 
 
 def message(row: Event) -> Hashable:
-    """What names a message within a run."""
+    """Return the identity of a message within a run."""
     return row.queue, row.publisher, row.number
 
 
 def percentile(values: list[int], part: float) -> int:
-    """The smallest value that at least `part` of all do not exceed."""
+    """Return the smallest value that at least `part` of all do not exceed."""
     return values[max(math.ceil(part * len(values)), 1) - 1]

@@ -1,4 +1,4 @@
-"""One Spark for all tests of this folder, as small and as quick to start as it gets, and a node's address."""
+"""Shared Spark session of the tests, small and quick to start, and the URI of a node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.brokers.mirrormq import MirrorMQ
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session on one core, started when the first test asks for it."""
+    """Session on one core, started for the first test that needs it."""
     settings = {"spark.driver.extraJavaOptions": SHORT_WORK, "spark.sql.shuffle.partitions": "4"}
     session = start_session("tests", "local[1]", settings)
     yield session
@@ -22,5 +22,5 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def uri(mirrormq: MirrorMQ) -> str:
-    """Where the node of all tests is to be found."""
+    """URI of the node that all tests share."""
     return f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"

@@ -42,12 +42,12 @@ def test_a_sound_history_passes(command: CliRunner, tmp_path: Path) -> None:
         planted.sound()
     result = run(command, "--history", str(tmp_path / "history"), "--report", str(tmp_path / "audit.html"))
     assert result.exit_code == 0, result.output
-    assert "PASSED: Nothing confirmed was lost: 200 confirmed messages came out." in result.stdout
+    assert "PASSED: No confirmed message was lost: 200 were confirmed and delivered." in result.stdout
     assert (
         "attempted 200  confirmed 200  ok 200  lost 0  unexpected 0  duplicated 4  recovered 0"
         in result.stdout
     )
-    assert "Nothing confirmed was lost" in (tmp_path / "audit.html").read_text()
+    assert "No confirmed message was lost" in (tmp_path / "audit.html").read_text()
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -78,7 +78,7 @@ def test_all_planted_faults_together_are_told_apart(spark: SparkSession, tmp_pat
     assert serious(found) == {
         "lost": 1, "unexpected": 1, "unflagged": 1, "split": 1, "divergences": 1, "inversions": 1,
     }  # fmt: skip
-    assert found.verdict == "1 confirmed message was lost, and 5 other things went wrong"
+    assert found.verdict == "1 confirmed message was lost, and 5 other problems"
     assert found.totals["recovered"] == 2
     assert [(row["publisher"], row["number"]) for row in found.examples["lost"]] == [(2, 1)]
     assert [(row["publisher"], row["number"]) for row in found.examples["unexpected"]] == [(None, None)]
@@ -107,8 +107,8 @@ def test_a_returned_message_is_not_lost(spark: SparkSession, tmp_path: Path) -> 
         history.attempted(QUEUE, 2, 1, NODES[0], time_ns=at(100))
         history.returned(QUEUE, 2, 1, NODES[0], time_ns=at(101))
         history.confirmed(QUEUE, 2, [1], NODES[0], time_ns=at(102))
-    arbiter_decisions = message_outcomes.judged(message_outcomes.messages(read_events(spark, str(tmp_path))))
-    totals = message_outcomes.classes(arbiter_decisions).collect()[0]
+    verdicts = message_outcomes.judged(message_outcomes.messages(read_events(spark, str(tmp_path))))
+    totals = message_outcomes.classes(verdicts).collect()[0]
     assert (totals["attempted"], totals["returned"], totals["confirmed"], totals["lost"]) == (1, 1, 0, 0)
 
 

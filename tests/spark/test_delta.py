@@ -1,4 +1,4 @@
-"""An archive that is a Delta table: each batch is added once, whatever dies, and any reader knows it."""
+"""Archive as a Delta table: each batch is added once under failures, and any reader can read it."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_directory_has_one_format(uri: str, tmp_path: Path) -> None:
     (tmp_path / "table" / "_delta_log").mkdir(parents=True)
     with pytest.raises(PipelineError, match="has Parquet files that are no Delta table"):
         archive(None, options(uri, tmp_path / "plain"))  # type: ignore[arg-type]
-    with pytest.raises(PipelineError, match="is a Delta table: say --format delta"):
+    with pytest.raises(PipelineError, match="is a Delta table: use --format delta"):
         archive(None, ArchiveOptions(uri, "q", str(tmp_path / "table")))  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match="writes to a directory that all"):
         archive(None, ArchiveOptions(uri, "q", "s3://bucket/a", file_format="delta"))  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ def test_a_directory_has_one_format(uri: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_a_driver_that_is_killed_leaves_each_message_once(uri: str, channel: Channel, tmp_path: Path) -> None:
-    """It is killed at the moment when a batch is in the table and not yet in the query's own log."""
+    """Kill the driver when a batch is in the table and not yet in the query's own log."""
     count = 1_000
     publish(channel, QUEUES, range(count))
     table = tmp_path / "table"

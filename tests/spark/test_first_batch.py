@@ -1,7 +1,7 @@
-"""A query's first batch is taken once its offset is written down.
+"""First batch of a query: taken after its offset is in the checkpoint.
 
-Whatever dies before or after that, no message is left under a name that nobody knows, and none comes twice.
-Spark is played here, one question at a time.
+A failure before or after that leaves no message under an unknown lease name, and repeats none. The tests play
+Spark's part, one call at a time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def channel(uri: str) -> Iterator[Channel]:
 
 @pytest.fixture
 def start(uri: str) -> Iterator[Start]:
-    """Starts a process of the source's, so to speak; what it knows is its own."""
+    """Start a new process of the source, without the state of earlier ones."""
     readers: list[ConsumeReader] = []
 
     def make(**options: str) -> ConsumeReader:
@@ -49,7 +49,7 @@ def start(uri: str) -> Iterator[Start]:
 
 
 def written(offset: dict[str, Any]) -> dict[str, Any]:
-    """An offset as it comes back from the checkpoint."""
+    """Return an offset as it comes from the checkpoint."""
     found: dict[str, Any] = json.loads(json.dumps(offset))
     return found
 
@@ -59,7 +59,7 @@ def plan(reader: ConsumeReader, start: dict[str, Any], limit: ReadLimit = ALL) -
 
 
 def read(reader: ConsumeReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
-    """What the tasks of a batch read."""
+    """Return the messages that the tasks of a batch read."""
     found = []
     for partition in reader.partitions(start, end):
         assert isinstance(partition, RangePartition)
@@ -143,7 +143,7 @@ def test_a_lease_that_ended_while_nobody_ran_is_told(channel: Channel, start: St
     while ready(channel) < 4:
         assert time.monotonic() < deadline, "the lease does not end"
         time.sleep(0.1)
-    with pytest.raises(DataLoss, match="has lain idle for too long, and what the last batch had may be in"):
+    with pytest.raises(DataLoss, match="was idle for too long, and the messages of the last batch may be in"):
         plan(start(leaseName="short"), first)
     careless = start(leaseName="short", failOnDataLoss="false")
     second = plan(careless, first)
@@ -152,8 +152,8 @@ def test_a_lease_that_ended_while_nobody_ran_is_told(channel: Channel, start: St
 
 @pytest.fixture
 def batch(channel: Channel, start: Start, uri: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """From where to where a batch goes that the lease has other messages for, under the same number. That is
-    what a partition can do; here somebody gives the lease back and takes again."""
+    """Return start and end of a batch for which the lease has other messages under the same number. A
+    partition can cause that; here the test releases the lease and takes again."""
     queue = QUEUES[0]
     reader = start(leaseName="job", queues=queue)
     publish(channel, (queue, queue), range(20))

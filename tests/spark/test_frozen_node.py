@@ -1,4 +1,4 @@
-"""A query whose first node, the master of its queue, is frozen goes on with the others within seconds."""
+"""A query whose first node, the master of its queue, is frozen continues on the others within seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a job in good order at any moment, without a word of Java and without a Java that stays."""
+"""Ctrl-C ends a job cleanly at any moment, without output of Java and without a Java process left behind."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_ctrl_c_ends_spark_without_a_word(tmp_path: Path, moment: str) -> None:
 
 
 def end_all(group: int) -> None:
-    """Whoever is left of a session that a test made."""
+    """End the remaining processes of a session that a test started."""
     try:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,4 +1,5 @@
-"""Leases and queues that end while a query uses them: told, followed as failOnDataLoss says, never silent."""
+"""Leases and queues that end while a query uses them: reported, handled as failOnDataLoss requires, never
+silent."""
 
 from __future__ import annotations
 
@@ -83,7 +84,7 @@ def ready(channel: Channel) -> int:
 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_queue_deleted_after_its_batch_is_no_loss(channel: Channel, start: Start, *, again: bool) -> None:
-    """The batch is processed and not yet settled: what it had is where it should be."""
+    """Delete the queue after its batch is processed and before it is settled."""
     publish(channel, (QUEUE, QUEUE), range(4))
     reader = start()
     first, found = batch(reader, reader.initialOffset())
@@ -187,7 +188,7 @@ def test_a_released_lease_is_told_whatever_batch_it_was(
     first, _ = batch(reader, reader.initialOffset())
     assert range_client.release(QUEUE, first["lease"]) == 4
     for each in (reader, start()):
-        with pytest.raises(DataLoss, match="what the last batch had may be in the queue again"):
+        with pytest.raises(DataLoss, match="the messages of the last batch may be in the queue again"):
             plan(each, first)
     careless = start(failOnDataLoss="false")
     assert batch(careless, first)[1] == [0, 1, 2, 3]

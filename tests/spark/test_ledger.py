@@ -1,8 +1,9 @@
-"""From what queues say of themselves between traces it follows which messages must have come out."""
+"""Delivery ledger: verdicts follow from the extents of queues between traces."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from mirrormq.replication import synchronisation
 from mirrormq.replication.synchronisation import first_sequence
@@ -117,9 +118,9 @@ def test_ticks_that_are_not_traced_say_that_tracing_is_off() -> None:
         return place, echo, {"time_ms": second * 1000, "asked_ms": second * 1000}
 
     book.seen(1, 4, 4)
-    book.hear([at(1, 10, True), at(2, 10, False), at(3, 11, False), at(4, 11, True)])
+    book.add_ticks([at(1, 10, True), at(2, 10, False), at(3, 11, False), at(4, 11, True)])
     book.seen(5, 6, 2)
-    book.hear([at(5, 13, False), at(6, 15, False)])
+    book.add_ticks([at(5, 13, False), at(6, 15, False)])
     assert (book.gaps, book.ledger.blind) == (1, 6), "the tick of second 13 was not traced"
     assert book.echoes == 2
 
@@ -130,10 +131,10 @@ def test_findings_are_sentences() -> None:
     book.ledger.advance(tick(110, 11, 0, 1, 7, "b"))
     counts = {"q": {"published": 3, "ok": 1, "lost": 2}, "r": {"published": 1, "ok": 1, "unflagged": 1}}
     lost, unflagged = book.add(counts, {"s": {"out": 2, "waiting": 5}}, {"q": ["one", "two"]})
-    went = "2 messages of queue 'q' went in and did not come out"
+    went = "2 messages of queue 'q' published and not delivered"
     assert lost.sentence == f"{went} (its master changed meanwhile), such as one, two"
-    assert unflagged.sentence == "1 delivery of queue 'r' came again without the flag"
-    assert book.verdict == "Of the messages 2 went in and did not come out, and 1 came again without the flag"
+    assert unflagged.sentence == "1 delivery of queue 'r' repeated without the flag redelivered"
+    assert book.verdict == "Messages: 2 published and not delivered, 1 repeated without the flag redelivered"
     assert (book.totals["out"], book.totals["waiting"]) == (2, 5)
 
 
@@ -141,12 +142,20 @@ def test_an_audit_passes_only_if_something_was_published() -> None:
     book = AuditState.new(GRACE_MS)
     assert (book.passed, book.verdict) == (
         False,
-        "Nothing can be said: no message went into such a queue",
+        "No verdict: no message was published to a matching queue",
     )
     book.add({"q": {"published": 3, "ok": 3}}, {"q": {"out": 2, "waiting": 1}}, {})
-    assert (book.passed, book.verdict) == (
-        True,
-        "Nothing was lost: 5 messages came out, 1 are waited for",
-    )
+    assert (book.passed, book.verdict) == (True, "No message was lost: 5 delivered, 1 pending")
     book.add({}, {"q": {"out": 3, "waiting": 0}}, {})
     assert book.queues["q"] == dict.fromkeys(book.totals, 0) | {"published": 3, "ok": 3, "out": 3}
+
+
+def test_the_state_after_a_batch_is_read_back(tmp_path: Path) -> None:
+    book = AuditState.new(GRACE_MS)
+    book.add_ticks([(1, False, {"time_ms": 10_000, "asked_ms": 10_000, "queues": {"q": [1, 5, 7, "a"]}})])
+    book.verdicts = [TickVerdict("q", 1, JUDGED)]
+    book.add({"q": {"published": 2, "ok": 1, "lost": 1}}, {}, {"q": ["one"]})
+    book.save(tmp_path, 3)
+    again = AuditState.load(tmp_path, 3)
+    assert again.verdicts == [], "verdicts belong to the batch that made them"
+    assert again.as_dict() == book.as_dict()

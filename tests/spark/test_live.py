@@ -1,4 +1,4 @@
-"""A cluster is audited by its traces while it runs: what went in and did not come out is told at once."""
+"""Live audit of a running cluster by its traces: lost messages are reported at once."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_what_goes_in_and_does_not_come_out_is_found(
     act(channel)
     run.until(lambda: run.said)
     assert run.said[0].startswith(
-        "LOST: 3 messages of queue 'live.purged' went in and did not come out, such as "
+        "LOST: 3 messages of queue 'live.purged' published and not delivered, such as "
     )
     assert "live.purged-0" in run.said[0]
     run.until(
@@ -127,7 +127,7 @@ def test_what_goes_in_and_does_not_come_out_is_found(
         "live.deleted": {"published": 4, "gone": 4},
     }
     text = report.read_text()
-    assert "3 messages of queue &#x27;live.purged&#x27; went in" in text
+    assert "3 messages of queue &#x27;live.purged&#x27; published" in text
 
     publish(channel, "live.good", 1)
     assert channel.basic_get("live.waiting", auto_ack=True)[0] is not None
@@ -146,7 +146,7 @@ def newest(state: Path) -> AuditState | None:
 
 
 def test_without_traces_it_says_what_to_do(spark: SparkSession, uri: str) -> None:
-    with pytest.raises(PipelineError, match="no traces came: turn tracing on with mirrormqctl trace_on"):
+    with pytest.raises(PipelineError, match="no traces arrived: turn tracing on with mirrormqctl trace_on"):
         live_audit(spark, LiveAuditOptions(uri, duration="10s", trigger="1s", grace="1s"))
 
 

@@ -1,4 +1,4 @@
-"""What cannot work is said in one sentence on stderr, with exit code 2."""
+"""Invalid options are refused with one sentence on stderr and exit code 2."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def history(tmp_path: Path) -> Path:
 
 
 def refused(*arguments: str) -> str:
-    """The sentence; nothing here starts Spark."""
+    """Return the error sentence; nothing here starts Spark."""
     result = CliRunner().invoke(app, ["pipeline", "audit", *arguments])
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
@@ -115,7 +115,7 @@ def test_a_file_that_is_no_parquet(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_without_spark_installed_it_says_how_to_get_it(history: Path) -> None:
-    """In a process in which the packages of the extra cannot be imported."""
+    """Run in a process in which the packages of the extra cannot be imported."""
     script = (
         "import sys, importlib.util as u\n"
         "real = u.find_spec\n"

@@ -1,4 +1,4 @@
-"""Passwords come from an option, a file or the environment; a wrong one is told before Spark starts."""
+"""Passwords come from an option, a file or the environment; a wrong one is reported before Spark starts."""
 
 from __future__ import annotations
 

@@ -69,10 +69,10 @@ def failed_page(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 
 def test_the_page_is_well_formed_and_has_every_section(failed_page: str) -> None:
     headings = parsed(failed_page).headings
-    assert headings[0].endswith("went wrong.")
+    assert headings[0].endswith("other problems.")
     assert headings[1:] == [
-        "What there is to know", "Timeline", "Faults", "Loss by epoch", "Lost messages",
-        "Messages nobody put in", "Redeliveries without the flag", "Epochs with two masters",
+        "Problems and notes", "Timeline", "Faults", "Loss by epoch", "Lost messages",
+        "Unexpected messages", "Redeliveries without the flag", "Epochs with two masters",
         "Replicas that differ", "Messages that were overtaken", "Queues", "Latencies",
         "Longest silence of the cluster and of each node", "Interruptions", "Replicas in the end",
         "Rows of the history",

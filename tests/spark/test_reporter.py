@@ -1,4 +1,4 @@
-"""Jobs tell the cluster how they get on; a broker that does not want to know is no trouble."""
+"""Reports of jobs to the cluster; a broker that refuses them does not matter."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def job(mirrormq: MirrorMQ, name: str) -> dict[str, Any]:
 
 def test_a_job_is_seen_while_it_runs_and_how_it_ended(mirrormq: MirrorMQ) -> None:
     with JobReporter(addresses(mirrormq.amqp_port), "archive", "about to start") as reporter:
-        reporter.tell("batch 3", {"messages": 10, "per_second": 2.5}, [{"queue": "a", "count": 1}])
+        reporter.update("batch 3", {"messages": 10, "per_second": 2.5}, [{"queue": "a", "count": 1}])
         found = until(lambda: [each for each in jobs(mirrormq) if each["job"] == reporter.job])
         assert (found[0]["kind"], found[0]["state"]) == ("archive", "running")
     ended = job(mirrormq, reporter.job)
@@ -64,7 +64,7 @@ def test_a_rabbitmq_and_a_dead_node_are_left_alone(rabbitmq: RabbitMQ) -> None:
     with JobReporter(addresses(rabbitmq.amqp_port), "stats", "x") as reporter:
         reporter._thread.join(10)
         assert not reporter._thread.is_alive(), "it knows no reports and is not asked again"
-        reporter.tell("more")
+        reporter.update("more")
     began = time.monotonic()
     with JobReporter(addresses(free_port()), "stats", "x"):
         pass

@@ -1,4 +1,4 @@
-"""Spark starts with the Java there is, on the master that was asked for, without a word on the terminal."""
+"""Spark starts with the available Java, on the requested master, without output on the terminal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def java_of_version(directory: Path, version: str) -> Path:
 
 @pytest.fixture
 def only_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH on which there is no Java."""
+    """PATH without a Java."""
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in TOOLS:
@@ -128,10 +128,10 @@ def test_a_java_that_dies_while_spark_starts_is_one_sentence(tmp_path: Path, end
     only_launches = f'case "$*" in *launcher.Main*|*-version*) exec {real} "$@";; esac; {end}'
     program(tmp_path / "bin" / "java", only_launches)
     script = (
-        "from mirrormq.spark import session\n"
-        "session.START_TIMEOUT_S = 6\n"
-        "try: session.start_session('x', 'local[1]')\n"
-        "except session.PipelineError as error: print(error)\n"
+        "from mirrormq.spark import spark_session\n"
+        "spark_session.START_TIMEOUT_S = 6\n"
+        "try: spark_session.start_session('x', 'local[1]')\n"
+        "except spark_session.PipelineError as error: print(error)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False,
@@ -143,7 +143,7 @@ def test_a_java_that_dies_while_spark_starts_is_one_sentence(tmp_path: Path, end
 
 @pytest.fixture(scope="module")
 def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """A real Spark Connect server, started from the package; its port."""
+    """Port of a real Spark Connect server, started from the package."""
     port = free_port()
     tmp_path = tmp_path_factory.mktemp("connect")
     home = Path(pyspark.__file__).parent
@@ -185,7 +185,7 @@ def _wait_for_port(port: int, server: subprocess.Popen[bytes], log: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_command_runs_on_a_connect_server(connect_server: int, sound: Path, tmp_path: Path) -> None:
-    """Another process: this one has a Spark of its own already. A loss is found there just the same."""
+    """Run in another process, because this one already has a Spark. The audit finds a loss there too."""
     with Planted(tmp_path / "bad") as planted:
         planted.sound()
         planted.lost()

@@ -179,7 +179,7 @@ def test_a_message_that_no_queue_wants_fails_the_write(spark: SparkSession, uri:
         ("1 as body", {"routingKey": "q"}, "binary or string to be published, and is int"),
         ("'x' as text", {"routingKey": "q"}, "binary or string to be published, and is missing"),
         ("'x' as body, 1 as color", {"routingKey": "q"}, "column color is no part of a message"),
-        ("'x' as body", {}, "where to publish is not said"),
+        ("'x' as body", {}, "the target is missing"),
         ("'x' as body, named_struct('colour', 1) as properties", {"exchange": "e"},
          "properties.colour is no property of a message"),
         ("'x' as body", {"routngKey": "q"}, "there is no option routngkey: did you mean routingKey?"),

@@ -1,4 +1,4 @@
-"""A query that is stopped ends silently whatever its batch is doing; an error of a batch is told."""
+"""A stopped query ends silently whatever its batch is doing; an error of a batch is reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG_MS = 60_000
 
 
 class Batches:
-    """A query whose batches do what a test asks for, after they said that they began."""
+    """Query whose batches run the test's code after they have reported their start."""
 
     def __init__(self, spark: SparkSession, work: Callable[[DataFrame], object]) -> None:
         self.begun = threading.Event()

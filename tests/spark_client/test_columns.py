@@ -47,7 +47,7 @@ KINDS = to_arrow_schema(columns(True), timezone="UTC")
 
 
 def values_of(kind: pa.DataType) -> st.SearchStrategy[object]:
-    """What a column of this kind may have for an envelope."""
+    """Strategy for the values of a column of this kind."""
     if pa.types.is_struct(kind):
         return st.fixed_dictionaries({field.name: values_of(field.type) for field in kind})
     if pa.types.is_map(kind):
@@ -72,14 +72,14 @@ def test_a_task_needs_no_pandas() -> None:
     """To import it takes longer than the work of many a task."""
     script = (
         "import sys\n"
-        "from mirrormq.ranges.range_batch import Batch, Envelope\n"
-        "from mirrormq.ranges.batch_builder import Builder\n"
-        "from mirrormq.spark.source.tasks import Columns, columns, to_arrow_schema\n"
-        "builder = Builder()\n"
-        "envelopes = [(Envelope(b'', key, b'\\x10\\0\\2'), 1) for key in (b'a', b'b')]\n"
+        "from mirrormq.ranges.range_batch import BatchEnvelope, RangeBatch\n"
+        "from mirrormq.ranges.batch_builder import BatchBuilder\n"
+        "from mirrormq.spark.source.tasks import ArrowColumns, columns, to_arrow_schema\n"
+        "builder = BatchBuilder()\n"
+        "envelopes = [(BatchEnvelope(b'', key, b'\\x10\\0\\2'), 1) for key in (b'a', b'b')]\n"
         "builder.add([1, 2], envelopes, bytes(2), [b'x', b'y'])\n"
-        "maker = Columns(to_arrow_schema(columns(True), timezone='UTC'))\n"
-        "assert maker.record_batch('q', Batch(builder.finish())).num_rows == 2\n"
+        "maker = ArrowColumns(to_arrow_schema(columns(True), timezone='UTC'))\n"
+        "assert maker.record_batch('q', RangeBatch(builder.finish())).num_rows == 2\n"
         "assert 'pyarrow' in sys.modules and 'pandas' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""How much of each queue a batch may have."""
+"""Limits of a batch, divided among queues."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_nobody_answers() -> None:
     ports = free_port(), free_port()
     addresses = parse_uris(",".join(f"amqp://127.0.0.1:{port}" for port in ports))
     with pytest.raises(
-        ConnectionLost, match=r"no broker answers at any of .*; the last one said: no broker answers at"
+        ConnectionLost, match=r"no broker answers at any of .*; the last error is: no broker answers at"
     ):
         Nodes(addresses, patience_s=0).connect()
 

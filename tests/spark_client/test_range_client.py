@@ -1,4 +1,5 @@
-"""Questions find the queues, go on at another node when one dies, and reads are spread as one prefers."""
+"""Range requests find the queues and continue on another node after a failure; reads follow the preferred
+replica."""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ def test_takes_follow_each_other_on_a_mirrored_queue_where_nothing_else_happens(
 
 
 def test_a_read_goes_on_at_another_node(cluster: Cluster) -> None:
-    """The last test of this cluster: it kills the queue's master in the middle of a read."""
+    """Kill the queue's master in the middle of a read; the last test of this cluster."""
     nodes = Nodes(parse_uris(",".join((cluster.uri(1), cluster.uri(0)))))
     with RangeClient(nodes) as range_client:
         extent = range_protocol.read_extent(range_client.ask(range_protocol.extent(QUEUE)).headers)

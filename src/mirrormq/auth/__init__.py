@@ -1,1 +1,1 @@
-"""Who may come in, and what they may touch: passwords, SASL, permissions, limits."""
+"""Authentication and authorisation: passwords, SASL, permissions, limits."""

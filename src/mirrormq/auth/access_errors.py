@@ -1,7 +1,7 @@
-"""The words with which access is refused, equal to RabbitMQ's, because clients match on them.
+"""Error texts of refused access, equal to RabbitMQ's, because clients match on them.
 
-Each is the text behind the code's name: 403 for resources, 530 for vhosts and connections, 406
-for a user_id that is not the user's.
+Each is the text behind the code's name: 403 for resources, 530 for vhosts and connections, 406 for a user_id
+that is not the user's.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 DEFAULT_EXCHANGE_NAME = "amq.default"
-"""What the exchange with the empty name is called in permissions and refusals."""
+"""Name of the exchange "" in permissions and error texts."""
 
 
 def resource_refused(kind: Literal["queue", "exchange"], name: str, vhost: str, user: str) -> str:
@@ -36,10 +36,10 @@ def vhost_not_found(vhost: str) -> str:
 
 
 def user_id_refused(claimed: str, user: str) -> str:
-    """406: a message that names somebody else as its publisher."""
+    """406: a message that names another user as its publisher."""
     return f"user_id property set to '{claimed}' but authenticated user was '{user}'"
 
 
 def resource_name(kind: str, name: str) -> str:
-    """The name under which permissions know a queue or an exchange."""
+    """Return the name under which permissions know a queue or an exchange."""
     return DEFAULT_EXCHANGE_NAME if kind == "exchange" and not name else name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv6Address, ip_address, ip_network
 
 IPV6_PREFIX_BITS = 64
-"""The smallest IPv6 network that a provider gives to one customer: a single host can use all of it."""
+"""Smallest IPv6 network that a provider assigns to one customer: a single host can use all of it."""
 
 
 def address_block(host: str) -> str:

@@ -1,7 +1,7 @@
-"""Limits per user and per vhost: has one more become one too many?
+"""Limits per user and per vhost on connections, channels and queues.
 
-Each function takes the record and how many there are already, and returns None or the text of the
-refusal, RabbitMQ's: 530 for connections and channels, 406 for queues. A negative limit is none.
+Each function takes the record and the current count, and returns None or RabbitMQ's error text: 530 for
+connections and channels, 406 for queues. A negative limit means unlimited.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ UNLIMITED = -1
 
 
 def vhost_connection_refusal(vhost: Vhost, user: str, open_connections: int) -> str | None:
-    """530: one more connection to the vhost."""
+    """Check the vhost's limit for one more connection (530)."""
     limit = _limit_reached(vhost.limits, MAX_CONNECTIONS, open_connections)
     if limit is None:
         return None
@@ -27,7 +27,7 @@ def vhost_connection_refusal(vhost: Vhost, user: str, open_connections: int) -> 
 
 
 def user_connection_refusal(user: User, open_connections: int) -> str | None:
-    """530: one more connection of the user."""
+    """Check the user's limit for one more connection (530)."""
     limit = _limit_reached(user.limits, MAX_CONNECTIONS, open_connections)
     if limit is None:
         return None
@@ -35,7 +35,7 @@ def user_connection_refusal(user: User, open_connections: int) -> str | None:
 
 
 def user_channel_refusal(user: User, open_channels: int) -> str | None:
-    """530: one more channel of the user, over all their connections."""
+    """Check the user's limit for one more channel, over all connections of the user (530)."""
     limit = _limit_reached(user.limits, MAX_CHANNELS, open_channels)
     if limit is None:
         return None
@@ -46,7 +46,7 @@ def user_channel_refusal(user: User, open_channels: int) -> str | None:
 
 
 def queue_refusal(vhost: Vhost, queue: str, existing_queues: int) -> str | None:
-    """406: one more queue in the vhost. Declaring one that exists is never refused."""
+    """Check the vhost's limit for one more queue (406). The caller does not check a queue that exists."""
     limit = _limit_reached(vhost.limits, MAX_QUEUES, existing_queues)
     if limit is None:
         return None

@@ -1,11 +1,11 @@
 """Pending password checks of one node: bounded, and fair between addresses.
 
-A check costs a processor 40 to 100 ms, so a client without a login can ask for more than a node can do.
+A check costs a processor 40 to 100 ms: a client without a login can request more than a node can compute.
 The next check belongs to the address that waits longest since its last one, and within it to the user that
 does. An address with a hundred guesses delays another address by one check.
 
-A full queue first drops checks whose clients are gone. Then the address with most pending checks gives up
-its newest one; a new check of that address itself is refused.
+A full queue first drops checks whose clients have disconnected. Then the address with most pending checks
+gives up its newest one; a new check of that address itself is refused.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ PENDING_PER_ADDRESS_MAX = 64
 """Different passwords of one address that wait: 3 to 6 s of work, within `handshake_timeout` (10 s)."""
 
 PENDING_PER_USER_MAX = 16
-"""Different passwords for one user that wait, over all addresses. A user has one password, so more than a
-few are guesses."""
+"""Different passwords for one user that wait, over all addresses. A user has one password: more than a few
+are guesses."""
 
 PENDING_MAX = 512
-"""Different passwords that wait on a node. Each holds a name, a password and its clients' callbacks."""
+"""Different passwords that wait on a node. Each holds a name, a password and the callbacks of its clients."""
 
 
 class PasswordJob:
-    """One hash to compute, and every client of one address that waits for it.
+    """Hash to compute, with every client of one address that waits for it.
 
     Clients that reconnect together send the same password; it is hashed once.
     """
@@ -56,8 +56,8 @@ class PasswordQueue:
         """Pending and running jobs by address and fingerprint."""
         self._turn = 0
         self._served: dict[tuple[str, ...], int] = {}
-        """Turn in which an address, and a user of it, was last served or began to wait. Only of those that
-        have pending jobs: a new one starts at the current turn, so it overtakes no address that waits."""
+        """Turn in which an address, and a user of it, was last served or began to wait. Holds only addresses
+        with pending jobs. A new address starts at the current turn: it overtakes no address that waits."""
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -127,6 +127,8 @@ class PasswordQueue:
             return None
         per_address = Counter(job.address for job in counted)
         busiest, most = per_address.most_common(1)[0]
+        # The new job would give its address as many jobs as the busiest one has: evicting another address
+        # would only let two addresses evict each other in turn.
         if most <= per_address[new.address] + 1:
             return new
         return next(job for job in reversed(counted) if job.address == busiest)

@@ -1,8 +1,8 @@
-"""Password hashes: RabbitMQ's, so that imported users can log in, and a stronger one for new users.
+"""Password hashes: RabbitMQ's, for imported users, and scrypt for new users.
 
-RabbitMQ keeps base64(salt + digest(salt + password)), four octets of salt and one round of a fast
-hash: cheap to guess when stolen. New passwords are kept with scrypt; its costs stand in front of
-the salt, so that they can be raised later without touching what is stored:
+RabbitMQ stores base64(salt + digest(salt + password)), four octets of salt and one round of a fast
+hash: cheap to guess when stolen. New passwords are stored with scrypt. Its costs precede the salt:
+they can be raised later without touching stored hashes:
 
     log2 of N (1 octet) | r (1) | p (1) | salt (16) | key (32)
 
@@ -30,19 +30,19 @@ DEFAULT_ALGORITHM = SCRYPT
 
 RABBIT_SALT_BYTES = 4
 SCRYPT_SALT_BYTES = 16
-"""What RFC 7914 and common advice use."""
+"""Salt length of RFC 7914 and common advice."""
 
 SCRYPT_LOG_N = 14
 SCRYPT_R = 8
 SCRYPT_P = 1
-"""The costs RFC 7914's author gives for interactive logins: 16 MiB and some 40 ms a guess."""
+"""Costs that the author of RFC 7914 recommends for interactive logins: 16 MiB and some 40 ms a guess."""
 
 SCRYPT_KEY_BYTES = 32
 _SCRYPT_PREFIX_BYTES = 3
 _SCRYPT_COSTS = bytes((SCRYPT_LOG_N, SCRYPT_R, SCRYPT_P))
 _SCRYPT_BASE64_BYTES = (_SCRYPT_PREFIX_BYTES + SCRYPT_SALT_BYTES + SCRYPT_KEY_BYTES) * 4 // 3
 _SCRYPT_MEMORY_BYTES_MAX = 64 * 1024 * 1024
-"""Four times what the costs above need. A stored hash that asks for more does not match."""
+"""Memory limit, four times that of the costs above. A stored hash that requires more does not match."""
 
 _DIGESTS: dict[str, Callable[[bytes], Any]] = {
     SHA256: hashlib.sha256,
@@ -55,29 +55,29 @@ ALGORITHMS = frozenset({*_DIGESTS, SCRYPT})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PasswordCheck:
-    """One login: a password, the user that it is for, and the client that waits for the result."""
+    """Login attempt: a password, its user, and the client that waits for the result."""
 
     password: bytes
     user: User
-    """A user that does not exist has no hash, and costs the same time."""
+    """User record; a user that does not exist has no hash, and the check costs the same time."""
     host: str
-    """The client's address."""
+    """Address of the client."""
     decided: Callable[[bool], None]
     overloaded: Callable[[], None]
     """Called instead of `decided` if too many checks of this address or user are pending."""
     wanted: Callable[[], bool]
-    """False once the client is gone."""
+    """Return False once the client has disconnected."""
 
 
 def salt_bytes(algorithm: str = DEFAULT_ALGORITHM) -> int:
-    """How much salt `hash_password` wants."""
+    """Return the salt length that `hash_password` requires."""
     return SCRYPT_SALT_BYTES if algorithm == SCRYPT else RABBIT_SALT_BYTES
 
 
 def hash_password(password: bytes, salt: bytes, algorithm: str = DEFAULT_ALGORITHM) -> str:
-    """What to store for a password; the salt is random and the caller's."""
+    """Return the stored form of a password; the caller provides a random salt."""
     if len(salt) != salt_bytes(algorithm):
-        raise ValueError(f"{algorithm} wants {salt_bytes(algorithm)} octets of salt")
+        raise ValueError(f"{algorithm} needs {salt_bytes(algorithm)} octets of salt")
     if algorithm == SCRYPT:
         key = _scrypt(password, _SCRYPT_COSTS, salt)
         return base64.b64encode(_SCRYPT_COSTS + salt + key).decode()
@@ -86,7 +86,7 @@ def hash_password(password: bytes, salt: bytes, algorithm: str = DEFAULT_ALGORIT
 
 
 def verify_password(password: bytes, password_hash: str, algorithm: str) -> bool:
-    """Is this the password? False for anything that cannot be checked."""
+    """Whether the password matches the hash; False for any hash that cannot be checked."""
     if not password or not password_hash or algorithm not in ALGORITHMS:
         return False
     try:

@@ -1,11 +1,10 @@
-"""Regular expressions that users write, run so that they cannot hurt.
+"""Regular expressions of operators (permissions, policies), run with a time limit.
 
-RabbitMQ hands patterns of permissions and policies to Erlang's `re:run`: Perl syntax (PCRE),
-matched anywhere in the name, on octets and not on characters, and given up without a match when
-the work gets out of hand. Here the `regex` module does the work, on octets too, and a time limit
-takes the place of PCRE's step limit. What it reads differently is translated first: a brace
-that starts no repeat count is an ordinary character (`regex` might see a fuzzy match in it), and
-`\\Q…\\E`, `\\z`, `\\Z`, `\\h`, `\\x{…}` mean what they mean in Perl.
+RabbitMQ passes patterns of permissions and policies to Erlang's `re:run`: Perl syntax (PCRE), matched
+anywhere in the name, on octets and not on characters, and aborted without a match at a step limit. Here the
+`regex` module matches, on octets too, and a time limit replaces PCRE's step limit. `_translate` rewrites what
+`regex` reads differently: a brace that starts no repeat count is an ordinary character (`regex` might see a
+fuzzy match in it), and `\\Q…\\E`, `\\z`, `\\Z`, `\\h`, `\\x{…}` have their Perl meaning.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from functools import lru_cache
 import regex
 
 MATCH_TIMEOUT_S = 0.02
-"""One match. Honest patterns over names (at most 255 octets) take microseconds; PCRE's own limit
-of ten million steps comes to about this on current machines."""
+"""Time limit of one match. Ordinary patterns over names (at most 255 octets) take microseconds. PCRE's own
+limit of ten million steps comes to about this on current machines."""
 
 TIMEOUTS_FORGIVEN = 10
 SUSPECT_TIMEOUT_S = 0.001
-"""After so many timeouts a pattern gets only this long: a policy that runs wild over ten thousand
-queues costs seconds instead of minutes, and its honest matches, in microseconds, still succeed."""
+"""Time limit of a pattern after `TIMEOUTS_FORGIVEN` timeouts. A policy with a pathological pattern over ten
+thousand queues costs seconds instead of minutes. Its fast matches, in microseconds, still succeed."""
 
 PATTERNS_CACHED_MAX = 4096
-"""Compiled patterns kept: some kilobytes each, and real brokers have tens or hundreds."""
+"""Compiled patterns kept: some kilobytes each. Real brokers have tens or hundreds."""
 
 _REPEAT_COUNT = regex.compile(rb"\{\d+(?:,\d*)?\}")
 _HEX_ESCAPE = regex.compile(rb"\\x\{([0-9a-fA-F]{1,2})\}")
@@ -40,11 +39,11 @@ _PERL_TEXTS = {
     "bad escape (end of pattern)": "\\ at end of pattern",
     "bad character range": "range out of order in character class",
 }
-"""What `regex` calls an error, and what PCRE does."""
+"""PCRE's text for each error text of `regex`."""
 
 
 class PatternInvalid(Exception):
-    """The pattern is not a regular expression. PCRE's text, and the octet where it gave up."""
+    """Pattern that is not a regular expression: PCRE's text, and the octet of the error."""
 
     def __init__(self, text: str, position: int) -> None:
         super().__init__(f"{text} at {position}")
@@ -53,7 +52,7 @@ class PatternInvalid(Exception):
 
 
 class _Pattern:
-    """A compiled pattern, and how often it ran out of time."""
+    """Compiled pattern with its number of timeouts."""
 
     __slots__ = ("_search", "timeouts")
 
@@ -76,7 +75,7 @@ def check(pattern: str) -> None:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Does the pattern occur in the name? False too if it is invalid or takes too long."""
+    """Whether the pattern occurs in the name; False too if it is invalid or exceeds the time limit."""
     try:
         return _compile(pattern).occurs_in(name.encode("utf-8", "surrogateescape"))
     except PatternInvalid:
@@ -84,7 +83,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def permits(pattern: str, name: str) -> bool:
-    """`matches` for permissions, where the empty pattern means nothing instead of everything."""
+    """Match a permission, where the empty pattern permits no name except ""."""
     return matches(pattern, name) if pattern else name == ""
 
 
@@ -102,7 +101,7 @@ def _compile(pattern: str) -> _Pattern:
 
 
 def _translate(raw: bytes) -> bytes:
-    """Perl's spelling into that of `regex`."""
+    """Rewrite Perl's syntax into that of `regex`."""
     out: list[bytes] = []
     at = 0
     class_start = -1
@@ -117,6 +116,7 @@ def _translate(raw: bytes) -> bytes:
                 out.append(posix.group())
                 at = posix.end()
                 continue
+            # A `]` right after `[` or `[^` is a member of the class, not its end.
             if octet == b"]" and at > class_start:
                 class_start = -1
             elif octet == b"[":

@@ -1,4 +1,4 @@
-"""May this user do that? Answers come from the metadata, and are remembered until it changes."""
+"""Permission checks against the metadata, cached until the metadata changes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Access = Literal["configure", "write", "read"]
 TopicAccess = Literal["write", "read"]
 
 ANSWERS_CACHED_MAX = 65_536
-"""Remembered answers, some 200 octets each; all are forgotten when there are more."""
+"""Cached results, some 200 octets each; a full cache is cleared."""
 
 IMPERSONATOR_TAG = "impersonator"
-"""A user with this tag may publish with anybody's user_id."""
+"""Tag of users that may publish with any user_id."""
 
 
 class Permissions:
@@ -29,11 +29,12 @@ class Permissions:
         self._answers: dict[tuple[str, ...], bool] = {}
 
     def vhost_access(self, user: str, vhost: str) -> bool:
-        """May the user connect to the vhost? Any permission record will do, even one that matches nothing."""
+        """Whether the user may connect to the vhost. Any permission record suffices, even one that matches
+        nothing."""
         return (user, vhost) in self._state.permissions
 
     def check(self, user: str, vhost: str, resource: str, access: Access) -> bool:
-        """May the user configure, write or read a queue or exchange? "" is the default exchange."""
+        """Whether the user may configure, write or read a queue or exchange; "" is the default exchange."""
         self._forget_if_changed()
         key = (user, vhost, resource, access)
         answer = self._answers.get(key)
@@ -50,10 +51,10 @@ class Permissions:
         access: TopicAccess,
         variables: Mapping[str, str] | None = None,
     ) -> bool:
-        """May the user publish with (write) or bind by (read) a routing key on a topic exchange?
+        """Whether the user may publish with (write) or bind by (read) a routing key on a topic exchange.
 
-        No topic permission for the exchange: yes. In the pattern {username}, {vhost} and the
-        names in `variables` (client_id) stand for their values; a name without one stays as it is.
+        Without a topic permission for the exchange the result is True. In the pattern {username}, {vhost} and
+        the names in `variables` (client_id) stand for their values; a name without a value stays unchanged.
         """
         permission = self._state.topic_permissions.get((user, vhost, exchange))
         if permission is None:
@@ -71,7 +72,7 @@ class Permissions:
         return answer
 
     def user_id_allowed(self, user: User, claimed: str) -> bool:
-        """May a message by this user carry this user_id?"""
+        """Whether a message of this user may carry this user_id."""
         return claimed == user.name or IMPERSONATOR_TAG in user.tags
 
     def _decide(self, user: str, vhost: str, resource: str, access: Access) -> bool:

@@ -1,9 +1,8 @@
-"""SASL mechanisms: what a client sends in connection.start-ok, read into credentials.
+"""SASL mechanisms: decode the response in connection.start-ok into credentials.
 
-A response that cannot be read raises `FrameSyntaxError`, a mechanism that is not offered
-`CommandInvalid`. RabbitMQ puts neither on the wire: it logs them, stays silent for three seconds
-and closes the socket, which is up to the connection. Our texts leave out what the client sent,
-because that is where the password is.
+A malformed response raises `FrameSyntaxError`, a mechanism that is not offered `CommandInvalid`. RabbitMQ
+sends neither to the client: it logs them, stays silent for three seconds and closes the socket. The
+connection does the same. Error texts leave out the response, because it contains the password.
 """
 
 from __future__ import annotations
@@ -18,29 +17,29 @@ AMQPLAIN = "AMQPLAIN"
 EXTERNAL = "EXTERNAL"
 
 DEFAULT_MECHANISMS = (AMQPLAIN, PLAIN)
-"""In the order in which RabbitMQ names them in connection.start."""
+"""Mechanisms in the order in which RabbitMQ lists them in connection.start."""
 
 _PLAIN_PARTS = 3
 
 
 class Credentials(NamedTuple):
-    """Who the client says it is, and how it means to show it."""
+    """Claimed user of a client, with the mechanism and the password."""
 
     mechanism: str
     user: str
     password: bytes | None
-    """None: the client's certificate vouches for the user."""
+    """None if the client's certificate authenticates the user."""
 
 
 def login_refused(mechanism: str) -> str:
-    """The text of `LoginRefused`."""
+    """Return the text of `LoginRefused`."""
     return (
         f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
     )
 
 
 class LoginRefused(AccessRefusedConnection):
-    """403: wrong credentials, whatever was wrong with them."""
+    """403: wrong credentials, without the reason."""
 
     def __init__(self, mechanism: str) -> None:
         super().__init__(login_refused(mechanism))
@@ -52,7 +51,8 @@ def parse(
     certificate_user: str | None = None,
     offered: tuple[str, ...] = DEFAULT_MECHANISMS,
 ) -> Credentials:
-    """The credentials in a start-ok; `certificate_user` is the name a verified peer certificate gives."""
+    """Decode the credentials of a start-ok; `certificate_user` is the name in a verified client
+    certificate."""
     if mechanism not in offered:
         fault = "invalid" if mechanism in (PLAIN, AMQPLAIN, EXTERNAL) else "unknown"
         raise CommandInvalid(f"{fault} authentication mechanism '{mechanism}'")
@@ -66,7 +66,8 @@ def parse(
 
 
 def parse_plain(response: bytes) -> Credentials:
-    """NUL, user, NUL, password. The first part, somebody to act for, must be empty as in RabbitMQ."""
+    """Decode NUL, user, NUL, password. The authorisation identity before the first NUL must be empty, as in
+    RabbitMQ."""
     parts = response.split(b"\0")
     if len(parts) != _PLAIN_PARTS or parts[0]:
         raise FrameSyntaxError("PLAIN response invalid")
@@ -74,7 +75,7 @@ def parse_plain(response: bytes) -> Credentials:
 
 
 def parse_amqplain(response: bytes) -> Credentials:
-    """A field table without its length, with the long strings LOGIN and PASSWORD."""
+    """Decode a field table without its length, with the long strings LOGIN and PASSWORD."""
     table = decode_entries(response)
     login, password = table.get("LOGIN"), table.get("PASSWORD")
     if login is None or password is None:

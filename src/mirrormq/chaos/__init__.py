@@ -1,1 +1,1 @@
-"""Load with faults on a cluster of its own, and the check that nothing confirmed was lost."""
+"""Chaos test: load and faults on a separate cluster, with a check that no confirmed message is lost."""

@@ -1,4 +1,4 @@
-"""One run: start a cluster, load it, hurt it, let it heal, empty its queues, judge."""
+"""Chaos run: start a cluster, apply load and faults, heal it, drain its queues, judge the history."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from mirrormq.testing.partitioned_cluster import PartitionedCluster
 
 TICK_S = 0.5
 DRAIN_TIMEOUT_S = 120.0
-"""After the last fault: rings close, mirrors synchronise, what was unacknowledged comes again."""
+"""Time to drain after the last fault: rings reform, mirrors synchronise, unacked messages are redelivered."""
 QUIET_S = 3.0
-"""An empty queue must stay empty this long before it counts as drained."""
+"""Time that all queues must stay empty before they count as drained."""
 
 
 CALM = FaultSpan()
 
 
 class ChaosError(Exception):
-    """A sentence for the person at the terminal."""
+    """Run cannot start; the text is one sentence for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChaosOptions:
-    """What a run is asked to do."""
+    """Options of a run."""
 
     history: Path
     nodes: int = 3
@@ -50,20 +50,20 @@ class ChaosOptions:
 
 @dataclass(frozen=True, slots=True)
 class ChaosOutcome:
-    """What came of it."""
+    """Result of a run."""
 
     verdict: ChaosVerdict
     faults: int
     left: dict[str, int]
-    """Messages that stayed in queues, by queue; none if all is well."""
+    """Messages that stayed in queues, by queue; empty after a sound run."""
 
 
 Progress = Callable[[float, str], None]
-"""Told the part done and what is going on."""
+"""Callback with the fraction done and a status text."""
 
 
 class ChaosRun:
-    """The people of one run and the cluster they use."""
+    """Clients and cluster of one run."""
 
     def __init__(self, options: ChaosOptions, progress: Progress) -> None:
         self.options = options
@@ -75,7 +75,7 @@ class ChaosRun:
         self._begin_s = 0.0
 
     def run(self) -> ChaosOutcome:
-        """Everything, start to verdict."""
+        """Run everything, from the start of the cluster to the verdict."""
         options = self.options
         self._make_directory()
         kind = PartitionedCluster if "partition" in options.kinds else Cluster
@@ -84,8 +84,8 @@ class ChaosRun:
             cluster.ctl("set_policy", "chaos", ".*", POLICIES[-1])
             self._declare(nodes)
             with HistoryWriter(options.history, "faults", clock=self._clock) as history:
-                self._hire(nodes)
-                faults = self._hurt(cluster, history)
+                self._start_clients(nodes)
+                faults = self._inject_faults(cluster, history)
                 for publisher in self._publishers:
                     publisher.stop()
                 left = self._drain(nodes, history)
@@ -102,9 +102,9 @@ class ChaosRun:
                 f"{history} cannot be written: {error.strerror}; choose another directory."
             ) from None
         if not os.access(history, os.W_OK):
-            raise ChaosError(f"{history} is not yours to write: choose another directory.")
+            raise ChaosError(f"{history} is not writable: choose another directory.")
         if any(history.glob("*.parquet")):
-            raise ChaosError(f"There is a history in {history} already: choose an empty directory.")
+            raise ChaosError(f"{history} already holds a history: choose an empty directory.")
 
     def _declare(self, nodes: list[LoadNode]) -> None:
         for number, queue in enumerate(self._queues):
@@ -112,7 +112,7 @@ class ChaosRun:
             client.declare_queue(queue, durable=True)
             client.drop()
 
-    def _hire(self, nodes: list[LoadNode]) -> None:
+    def _start_clients(self, nodes: list[LoadNode]) -> None:
         options = self.options
         for number in range(options.publishers):
             queue = self._queues[number % options.queues]
@@ -129,11 +129,11 @@ class ChaosRun:
         for load_client in load_clients:
             load_client.start()
 
-    def _hurt(self, cluster: Cluster, history: HistoryWriter) -> int:
+    def _inject_faults(self, cluster: Cluster, history: HistoryWriter) -> int:
         options = self.options
         self._begin_s = time.monotonic()
         faults = ProcessFaults(
-            cluster, options.nodes, options.kinds, options.seed, history, options.span, self._say
+            cluster, options.nodes, options.kinds, options.seed, history, options.span, self._report
         )
         count = faults.run(self._begin_s + options.duration_s, self._idle)
         self._idle(max(0.0, self._begin_s + options.duration_s - time.monotonic()))
@@ -142,24 +142,24 @@ class ChaosRun:
     def _idle(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            self._say("")
+            self._report("")
             time.sleep(min(TICK_S, left))
 
-    def _say(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         part = min(1.0, (time.monotonic() - self._begin_s) / self.options.duration_s)
         confirmed = sum(publisher.confirmed for publisher in self._publishers)
         delivered = sum(consumer.delivered for consumer in self._consumers)
         self._progress(part, what or f"confirmed {confirmed:,}, delivered {delivered:,}")
 
     def _drain(self, nodes: list[LoadNode], history: HistoryWriter) -> dict[str, int]:
-        """Wait until every queue is empty and nothing more is delivered."""
+        """Wait until every queue is empty and deliveries have stopped."""
         deadline = time.monotonic() + DRAIN_TIMEOUT_S
         quiet_since, delivered = time.monotonic(), -1
         while time.monotonic() < deadline and time.monotonic() - quiet_since < QUIET_S:
             now_delivered = sum(consumer.delivered for consumer in self._consumers)
             if now_delivered != delivered or any(self._left(nodes).values()):
                 quiet_since, delivered = time.monotonic(), now_delivered
-            self._say("")
+            self._report("")
             time.sleep(TICK_S)
         left = self._left(nodes)
         for queue, count in left.items():
@@ -167,7 +167,8 @@ class ChaosRun:
         return {queue: count for queue, count in left.items() if count}
 
     def _left(self, nodes: list[LoadNode]) -> dict[str, int]:
-        """Ready messages by queue, as some node says; a queue that nobody can tell of counts as not empty."""
+        """Return ready messages by queue, as the first reachable node reports; an unreachable queue counts as
+        not empty."""
         found = dict.fromkeys(self._queues, 1)
         for queue in self._queues:
             for node in nodes:

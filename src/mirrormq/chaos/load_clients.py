@@ -1,7 +1,7 @@
-"""Publishers and consumers, each in a thread, each with a history of its own.
+"""Publishers and consumers, each in a thread with its own history file.
 
-They never give up: when their node dies they go to the next one, and come home when it is back. A message
-whose confirm did not come is not sent again; whether it arrives is open, and either is right.
+A client never stops: when its node fails it connects to the next one, and returns when its own node is back.
+A publisher does not resend a message without a confirm: it may or may not arrive, and both are correct.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ from mirrormq.wire.properties import PERSISTENT, BasicProperties, encode_propert
 
 BODY_BYTES = 100
 BATCH = 20
-"""Messages per send: enough to fill laps with more than one, few enough to spread faults between them."""
+"""Messages per send: enough to fill operation batches with more than one, few enough to spread faults between
+them."""
 PAUSE_S = 0.2
-"""Before a client tries the next node."""
+"""Pause before a client tries the next node."""
 WAIT_S = 0.05
 PREFETCH = 100
 
 ANSWER_TIMEOUT_S = 5.0
 HEARTBEAT_S = 10
-"""A frozen node keeps its connections open: it is taken for dead after two intervals of silence."""
+"""Heartbeat interval. A frozen node keeps its connections open: the client closes after two silent intervals.
+"""
 
 _PERSISTENT = encode_properties(BasicProperties(delivery_mode=PERSISTENT))
 
 
 class LoadNode:
-    """Where a client may connect."""
+    """Node to which a client may connect."""
 
     def __init__(self, name: str, uri: str) -> None:
         self.name = name
@@ -51,7 +53,7 @@ class LoadNode:
 
 
 class LoadClient:
-    """A thread that does its work on one node or, while that is gone, on another."""
+    """Thread that works on one node or, while that is down, on another."""
 
     role = ""
 
@@ -71,7 +73,7 @@ class LoadClient:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish what is open and close the history."""
+        """Finish open work and close the history."""
         self.stopping.set()
         self._thread.join()
         if self.failure is not None:
@@ -90,7 +92,7 @@ class LoadClient:
             self.history.close()
 
     def _visit(self) -> bool:
-        """One connection's life; False if there was none."""
+        """Serve one connection until it ends; return False if it could not be opened."""
         try:
             client = self.node.connect()
         except ClientError:
@@ -98,7 +100,7 @@ class LoadClient:
         try:
             self._work(client)
         except ClientError as error:
-            self._left(str(error))
+            self._disconnected(str(error))
         finally:
             client.drop()
         return True
@@ -106,12 +108,12 @@ class LoadClient:
     def _work(self, client: BlockingClient) -> None:
         raise NotImplementedError
 
-    def _left(self, why: str) -> None:
+    def _disconnected(self, why: str) -> None:
         raise NotImplementedError
 
 
 class PublishingClient(LoadClient):
-    """Publishes at a steady rate with a window of unconfirmed messages."""
+    """Publisher at a steady rate with a window of unconfirmed messages."""
 
     role = "publisher"
 
@@ -155,13 +157,13 @@ class PublishingClient(LoadClient):
         else:
             self.history.nacked(self.queue, self.number, numbers, self.node.name)
 
-    def _left(self, why: str) -> None:
+    def _disconnected(self, why: str) -> None:
         self._open.clear()
         self.history.disconnected(self.node.name, publisher=self.number, detail=why)
 
 
 class ConsumingClient(LoadClient):
-    """Consumes one queue and acknowledges what it gets, a little later and several at a time."""
+    """Consumer of one queue that acknowledges its deliveries late and in batches."""
 
     role = "consumer"
     delivered = 0
@@ -175,7 +177,7 @@ class ConsumingClient(LoadClient):
             for event in client.events(WAIT_S):
                 if isinstance(event, Delivery):
                     last_tag = event.delivery_tag
-                    unacknowledged.append(self._take(event))
+                    unacknowledged.append(self._on_delivery(event))
                 elif isinstance(event, ConsumerCancelled):
                     self.history.cancelled(self.queue, self.node.name, self.number)
                     client.channel.request(methods.encode_basic_consume(self.queue, "chaos"))
@@ -186,7 +188,7 @@ class ConsumingClient(LoadClient):
                     self.history.acknowledged(self.queue, publisher, number, self.node.name, self.number)
                 unacknowledged.clear()
 
-    def _take(self, event: Delivery) -> tuple[int, int]:
+    def _on_delivery(self, event: Delivery) -> tuple[int, int]:
         self.delivered += 1
         publisher, number = (int(word) for word in event.body.split(b" ", 2)[:2])
         self.history.delivered(
@@ -194,5 +196,5 @@ class ConsumingClient(LoadClient):
         )
         return publisher, number
 
-    def _left(self, why: str) -> None:
+    def _disconnected(self, why: str) -> None:
         self.history.disconnected(self.node.name, consumer=self.number, detail=why)

@@ -1,7 +1,8 @@
-"""What is done to a cluster: one fault at a time, each undone before the next, drawn from a seed.
+"""Fault injector for a cluster of processes: one fault at a time, each undone before the next, drawn from a
+seed.
 
-A fault never lasts for ever and never hits two nodes on purpose: whoever wants to see what happens then
-can ask for it by hand. Each leaves its beginning and end in the history.
+A fault always ends and never hits two nodes on purpose; an operator can produce that by hand. The history
+holds the start and the end of each fault.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ POLICIES = (
     '{"ha-mode":"exactly","ha-params":2,"ha-sync-mode":"automatic","ha-promote-on-failure":"when-synced"}',
     '{"ha-mode":"all","ha-sync-mode":"automatic","ha-promote-on-failure":"when-synced"}',
 )
-"""The last one is what a run starts with. A mirror with holes is never promoted: that would be a loss that
-the operator chose, and this program is about those nobody chose."""
+"""Policies of a policy fault. A run starts with the last one. An unsynchronised mirror is never promoted:
+that would be a loss by the operator's choice, and the run looks for other losses."""
 
 SERVES_AGAIN_S = 60.0
-"""How long a node may take to serve again after a fault is over: many times what it needs."""
+"""Time limit for a node to serve again after a fault: many times what it needs."""
 
 TRY_AGAIN_S = 0.5
 
 
 class FaultSpan(NamedTuple):
-    """How long faults last and how much calm is between them, each at random between two bounds."""
+    """Durations of faults and of the calm between them, each random between two bounds."""
 
     fault_s: tuple[float, float] = (2.0, 8.0)
     calm_s: tuple[float, float] = (1.0, 5.0)
 
 
 class ProcessFaults:
-    """A schedule carried out on a running cluster."""
+    """Fault schedule, executed on a running cluster."""
 
     def __init__(
         self, cluster: Cluster, nodes: int, kinds: tuple[str, ...], seed: int, history: HistoryWriter,
-        span: FaultSpan, say: Callable[[str], None],
+        span: FaultSpan, report: Callable[[str], None],
     ) -> None:  # fmt: skip
         self._cluster = cluster
         self._nodes = nodes
@@ -50,10 +51,11 @@ class ProcessFaults:
         self._random = random.Random(seed)
         self._history = history
         self._span = span
-        self._say = say
+        self._report = report
 
     def run(self, until_s: float, idle: Callable[[float], None]) -> int:
-        """Go on until a moment of the monotonic clock; `idle(seconds)` passes the time. Says how many."""
+        """Inject faults until a moment of the monotonic clock; `idle(seconds)` waits. Return the number of
+        faults."""
         count = 0
         idle(self._random.uniform(*self._span.calm_s))
         while self._kinds and time.monotonic() < until_s:
@@ -63,7 +65,7 @@ class ProcessFaults:
             steps = getattr(self, f"_{kind}")(victim, lasts_s)
             name = self._cluster.name(victim)
             node = None if kind == "policy" else name
-            self._say(f"{kind} {node or ''} for {lasts_s:.1f} s")
+            self._report(f"{kind} {node or ''} for {lasts_s:.1f} s")
             number = self._history.fault_began(kind, node, detail=f"{lasts_s:.1f} s")
             for pause_s in steps:
                 idle(pause_s)
@@ -99,7 +101,7 @@ class ProcessFaults:
             yield lasts_s / len(POLICIES)
 
     def _set_policy(self, node: int, definition: str) -> None:
-        """A node that has just woken up, or come back from a partition, may not serve yet: try again."""
+        """Set a policy; retry, because a node that resumed or left a partition may not serve yet."""
         deadline = time.monotonic() + SERVES_AGAIN_S
         while True:
             try:

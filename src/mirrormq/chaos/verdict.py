@@ -1,4 +1,4 @@
-"""The total-queue check: what was confirmed was delivered, and what was delivered had been sent."""
+"""Total-queue check: every confirmed message was delivered, and every delivered message had been sent."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ import pyarrow.parquet as pq
 COLUMNS = ["kind", "queue", "publisher", "number", "redelivered"]
 
 Name = tuple[str, int, int]
-"""A message: queue, publisher, number."""
+"""Message: queue, publisher, number."""
 
 
 class ChaosVerdict(NamedTuple):
-    """How many messages went which way, and the ones that should not have."""
+    """Message counts by outcome, with the messages of wrong outcomes."""
 
     attempted: int
     confirmed: int
     delivered: int
     duplicated: int
     unflagged: int
-    """Came again without saying so."""
+    """Repeated deliveries without the redelivered flag."""
     lost: list[Name]
-    """Confirmed and never delivered."""
+    """Messages that were confirmed and never delivered."""
     unexpected: list[Name]
-    """Delivered and never sent."""
+    """Messages that were delivered and never sent."""
 
     @property
     def sound(self) -> bool:
         return not self.lost and not self.unexpected
 
     def lines(self) -> list[str]:
-        """For a person."""
+        """Return the verdict as text lines."""
         first = (
             f"attempted {self.attempted:,}, confirmed {self.confirmed:,}, delivered {self.delivered:,}, "
-            f"delivered again {self.duplicated:,} (without saying so: {self.unflagged:,})"
+            f"delivered again {self.duplicated:,} (without the redelivered flag: {self.unflagged:,})"
         )
         return [first, f"lost {len(self.lost):,}, unexpected {len(self.unexpected):,}"]
 
 
 def judge(history: Path) -> ChaosVerdict:
-    """Read a whole history."""
+    """Judge a whole history."""
     rows: list[tuple[str, Name, bool]] = []
     for file in sorted(history.glob("*.parquet")):
         table = pq.read_table(file, columns=COLUMNS).to_pydict()
@@ -56,7 +56,7 @@ def judge(history: Path) -> ChaosVerdict:
 
 
 def judge_rows(rows: Iterable[tuple[str, Name, bool]]) -> ChaosVerdict:
-    """(kind, message, redelivered), in any order."""
+    """Judge rows of (kind, message, redelivered), in any order."""
     attempted: set[Name] = set()
     confirmed: set[Name] = set()
     fresh: dict[Name, int] = {}

@@ -1,7 +1,7 @@
-"""Acknowledgements of one consuming channel, gathered and sent as few frames.
+"""Acknowledgements of one consuming channel, collected and sent as few frames.
 
-RabbitMQ answers an ack of a delivery that is settled already with 406, also if `multiple` is set and older
-deliveries are not settled. So each frame names a delivery that no frame has named before.
+RabbitMQ replies with 406 to an ack of a delivery that is already settled, also if `multiple` is set and older
+deliveries are not settled. Each frame therefore names a delivery that no earlier frame has named.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from mirrormq.wire.content import method_frame
 
 
 class AckBatch:
-    """Deliveries that are not settled; acks wait for the next `take_frames`."""
+    """Unsettled deliveries; acks wait for the next `take_frames`."""
 
     def __init__(self) -> None:
         self._open: dict[int, None] = {}
-        """Delivery tags that the broker takes for unacknowledged, oldest first."""
+        """Delivery tags that the broker regards as unacked, oldest first."""
         self._acked: set[int] = set()
         """Delivery tags whose ack is not sent yet."""
         self._nacks: list[tuple[int, bool]] = []
 
     @property
     def open_count(self) -> int:
-        """Deliveries that the broker takes for unacknowledged."""
+        """Number of deliveries that the broker regards as unacked."""
         return len(self._open)
 
     def delivered(self, delivery_tag: int) -> None:
-        """Note a delivery that has to be acknowledged."""
+        """Add a delivery that has to be acknowledged."""
         self._open[delivery_tag] = None
 
     def ack(self, delivery_tag: int) -> None:
@@ -48,6 +48,7 @@ class AckBatch:
             for tag, requeue in self._nacks
         ]
         self._nacks.clear()
+        # One multiple ack covers the acked prefix; no frame has named its last delivery before.
         acked, highest = self._acked, 0
         for tag in self._open:
             if tag not in acked:

@@ -3,9 +3,9 @@
     amqp://user:password@host:port/vhost?heartbeat=10&connection_timeout=60000&auth_mechanism=plain
     amqps://host?cacertfile=/ca.pem&certfile=/c.pem&keyfile=/k.pem&verify=verify_peer&server_name_indication=h
 
-RabbitMQ gives two forms a meaning that other clients do not: `amqp://` without a host is a connection
-inside the node, and `amqp://host/` names the vhost with the empty name. `AmqpUri` keeps both apart;
-`for_socket` fills in the defaults of the command line tools.
+RabbitMQ gives two forms a meaning that other clients do not: `amqp://` without a host is a connection inside
+the node, and `amqp://host/` names the vhost with the empty name. `AmqpUri` distinguishes both; `for_socket`
+fills in the defaults of the command line tools.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONNECTION_TIMEOUT_MS = 60_000
 """Defaults of RabbitMQ's own client."""
 
 MECHANISMS = ("PLAIN", "AMQPLAIN")
-"""Default order of preference; EXTERNAL has to be asked for, because it ignores user and password."""
+"""Default order of preference; EXTERNAL must be requested, because it ignores user and password."""
 
 PORT_MAX = 65_535
 
@@ -40,7 +40,7 @@ UNCONFIGURABLE = (
     "client_properties",
     "socket_options",
 )
-"""Fields that RabbitMQ refuses as query parameters: most have a place of their own in the URI."""
+"""Fields that RabbitMQ refuses as query parameters: most have their own part of the URI."""
 
 _AUTHORITY = re.compile(r"(?:(?P<login>[^@]*)@)?(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>.*))?")
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -50,7 +50,7 @@ Pairs = list[tuple[str, str]]
 
 
 class UriError(ValueError):
-    """A URI that cannot be used. `reason` is RabbitMQ's Erlang term; the text never shows credentials."""
+    """URI that cannot be used. `reason` is RabbitMQ's Erlang term; the text never shows credentials."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -66,9 +66,9 @@ class ClientTls:
     key_file: str | None = None
     key_password: str | None = field(default=None, repr=False)
     verify: bool = True
-    """Check the broker's certificate. RabbitMQ's own client does not unless asked."""
+    """Verify the broker's certificate. RabbitMQ's own client does not by default."""
     server_name: str | None = None
-    """Name that the certificate must be for, sent as SNI; None: the host of the URI."""
+    """Name that the certificate must match, sent as SNI; None: the host of the URI."""
     send_server_name: bool = True
 
 
@@ -86,15 +86,15 @@ class AmqpUri:
     tls: ClientTls | None = None
     mechanisms: tuple[str, ...] = MECHANISMS
     heartbeat_s: int | None = None
-    """None: not in the URI; each program has a default of its own."""
+    """None: not in the URI; each program has its own default."""
     connection_timeout_ms: int = CONNECTION_TIMEOUT_MS
     channel_max: int = CHANNEL_MAX
     frame_max: int = 0
-    """0: no wish."""
+    """0: no preference."""
 
     @property
     def where(self) -> str:
-        """Host and port, for sentences."""
+        """Host and port, for messages."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property

@@ -1,4 +1,4 @@
-"""One channel of a client connection: requests and their answers, publishing, contents."""
+"""Channel of a client connection: requests and replies, publishing, contents."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ANSWERS: dict[int, tuple[int, ...]] = {
     methods.TX_COMMIT: (methods.TX_COMMIT_OK,),
     methods.TX_ROLLBACK: (methods.TX_ROLLBACK_OK,),
 }
-"""Methods that are requests → the methods that answer them."""
+"""Request methods → the methods that reply to them."""
 
 _CONTENT_METHODS = (methods.BASIC_DELIVER, methods.BASIC_GET_OK, methods.BASIC_RETURN)
 _HEADER = struct.Struct(">HHQ")
@@ -59,7 +59,7 @@ class ChannelState(Enum):
     """State of a channel as its client sees it."""
 
     OPEN = auto()
-    """Also while channel.open-ok is on its way: a client may send ahead."""
+    """Also before channel.open-ok arrives: a client may pipeline requests."""
     CLOSING = auto()
     CLOSED = auto()
 
@@ -74,11 +74,11 @@ class ChannelOwner(Protocol):
         """Append to the output."""
 
     def channel_ended(self, number: int) -> None:
-        """The number may be used again."""
+        """Free the channel number for reuse."""
 
 
 class PartialContent:
-    """Content of which header or body frames are missing."""
+    """Content with missing header or body frames."""
 
     __slots__ = ("body", "body_bytes_missing", "method", "properties")
 
@@ -89,9 +89,9 @@ class PartialContent:
         self.body: bytes | bytearray = b""
 
     def add(self, payload: bytes | memoryview) -> None:
-        """Take a body frame."""
-        # Copied at once: the memory of the read is then used for the next one, which costs less than new
-        # memory, and a broker that sends a body in single octets does not cost an object for each.
+        """Append a body frame."""
+        # Copy at once: the next read reuses the memory, which costs less than new memory, and a broker that
+        # sends a body in single octets does not cost an object for each.
         if self.body:
             self.body = self.body if isinstance(self.body, bytearray) else bytearray(self.body)
             self.body += payload
@@ -101,20 +101,20 @@ class PartialContent:
 
 
 class ClientChannel:
-    """One channel; made by `ClientConnection.open_channel`."""
+    """Channel; `ClientConnection.open_channel` creates it."""
 
     def __init__(self, owner: ChannelOwner, number: int, body_bytes_max: int) -> None:
         self.number = number
         self.state = ChannelState.OPEN
         self.flow_active = True
-        """False: the broker asked for no publishes (channel.flow)."""
+        """False: the broker stopped publishes (channel.flow)."""
         self.published_count = 0
-        """Messages since confirm.select; the last one's delivery tag in confirms."""
+        """Messages since confirm.select; equals the delivery tag of the last one in confirms."""
         self._confirming = False
         self._owner = owner
         self._body_bytes_max = body_bytes_max
         self._expected: deque[tuple[int, ...]] = deque()
-        """Answers that the broker owes, oldest first."""
+        """Replies that the broker owes, oldest first."""
         self._content: PartialContent | None = None
         self._publish_for: tuple[str, str, bool] | None = None
         self._publish_frame = b""
@@ -124,11 +124,11 @@ class ClientChannel:
 
     @property
     def awaited_count(self) -> int:
-        """Requests that are not answered."""
+        """Number of requests without a reply."""
         return len(self._expected)
 
     def request(self, payload: bytes) -> None:
-        """Send any method; a Reply event brings its answer, if it has one. Requests may be pipelined."""
+        """Send any method; a MethodReply event brings its reply, if it has one. Requests may be pipelined."""
         method_id = int.from_bytes(payload[:4], "big")
         answers = ANSWERS.get(method_id)
         if answers is not None and not getattr(methods.decode_method(payload), "nowait", False):
@@ -143,7 +143,7 @@ class ClientChannel:
     def publish(
         self, exchange: str, routing_key: str, properties: bytes, body: bytes, *, mandatory: bool = False
     ) -> int:
-        """Publish; returns the delivery tag that will confirm it, 0 without confirms.
+        """Publish; return the delivery tag that will confirm the message, 0 without confirms.
 
         `properties` are encoded, from the flags on.
         """
@@ -155,7 +155,8 @@ class ClientChannel:
         return self.publish_frames(self._publish_frame + content, 1)
 
     def publish_frames(self, data: bytes, count: int) -> int:
-        """Send `count` messages that are frames already; returns the delivery tag of the last one."""
+        """Send `count` messages that are already encoded as frames; return the delivery tag of the last
+        one."""
         self._owner.send(data)
         if not self._confirming:
             return 0
@@ -171,7 +172,7 @@ class ClientChannel:
         self._send(methods.encode_basic_nack(delivery_tag, multiple, requeue))
 
     def close(self, text: str = "done") -> None:
-        """Close; ChannelClosed comes when the broker has handled everything sent before."""
+        """Close; ChannelClosed follows when the broker has handled everything sent before."""
         if self.state is ChannelState.OPEN:
             self.state = ChannelState.CLOSING
             self._content = None
@@ -181,11 +182,11 @@ class ClientChannel:
 
     @property
     def expects_method(self) -> bool:
-        """Whether deliveries and confirms may come now."""
+        """Whether deliveries and confirms may arrive now."""
         return self._content is None and self.state is ChannelState.OPEN
 
     def frame(self, kind: int, payload: bytes | memoryview) -> None:
-        """Take a frame of this channel; raises ClientFault."""
+        """Handle a frame of this channel; raises ClientFault."""
         if kind == METHOD:
             self._method(bytes(payload))
         elif self.state is ChannelState.CLOSING:

@@ -8,7 +8,7 @@
     channel.publish("", "orders", properties, body)
 
 After each call the caller writes `take_output` to the socket. `Closed` is the last event, whatever ended the
-connection; nothing is raised for what a broker does.
+connection. A fault of the broker never raises an exception.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LOCALE = "en_US"
 
 
 class ClientState(Enum):
-    """State of a connection, named after what the client waits for."""
+    """State of a connection, named after the method that the client waits for."""
 
     START = auto()
     TUNE = auto()
@@ -59,7 +59,7 @@ class ClientState(Enum):
 
 
 class ClientConnection:
-    """One connection, from the protocol header to its end."""
+    """Connection, from the protocol header to its end."""
 
     def __init__(self, options: ClientOptions) -> None:
         self.options = options
@@ -68,7 +68,7 @@ class ClientConnection:
         """Events that `receive` has not returned yet."""
         self.channels: dict[int, ClientChannel] = {}
         self.blocked: str | None = None
-        """Reason of the broker's connection.blocked while it holds."""
+        """Reason of the broker's connection.blocked while it is in force."""
         self.server_properties: Table = {}
         self.channel_max = options.channel_max
         self.frame_max = options.frame_max
@@ -84,7 +84,7 @@ class ClientConnection:
         self._output.append(data)
 
     def take_output(self) -> bytes:
-        """Return the bytes to be written to the socket, and forget them."""
+        """Return the bytes for the socket and clear the output."""
         if not self._output:
             return b""
         self._heartbeats.note_sent()
@@ -92,7 +92,7 @@ class ClientConnection:
         return b"".join(found) if len(found) > 1 else found[0]
 
     def open_channel(self) -> ClientChannel:
-        """Open a channel; it may be used at once, ChannelOpened follows."""
+        """Open a channel; it is usable at once, ChannelOpened follows."""
         most = self.channel_max or CHANNEL_NUMBER_MAX
         number = next((each for each in range(1, most + 1) if each not in self.channels), 0)
         if not number:
@@ -102,7 +102,7 @@ class ClientConnection:
         return channel
 
     def close(self, text: str = "done") -> None:
-        """Close; `Closed` comes when the broker has handled everything sent before."""
+        """Close; `Closed` follows when the broker has handled everything sent before."""
         if self.state is ClientState.OPEN:
             self.state = ClientState.CLOSE_OK
             self._send_method(methods.encode_connection_close(CLOSE_OK_CODE, text, 0, 0))
@@ -111,7 +111,7 @@ class ClientConnection:
         self.send(method_frame(0, payload))
 
     def channel_ended(self, number: int) -> None:
-        """Free a channel number; called by its channel."""
+        """Free a channel number; its channel calls this."""
         del self.channels[number]
 
     # -- receiving ------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class ClientConnection:
         return self.state is ClientState.CLOSED
 
     def receive(self, data: bytes) -> list[Event]:
-        """Take bytes from the socket; returns what happened."""
+        """Handle bytes from the socket; return the events."""
         if self.finished:
             return []
         self._heartbeats.note_received()
@@ -137,18 +137,19 @@ class ClientConnection:
         return self._take_events()
 
     def lost(self, text: str, reason: CloseReason = CloseReason.LOST) -> list[Event]:
-        """The socket has ended, or the caller gives it up; `text` says how, for people."""
+        """End the connection after the socket ended or the caller aborts it; `text` is the reason for
+        users."""
         if not self.finished:
             if self.state is ClientState.TUNE and reason is CloseReason.LOST:
-                # A guess, so not a refusal as a code: a node that dies during the login looks the same.
+                # Not reported as LOGIN_REFUSED: a node that fails during the login looks the same.
                 text = f"{text} during login; wrong user or password?"
             self._end(Closed(reason, text))
         return self._take_events()
 
     def tick(self, now_s: float) -> list[Event]:
-        """Send a heartbeat if one is due; give up on a broker that is silent for two intervals.
+        """Send a heartbeat if one is due; end the connection if the broker is silent for two intervals.
 
-        Call it at least every half interval; any clock that does not go back will do.
+        Call it at least every half interval, with any clock that does not go back.
         """
         if self.finished:
             return []
@@ -160,11 +161,11 @@ class ClientConnection:
         return []
 
     def take_rest(self) -> bytes:
-        """Octets of a frame that is not complete, for a caller that goes on to cut frames itself."""
+        """Return the octets of an incomplete frame, for a caller that decodes further frames itself."""
         return self._decoder.take_rest()
 
     def note_received(self) -> None:
-        """Bytes came that the caller did not pass on: they count as a heartbeat."""
+        """Count bytes that the caller did not pass on as a heartbeat."""
         self._heartbeats.note_received()
 
     def _take_events(self) -> list[Event]:
@@ -184,12 +185,12 @@ class ClientConnection:
         self.events.append(event)
 
     def expects_method(self, channel: int) -> bool:
-        """Whether deliveries and confirms of this channel may come now; asked by the decoder."""
+        """Whether deliveries and confirms of this channel may arrive now; the decoder calls it."""
         found = self.channels.get(channel)
         return found is not None and found.expects_method and self.state is ClientState.OPEN
 
     def frame(self, kind: int, channel: int, payload: bytes | memoryview) -> None:
-        """Take a frame from the decoder."""
+        """Handle a frame from the decoder."""
         if channel == 0:
             if kind == METHOD:
                 self._method(methods.decode_method(bytes(payload)))
@@ -262,6 +263,8 @@ class ClientConnection:
 
     def _closed_by_server(self, close: methods.ConnectionClose) -> None:
         reason = CloseReason.SERVER
+        # The state shows which step the broker refused: it replies to start-ok with tune, to open with
+        # open-ok.
         if self.state is ClientState.TUNE and close.reply_code == ACCESS_REFUSED_CODE:
             reason = CloseReason.LOGIN_REFUSED
         elif self.state is ClientState.OPEN_OK:

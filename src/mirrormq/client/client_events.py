@@ -10,7 +10,7 @@ from mirrormq.wire.fields import Table
 
 
 class CloseReason(Enum):
-    """Cause of the end of a connection, as a code; the text of `Closed` is for people."""
+    """Cause of the end of a connection, as a code; the text of `Closed` is for users."""
 
     CLIENT = "closed by the client"
     SERVER = "closed by the broker"
@@ -30,7 +30,7 @@ class CloseReason(Enum):
 
     @property
     def permanent(self) -> bool:
-        """Whether the same attempt will fail again until an operator changes something."""
+        """Whether the same attempt fails again until an operator changes something."""
         return self in _PERMANENT
 
 
@@ -46,7 +46,7 @@ _PERMANENT = frozenset(
 
 
 class Opened(NamedTuple):
-    """Handshake complete; the values are those both sides agreed on."""
+    """Handshake complete, with the negotiated values."""
 
     server_properties: Table
     channel_max: int
@@ -80,25 +80,25 @@ class ChannelOpened(NamedTuple):
 
 
 class ChannelClosed(NamedTuple):
-    """End of a channel; requests that wait for an answer get none."""
+    """End of a channel; pending requests get no reply."""
 
     channel: int
     code: int
-    """0 if the client closed it."""
+    """Reply code; 0 if the client closed the channel."""
     text: str
     class_id: int = 0
     method_id: int = 0
 
 
 class FlowChanged(NamedTuple):
-    """channel.flow; the answer is sent already."""
+    """channel.flow; the reply is already sent."""
 
     channel: int
     active: bool
 
 
 class MethodReply(NamedTuple):
-    """Answer to a request; requests of one channel are answered in their order."""
+    """Reply to a request; replies of one channel arrive in the order of its requests."""
 
     channel: int
     method: methods.Method
@@ -114,13 +114,13 @@ class Delivery(NamedTuple):
     exchange: str
     routing_key: str
     properties: bytes
-    """From the flags on."""
+    """Encoded properties, from the flags on."""
     body: bytes | bytearray
-    """A bytearray only if it came in several frames."""
+    """Body; a bytearray only if it arrived in several frames."""
 
 
 class GetReply(NamedTuple):
-    """basic.get-ok with its content. An empty queue is answered by Reply with basic.get-empty."""
+    """basic.get-ok with its content. An empty queue gives MethodReply with basic.get-empty."""
 
     channel: int
     delivery_tag: int
@@ -178,7 +178,8 @@ Event = (
 
 
 class ClientFault(Exception):
-    """The broker broke the protocol or a limit; `ClientConnection` turns it into a Closed event."""
+    """Violation of the protocol or of a limit by the broker; `ClientConnection` turns it into a Closed
+    event."""
 
     def __init__(self, reason: CloseReason, text: str) -> None:
         super().__init__(text)

@@ -17,8 +17,8 @@ from mirrormq.wire.fields import Field, Table, encode_table, table_of
 from mirrormq.wire.frames import FRAME_MAX_BYTES
 
 BODY_BYTES_MAX = 512 * 1024 * 1024
-"""Largest body a client takes: RabbitMQ's upper bound of `max_message_size`. Octets are kept as they come, so
-a broker cannot make a client allocate this by announcing it."""
+"""Largest body that a client accepts: RabbitMQ's upper bound of `max_message_size`. Octets are stored as they
+arrive: a broker cannot make a client allocate this by announcing it."""
 
 CAPABILITIES: Mapping[str, object] = {
     "publisher_confirms": True,
@@ -32,15 +32,15 @@ CAPABILITIES: Mapping[str, object] = {
 
 @dataclass(frozen=True)
 class ClientOptions:
-    """Wishes of one client for a connection."""
+    """Requested properties and limits of a client connection."""
 
     user: str = field(default=DEFAULT_USER, repr=False)
     password: str = field(default=DEFAULT_USER, repr=False)
     vhost: str = DEFAULT_VHOST
     mechanisms: tuple[str, ...] = MECHANISMS
-    """In order of preference."""
+    """Mechanisms in order of preference."""
     heartbeat_s: int | None = HEARTBEAT_S
-    """0: the broker's interval. None: no heartbeats, whatever the broker says."""
+    """0: the broker's interval. None: no heartbeats, whatever the broker proposes."""
     channel_max: int = CHANNEL_MAX
     frame_max: int = FRAME_MAX_BYTES
     body_bytes_max: int = BODY_BYTES_MAX
@@ -53,7 +53,7 @@ class ClientOptions:
     def of_uri(
         cls, uri: AmqpUri, product: str, *, heartbeat_s: int | None = HEARTBEAT_S, connection_name: str = ""
     ) -> ClientOptions:
-        """Options of a URI; `heartbeat_s` holds where the URI has none."""
+        """Return the options of a URI; `heartbeat_s` applies if the URI has none."""
         user, password = uri.login
         return cls(
             user=user,
@@ -77,7 +77,7 @@ def client_properties(options: ClientOptions) -> Table:
 
 
 def choose_mechanism(offered: bytes, options: ClientOptions) -> str | None:
-    """Return the first wanted mechanism that the broker offers and this client can do."""
+    """Return the first preferred mechanism that the broker offers and this client supports."""
     names = offered.decode("ascii", "replace").split(" ")
     usable = [name for name in options.mechanisms if name in names and name in _RESPONSES]
     return usable[0] if usable else None
@@ -105,7 +105,7 @@ def _octets(text: str) -> bytes:
 
 
 def _external(_options: ClientOptions) -> bytes:
-    return b""  # the certificate says who it is
+    return b""  # the certificate identifies the user
 
 
 _RESPONSES: dict[str, Callable[[ClientOptions], bytes]] = {
@@ -116,5 +116,5 @@ _RESPONSES: dict[str, Callable[[ClientOptions], bytes]] = {
 
 
 def negotiate(client: int, server: int) -> int:
-    """Return the smaller limit, or the other side's where one side has none (0)."""
+    """Return the smaller limit, or the limit of the other side if one side has none (0)."""
     return min(client, server) if client and server else max(client, server)

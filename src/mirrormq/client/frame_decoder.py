@@ -1,8 +1,9 @@
 """Frame decoder of a client: any split of the byte stream gives the same frames and events.
 
-Most of what a client reads are deliveries and confirms that differ little from their predecessors. Those that
-lie complete in one read are recognised by comparing octets and are handed over as events at once. All others
-go to the sink frame by frame: contents of several frames, contents split between two reads, rare methods.
+Most input of a client is deliveries and confirms that differ little from their predecessors. The decoder
+recognises those that are complete in one read by comparing octets, and turns them into events at once. All
+others go to the sink frame by frame: contents of several frames, contents split between two reads, rare
+methods.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ HANDSHAKE_FRAME_BYTES_MAX = 64 * 1024
 """Largest frame before both sides have agreed on a limit. connection.start of RabbitMQ has 500 bytes."""
 
 REST_PIECES_MAX = 64
-"""Pieces of an incomplete frame; a broker that sends single octets must not cost an object for each."""
+"""Chunks of an incomplete frame; a broker that sends single octets must not cost an object for each."""
 
 REST_SHARE = 4
-"""The rest of a read is kept where it is if it is more than this part of it, and copied otherwise: a frame
-that has begun must not hold the memory of all that came before it."""
+"""The rest of a read stays in place if it is more than this fraction of the read, and is copied otherwise: an
+incomplete frame must not keep the memory of all frames before it."""
 
 _KINDS = frozenset({METHOD, HEADER, BODY, HEARTBEAT})
 _PROTOCOL_HEADER_KIND: Final = ord("A")
@@ -49,17 +50,17 @@ class FrameSink(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Nothing more is wanted: the connection has ended."""
+        """Whether the connection has ended; the decoder then stops."""
 
     def expects_method(self, channel: int) -> bool:
         """Whether the channel is open and not in the middle of a content."""
 
     def frame(self, kind: int, channel: int, payload: bytes | memoryview) -> None:
-        """Take one frame; body frames come as views."""
+        """Handle one frame; body frames come as views."""
 
 
 class FrameDecoder:
-    """Read side of one connection."""
+    """Decoder of one connection's input."""
 
     __slots__ = ("_payload_max", "_rest", "_rest_bytes", "_sink")
 
@@ -67,7 +68,7 @@ class FrameDecoder:
         self._sink = sink
         self._payload_max = HANDSHAKE_FRAME_BYTES_MAX - FRAME_OVERHEAD
         self._rest: list[bytes | memoryview] = []
-        """Pieces of the one frame that is not complete."""
+        """Chunks of the incomplete frame."""
         self._rest_bytes = 0
 
     def limit(self, frame_max: int) -> None:
@@ -75,26 +76,27 @@ class FrameDecoder:
         self._payload_max = frame_max - FRAME_OVERHEAD
 
     def take_rest(self) -> bytes:
-        """Give back the octets of the incomplete frame, for a reader that goes on with the socket itself."""
+        """Return the octets of the incomplete frame, for a reader that continues with the socket itself."""
         rest = b"".join(self._rest)
         self._rest.clear()
         self._rest_bytes = 0
         return rest
 
     def feed(self, data: bytes) -> None:
-        """Take bytes from the socket; raises ClientFault at the first octet that cannot be right."""
+        """Decode bytes from the socket; raises ClientFault at the first invalid octet."""
         at = self._complete(data) if self._rest_bytes else 0
         if at < len(data) and not self._sink.finished:
             self._scan(data, at)
 
     def _complete(self, data: bytes) -> int:
-        """Complete the frame that began in an earlier read; returns the position behind it in `data`."""
+        """Complete the frame that began in an earlier read; return the position behind it in `data`."""
         at, view = 0, memoryview(data)
         if self._rest_bytes < HEAD_SIZE:
             at = min(HEAD_SIZE - self._rest_bytes, len(data))
             self._keep(data[:at])
             if self._rest_bytes < HEAD_SIZE:
                 return at
+        # Only the head is needed to know the size: join the chunks only if the first is too short for it.
         start = b"".join(self._rest) if len(self._rest[0]) < HEAD_SIZE else self._rest[0]
         after = at + self._frame_bytes(start, 0) - self._rest_bytes
         if after > len(data):
@@ -111,7 +113,7 @@ class FrameDecoder:
         self._rest_bytes += len(data)
 
     def _frame_bytes(self, buffer: bytes | memoryview, at: int) -> int:
-        """Check a frame's head; returns the size of the whole frame."""
+        """Check the head of a frame; return the size of the whole frame."""
         kind, _channel, payload_size = _head(buffer, at)
         if kind not in _KINDS:
             if kind == _PROTOCOL_HEADER_KIND:
@@ -126,7 +128,7 @@ class FrameDecoder:
         return size
 
     def _scan(self, buffer: bytes, at: int) -> None:
-        """Hand over the frames from `at` on; what is not complete becomes the rest."""
+        """Dispatch the frames from `at` on; an incomplete one becomes the rest."""
         size, sink = len(buffer), self._sink
         view = memoryview(buffer)
         while size - at >= HEAD_SIZE:
@@ -138,6 +140,7 @@ class FrameDecoder:
             if buffer[end] != FRAME_END:
                 text = f"the broker sent a frame that ends with {buffer[end]:#04x}"
                 raise ClientFault(CloseReason.PROTOCOL_ERROR, text)
+            # The fast path bypasses the channel's state machine, hence only where a method is expected.
             if kind == METHOD and payload_size >= _CONFIRM_BYTES and sink.expects_method(channel):
                 run_end = self._run(buffer, at, after, channel)
                 if run_end:
@@ -153,7 +156,7 @@ class FrameDecoder:
             self._keep(buffer[at:])
 
     def _run(self, buffer: bytes, at: int, after: int, channel: int) -> int:
-        """Take deliveries or confirms from `at` on; returns their end, 0 if there is none to be taken."""
+        """Decode deliveries or confirms from `at` on; return their end, 0 if there is none."""
         start = at + HEAD_SIZE
         if buffer.startswith(_DELIVER, start):
             return self._deliveries(buffer, at, after, channel)
@@ -175,10 +178,10 @@ class FrameDecoder:
         return at
 
     def _deliveries(self, buffer: bytes, at: int, header_at: int, channel: int) -> int:
-        """Take deliveries that equal the first in consumer, exchange, routing key and shape.
+        """Decode deliveries that equal the first in consumer, exchange, routing key and shape.
 
-        Between two of them only delivery tag, redelivered flag, properties and body differ. Bodies of
-        more than one frame are left to the sink.
+        They differ only in delivery tag, redelivered flag, properties and body. The sink handles bodies of
+        more than one frame.
         """
         size, payload_max = len(buffer), self._payload_max
         append, startswith = self._sink.events.append, buffer.startswith
@@ -198,6 +201,7 @@ class FrameDecoder:
             _, _, header_size, class_id, _, body_size = _content_head(buffer, head)
             body_at = head + header_size + FRAME_OVERHEAD
             after: int = body_at + body_size + FRAME_OVERHEAD if body_size else body_at
+            # Any break leaves this delivery to the sink, which completes it later or reports the fault.
             if after > size or class_id != _BASIC_CLASS or header_size < _HEADER_BYTES_MIN:
                 break
             if header_size > payload_max or body_size > payload_max:

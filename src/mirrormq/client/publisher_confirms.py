@@ -1,4 +1,4 @@
-"""Confirms of one publishing channel: how many messages are settled, and which are not."""
+"""Confirms of one publishing channel: the number of settled messages, and the unsettled ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Item = TypeVar("Item")
 
 
 class ConfirmCounter:
-    """Count settled messages without an object for each.
+    """Counter of settled messages without an object for each.
 
     Invariant: every delivery tag up to `floor` is settled, `floor` + 1 is not, and `_above` holds the settled
     ones beyond.
@@ -21,7 +21,7 @@ class ConfirmCounter:
         self._above: set[int] = set()
 
     def settle(self, delivery_tag: int, multiple: bool) -> int:
-        """Take a confirm; returns how many messages it settled that were not settled before."""
+        """Apply a confirm; return the number of messages that it newly settled."""
         above = self._above
         if multiple:
             count = max(0, delivery_tag - self.floor)
@@ -37,6 +37,7 @@ class ConfirmCounter:
         else:
             above.add(delivery_tag)
             count = 1
+        # Restore the invariant: the floor absorbs the settled tags directly above it.
         while above and self.floor + 1 in above:
             self.floor += 1
             above.discard(self.floor)
@@ -44,7 +45,7 @@ class ConfirmCounter:
 
 
 class UnconfirmedMessages(Generic[Item]):
-    """Messages that wait for their confirm, in the order in which they were published."""
+    """Unconfirmed messages, in the order of publishing."""
 
     __slots__ = ("_last_tag", "_waiting")
 
@@ -56,18 +57,18 @@ class UnconfirmedMessages(Generic[Item]):
         return len(self._waiting)
 
     def add(self, item: Item) -> int:
-        """Note a published message; returns its delivery tag."""
+        """Add a published message; return its delivery tag."""
         self._last_tag += 1
         self._waiting[self._last_tag] = item
         return self._last_tag
 
     def extend(self, items: list[Item]) -> None:
-        """Note several published messages."""
+        """Add several published messages."""
         self._waiting.update(enumerate(items, self._last_tag + 1))
         self._last_tag += len(items)
 
     def settle(self, delivery_tag: int, multiple: bool) -> list[Item]:
-        """Take a confirm; returns the messages it settled, oldest first."""
+        """Apply a confirm; return the messages that it settled, oldest first."""
         waiting = self._waiting
         if not multiple:
             return [waiting.pop(delivery_tag)] if delivery_tag in waiting else []
@@ -79,12 +80,12 @@ class UnconfirmedMessages(Generic[Item]):
         return [waiting.pop(tag) for tag in tags]
 
     def restart(self) -> list[Item]:
-        """Number the unconfirmed messages anew, for another channel to publish them again; returns them."""
+        """Renumber the unconfirmed messages for publishing on another channel; return them."""
         items = list(self._waiting.values())
         self._waiting, self._last_tag = {}, 0
         self.extend(items)
         return items
 
     def clear(self) -> None:
-        """Forget everything: the channel is gone and nothing is published again."""
+        """Drop all messages: the channel has ended and nothing is resent."""
         self._waiting, self._last_tag = {}, 0

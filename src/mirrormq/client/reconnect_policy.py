@@ -1,4 +1,4 @@
-"""Reconnecting as decisions: which of several URIs next, and after which pause."""
+"""Reconnect policy: which of several URIs to try next, and after which pause. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 BACKOFF_FACTOR = 2.0
 JITTER = 0.2
-"""Share of a pause that chance takes off, so that many clients do not come back in the same moment."""
+"""Share of a pause that a random number may take off: many clients must not reconnect in the same moment."""
 
 
 class Attempt(NamedTuple):
@@ -19,10 +19,10 @@ class Attempt(NamedTuple):
 
 
 class ReconnectPolicy:
-    """URIs are tried in order and without a pause; after a round in which all failed the pause grows.
+    """Try URIs in order without a pause; after a round in which all failed the pause grows.
 
-    A connection that opens is no success yet: `succeeded` is called when it did useful work. A broker that
-    accepts connections and then refuses the work is backed off from like one that is down.
+    An open connection is no success yet: the caller calls `succeeded` after useful work. A broker that
+    accepts connections and then refuses the work gets the same backoff as one that is down.
     """
 
     def __init__(
@@ -37,18 +37,18 @@ class ReconnectPolicy:
         self._addresses = addresses
         self._first_wait_s, self._wait_max_s = first_wait_s, wait_max_s
         self._random = random
-        """Returns a number from 0 to below 1."""
+        """Function that returns a number from 0 to below 1."""
         self.address = 0
         self._failures = 0
         self._wait_s = first_wait_s
 
     def succeeded(self) -> None:
-        """The connection did its work: pauses begin small again, and the URI stays the preferred one."""
+        """Reset the pauses after useful work; the URI stays the preferred one."""
         self._failures = 0
         self._wait_s = self._first_wait_s
 
     def failed(self, *, permanent: bool = False) -> Attempt:
-        """The connection to `address` could not be made, or broke.
+        """Return the next attempt after the connection to `address` failed or broke.
 
         `permanent` (a refused login, for example) skips the small pauses: only an operator can help.
         """

@@ -13,18 +13,18 @@ from mirrormq.client.client_handshake import ClientOptions
 from mirrormq.client_io.client_socket import ConnectionEnded, connect_error, server_name, tls_context
 
 WRITE_BUFFER_BYTES_MAX = 64 * 1024 * 1024
-"""Unsent output beyond which the connection is given up. A publisher stops at `writable`, far below; a broker
-that makes the client answer and reads no answers must not fill its memory."""
+"""Unsent output above which the client aborts the connection. A publisher stops at `writable`, far below. A
+broker that sends requests and reads no replies must not fill the client's memory."""
 
 HEARTBEATS_PER_INTERVAL = 4
-"""Looks at the heartbeat timer in one interval."""
+"""Checks of the heartbeat timer in one interval."""
 
 
 class AsyncioClient(asyncio.Protocol):
-    """One connection on an event loop.
+    """Client connection on an event loop.
 
     `handle` gets every batch of events, `Closed` last. It may send on channels of `connection`; output is
-    written when it returns. Outside of it call `flush`.
+    written when it returns. Other code calls `flush`.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class AsyncioClient(asyncio.Protocol):
         self.uri = uri
         self.connection = ClientConnection(options)
         self.writable = True
-        """False while the transport's buffer is full; `resumed` is called when it is not any more."""
+        """False while the transport's buffer is full; `resumed` is called when it has room again."""
         self._handle = handle
         self._resumed = resumed
         self._loop = asyncio.get_running_loop()
@@ -75,12 +75,12 @@ class AsyncioClient(asyncio.Protocol):
             transport.write(data)
 
     def close(self) -> None:
-        """Close when the broker has handled all that was sent; a `Closed` event follows."""
+        """Close after the broker has handled everything sent before; a `Closed` event follows."""
         self.connection.close()
         self.flush()
 
     def abort(self, text: str) -> None:
-        """Hang up without a word: the broker requeues what is unacknowledged."""
+        """Close the socket without connection.close: the broker requeues unacked deliveries."""
         self._end(self.connection.lost(text, CloseReason.CLIENT))
 
     # -- called by the event loop ---------------------------------------------------------------
@@ -107,7 +107,7 @@ class AsyncioClient(asyncio.Protocol):
         self._resumed()
         self.flush()
 
-    # -- inside ---------------------------------------------------------------------------------
+    # -- internals ------------------------------------------------------------------------------
 
     def _take(self, events: list[Event]) -> None:
         if self.connection.finished:
@@ -116,7 +116,7 @@ class AsyncioClient(asyncio.Protocol):
         if events:
             if not self._opened.done() and any(isinstance(event, Opened) for event in events):
                 self._opened.set_result(None)
-                self._look_at_heartbeats()
+                self._check_heartbeats()
             self._handle(events)
         self.flush()
         transport = self._transport
@@ -124,7 +124,7 @@ class AsyncioClient(asyncio.Protocol):
             text = f"the broker at {self.uri.where} does not read what it is sent"
             self._end(self.connection.lost(text, CloseReason.PROTOCOL_ERROR))
 
-    def _look_at_heartbeats(self) -> None:
+    def _check_heartbeats(self) -> None:
         interval_s = self.connection.heartbeat_s
         if interval_s:
             events = self.connection.tick(self._loop.time())
@@ -134,14 +134,12 @@ class AsyncioClient(asyncio.Protocol):
             self._take(events)
             if not self.connection.finished:
                 wait_s = interval_s / HEARTBEATS_PER_INTERVAL
-                self._timer = self._loop.call_later(wait_s, self._look_at_heartbeats)
+                self._timer = self._loop.call_later(wait_s, self._check_heartbeats)
 
     def _end(self, events: list[Event], *, hang_up: bool = True) -> None:
-        """Hand over the last events, after which the transport and the timer go.
-
-        `close` of a transport sends its buffer first. A broker that does not read keeps socket and buffer
-        that way for ever, so a connection that is given up hangs up instead.
-        """
+        """Deliver the last events, then close the transport and the timer."""
+        # transport.close() first sends its buffer. A broker that does not read would keep socket and buffer
+        # for ever, so a connection that is given up aborts instead.
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -25,13 +25,13 @@ from mirrormq.wire import methods
 from mirrormq.wire.fields import table_of
 
 RECEIVE_BYTES = 256 * 1024
-"""One read's worth: about a thousand small deliveries."""
+"""Bytes per read: about a thousand small deliveries."""
 
 ANSWER_TIMEOUT_S = 60.0
-"""Longest wait for an answer: longer than a failover takes."""
+"""Longest wait for a reply: longer than a failover takes."""
 
 CLOSE_TIMEOUT_S = 5.0
-"""Longest wait for connection.close-ok; a broker that is busy for longer is hung up on."""
+"""Longest wait for connection.close-ok; afterwards the client closes the socket."""
 
 
 def connect(
@@ -39,16 +39,16 @@ def connect(
 ) -> BlockingClient:
     """Connect with the defaults of the command line tools; raises ConnectionEnded or UriError.
 
-    Without heartbeats, unless the URI asks for them: nothing sends them while the caller does something else.
+    Heartbeats are off unless the URI enables them: the client sends none while the caller is busy.
     """
     parsed = parse_amqp_uri(uri).for_socket()
     return BlockingClient(parsed, ClientOptions.of_uri(parsed, product, heartbeat_s=None), timeout_s)
 
 
 class BlockingClient:
-    """A connection with one channel, open when made. Methods raise ConnectionEnded or ChannelEnded.
+    """Connection with one channel, open after construction. Methods raise ConnectionEnded or ChannelEnded.
 
-    Heartbeats are sent while a method waits. A caller that is busy elsewhere for long agrees on none.
+    The client sends heartbeats while a method waits. A caller that is busy for long disables them.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class BlockingClient:
 
     @property
     def frame_max(self) -> int:
-        """Largest frame both sides agreed on."""
+        """Largest frame that both sides agreed on."""
         return self.connection.frame_max
 
     # -- sending --------------------------------------------------------------------------------
 
     def send(self, data: bytes | bytearray | memoryview) -> None:
-        """Send frames, waiting until the broker takes them."""
+        """Send frames; blocks until the broker accepts them."""
         try:
             self.socket.settimeout(self.timeout_s)
             self.socket.sendall(data)
@@ -111,7 +111,7 @@ class BlockingClient:
             self.send(data)
 
     def call(self, payload: bytes) -> methods.Method:
-        """Send a request on the channel and wait for its answer; other events stay in order for `receive`."""
+        """Send a request on the channel and wait for its reply; other events stay queued for `receive`."""
         self.channel.request(payload)
         self.flush()
         answer = self._await(MethodReply)
@@ -119,7 +119,7 @@ class BlockingClient:
         return answer.method
 
     def get(self, queue: str, *, no_ack: bool = False) -> GetReply | None:
-        """basic.get; None if the queue is empty."""
+        """Send basic.get; return None if the queue is empty."""
         self.channel.request(methods.encode_basic_get(queue, no_ack))
         self.flush()
         answer = self._await(MethodReply, GetReply)
@@ -128,7 +128,7 @@ class BlockingClient:
     def declare_queue(
         self, queue: str, *, durable: bool, exclusive: bool = False, passive: bool = False, kind: str = ""
     ) -> int:
-        """Declare a queue, with `kind` as its x-queue-type; returns how many messages are ready."""
+        """Declare a queue, with `kind` as its x-queue-type; return the number of ready messages."""
         arguments = table_of({"x-queue-type": kind}) if kind else {}
         payload = methods.encode_queue_declare(queue, passive, durable, exclusive, arguments=arguments)
         answer = self.call(payload)
@@ -145,7 +145,7 @@ class BlockingClient:
         return event
 
     def comes_within(self, timeout_s: float) -> bool:
-        """Whether an event is there, or comes within this time."""
+        """Whether an event is queued or arrives within this time."""
         if self._inbox:
             return True
         deadline_s = time.monotonic() + timeout_s
@@ -155,7 +155,7 @@ class BlockingClient:
         return True
 
     def events(self, wait_s: float) -> list[Event]:
-        """Return the events of one read, possibly none; waits `wait_s` for it."""
+        """Return the events of one read, possibly none; waits up to `wait_s`."""
         if not self._inbox:
             self._fill(wait_s)
         found: list[Event] = []
@@ -163,14 +163,14 @@ class BlockingClient:
             event = self._inbox[0]
             if isinstance(event, Closed | ChannelClosed):
                 if found:
-                    break  # first what happened before
+                    break  # deliver the events before the close first
                 self._inbox.popleft()
                 raise ConnectionEnded(event) if isinstance(event, Closed) else ChannelEnded(event)
             found.append(self._inbox.popleft())
         return found
 
     def _await(self, *kinds: type[Event]) -> Event:
-        """Wait for an event of these kinds, keeping the others."""
+        """Wait for an event of these kinds and keep the others queued."""
         deadline_s = time.monotonic() + self.timeout_s
         kept: list[Event] = []
         try:
@@ -196,7 +196,7 @@ class BlockingClient:
         return event
 
     def _fill(self, timeout_s: float) -> bool:
-        """Read once; False if nothing came in time, or a heartbeat is due before."""
+        """Read once; return False if nothing arrived in time, or a heartbeat is due before."""
         if heartbeat_s := self.connection.heartbeat_s:
             timeout_s = min(timeout_s, heartbeat_s / 2)
             self._inbox.extend(self.connection.tick(time.monotonic()))
@@ -221,13 +221,13 @@ class BlockingClient:
             self.flush()
         except ConnectionEnded:
             if not self._inbox:
-                raise  # otherwise the broker's reason is in there
+                raise  # the inbox holds the broker's reason otherwise
         return True
 
     # -- ending ---------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close when the broker has handled all that was sent; then hang up in any case."""
+        """Close after the broker has handled everything sent before; close the socket in any case."""
         try:
             self.connection.close()
             self.flush()
@@ -239,7 +239,7 @@ class BlockingClient:
         self.drop()
 
     def drop(self) -> None:
-        """Hang up without a word: the broker requeues what is unacknowledged."""
+        """Close the socket without connection.close: the broker requeues unacked deliveries."""
         self.socket.close()
 
     def _broken(self, error: OSError) -> ConnectionEnded:
@@ -247,6 +247,6 @@ class BlockingClient:
         return self._ended(CloseReason.LOST, text)
 
     def _ended(self, reason: CloseReason, text: str) -> ConnectionEnded:
-        """End the core, too: its Closed event says more than the socket's error during login."""
+        """End the core, too: its Closed event has a better text than the socket's error during login."""
         found = [event for event in self.connection.lost(text, reason) if isinstance(event, Closed)]
         return ConnectionEnded(found[0] if found else Closed(reason, text))

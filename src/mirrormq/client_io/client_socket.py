@@ -10,11 +10,11 @@ from mirrormq.client.client_events import ChannelClosed, Closed, CloseReason
 
 
 class ClientError(Exception):
-    """A connection or channel ended, or never was; one sentence without credentials."""
+    """Connection or channel that ended or could not be opened; one sentence without credentials."""
 
 
 class ConnectionEnded(ClientError):
-    """The connection cannot be used any more; `closed.reason` is the cause as a code."""
+    """Connection is unusable; `closed.reason` is the cause as a code."""
 
     def __init__(self, closed: Closed) -> None:
         super().__init__(closed.text)
@@ -22,7 +22,7 @@ class ConnectionEnded(ClientError):
 
 
 class ChannelEnded(ClientError):
-    """The broker closed the channel; the connection can be used on."""
+    """Channel closed by the broker; the connection stays usable."""
 
     def __init__(self, closed: ChannelClosed) -> None:
         super().__init__(closed.text)
@@ -30,7 +30,7 @@ class ChannelEnded(ClientError):
 
 
 def client_context(tls: ClientTls) -> ssl.SSLContext:
-    """Make a client context; raises OSError (ssl.SSLError is one) if a file cannot be used."""
+    """Create a client context; raises OSError (ssl.SSLError is one) if a file is unusable."""
     context = ssl.create_default_context(cafile=tls.ca_file)
     if not tls.verify:
         context.check_hostname = False
@@ -43,13 +43,13 @@ def client_context(tls: ClientTls) -> ssl.SSLContext:
 
 
 def server_name(uri: AmqpUri) -> str | None:
-    """Name to send as SNI and to find in the certificate."""
+    """Return the name for SNI and certificate verification."""
     tls = uri.tls
     return (tls.server_name or uri.host) if tls is not None and tls.send_server_name else None
 
 
 def tls_context(uri: AmqpUri) -> ssl.SSLContext | None:
-    """Context for a URI, None for amqp://; raises ConnectionEnded."""
+    """Return the context for a URI, None for amqp://; raises ConnectionEnded."""
     if uri.tls is None:
         return None
     try:
@@ -60,7 +60,7 @@ def tls_context(uri: AmqpUri) -> ssl.SSLContext | None:
 
 
 def connect_error(uri: AmqpUri, error: OSError) -> ConnectionEnded:
-    """Say why no connection to a broker could be made."""
+    """Return the error for a failed connection attempt."""
     if isinstance(error, ssl.SSLError):
         text = f"no TLS with {uri.where}: {error.reason or error}"
         return ConnectionEnded(Closed(CloseReason.TLS_FAILED, text))
@@ -69,7 +69,7 @@ def connect_error(uri: AmqpUri, error: OSError) -> ConnectionEnded:
 
 
 def open_socket(uri: AmqpUri, timeout_s: float) -> socket.socket:
-    """Connect a blocking socket, with TLS if the URI says so; raises ConnectionEnded."""
+    """Connect a blocking socket, with TLS for amqps://; raises ConnectionEnded."""
     context = tls_context(uri)
     try:
         plain = socket.create_connection((uri.host, uri.port), timeout_s)

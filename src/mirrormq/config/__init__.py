@@ -1,1 +1,1 @@
-"""Where a node's settings come from: flags, then the environment, then the file, then defaults."""
+"""Settings of a node, read from flags, then the environment, then the file, then defaults."""

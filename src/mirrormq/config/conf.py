@@ -1,13 +1,13 @@
-"""rabbitmq.conf's format: lines of `key = value`, with where each line stands.
+"""Parser of rabbitmq.conf: lines of `key = value`, with file and line number.
 
     # a comment
     listeners.tcp.default = 5672
     default_pass = 's3cret # not a comment'
 
 A key is words of letters, digits, `_`, `-` and `@` joined by dots; a dot inside a word is written
-`\\.`. A value is the rest of the line without surrounding blanks; one in single quotes is taken as
-it stands; elsewhere a `#` that follows a blank starts a comment. A key given twice keeps the last
-value, as in RabbitMQ. Nothing here knows which keys exist: that is `config.keys`.
+`\\.`. A value is the rest of the line without surrounding blanks; a value in single quotes is
+kept verbatim; otherwise a `#` after a blank starts a comment. A key given twice keeps the last
+value, as in RabbitMQ. `config.keys` defines which keys exist.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ COMMENT_AFTER_VALUE = re.compile(r"\s#.*$")
 
 @dataclass(frozen=True, slots=True)
 class ConfEntry:
-    """One setting as it was written, and by whom."""
+    """Setting as written, with its source."""
 
     key: str
     value: str
     source: str
-    """`file:line`, a variable's name or a flag: what an error should point at."""
+    """Source for error messages: `file:line`, the name of a variable, or a flag."""
 
 
 def parse_conf(text: str, name: str) -> list[ConfEntry]:
-    """Every setting of a file's text, in order; `name` is the file's name in error messages."""
+    """Return every setting of a file's text, in order; `name` is the file's name in error messages."""
     entries = []
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.strip()
@@ -49,7 +49,7 @@ def parse_conf(text: str, name: str) -> list[ConfEntry]:
 
 
 def read_conf(path: Path) -> list[ConfEntry]:
-    """Every setting of the file at `path`."""
+    """Return every setting of the file at `path`."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -64,7 +64,7 @@ def _value(text: str, key: str, where: str) -> str:
         closing = text.find("'", 1)
         rest = text[closing + 1 :].strip() if closing > 0 else ""
         if closing < 0 or (rest and not rest.startswith("#")):
-            raise ConfigurationError(f"{where}: the quoted value of {key} does not end.")
+            raise ConfigurationError(f"{where}: the quoted value of {key} has no closing quote.")
         return text[1:closing]
     value = COMMENT_AFTER_VALUE.sub("", text).strip()
     if not value or value.startswith("#"):
@@ -73,5 +73,5 @@ def _value(text: str, key: str, where: str) -> str:
 
 
 def split_key(key: str) -> list[str]:
-    """The words of a dotted key; `\\.` is a dot that belongs to a word."""
+    """Return the words of a dotted key; `\\.` is a dot that belongs to a word."""
     return [word.replace("\\.", ".") for word in re.split(r"(?<!\\)\.", key)]

@@ -1,7 +1,7 @@
-"""The secret that the nodes of one cluster share: found in the environment or in a file.
+"""Cluster cookie: the secret that the nodes of one cluster share, read from the environment or from a file.
 
-A file that does not exist is made, with 32 random bytes as hexadecimal and mode 0600. A file that
-others may read is refused, because whoever reads it can join the cluster.
+An absent file is created with 32 random bytes as hexadecimal and mode 0600. A file that other users may read
+is refused, because a program that reads it can join the cluster.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ COOKIE_BYTES = 32
 
 
 def find_cookie(environment: Mapping[str, str], file: Path | None) -> str:
-    """The cookie: of `file` if one is named, else of MIRRORMQ_COOKIE, else of the user's own cookie file."""
+    """Return the cookie: of `file` if given, else of MIRRORMQ_COOKIE, else of the user's cookie file."""
     path = cookie_file(environment, file)
     return environment["MIRRORMQ_COOKIE"] if path is None else read_or_make(path)
 
 
 def cookie_file(environment: Mapping[str, str], file: Path | None) -> Path | None:
-    """The file that the cookie is in, None where MIRRORMQ_COOKIE is the cookie itself."""
+    """Return the path of the cookie file; None if MIRRORMQ_COOKIE is the cookie itself."""
     if file is None and environment.get("MIRRORMQ_COOKIE"):
         return None
     if file is None and environment.get("MIRRORMQ_COOKIE_FILE"):
@@ -34,7 +34,7 @@ def cookie_file(environment: Mapping[str, str], file: Path | None) -> Path | Non
 
 
 def read_or_make(path: Path) -> str:
-    """The content of a cookie file, which is made if it is not there."""
+    """Return the content of a cookie file; create an absent one."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
@@ -46,8 +46,10 @@ def read_or_make(path: Path) -> str:
 
 def _read(path: Path) -> str:
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise ConfigurationError(f"Others may read the cookie file {path}: run `chmod 600 {path}`.")
+        raise ConfigurationError(f"Other users may read the cookie file {path}: run `chmod 600 {path}`.")
     cookie = path.read_text().strip()
     if not cookie:
-        raise ConfigurationError(f"The cookie file {path} is empty: remove it and a new one is made.")
+        raise ConfigurationError(
+            f"The cookie file {path} is empty: remove it, and the node creates a new one."
+        )
     return cookie

@@ -1,12 +1,12 @@
 """Settings from MIRRORMQ_* variables.
 
-The rule: a key in capitals behind `MIRRORMQ_`, with each dot written as two underscores.
+A variable is `MIRRORMQ_` and the key in capitals, with each dot written as two underscores.
 
     heartbeat                    MIRRORMQ_HEARTBEAT
     listeners.tcp.default        MIRRORMQ_LISTENERS__TCP__DEFAULT
     loopback_users.guest         MIRRORMQ_LOOPBACK_USERS__GUEST
 
-One underscore per dot is understood as well where only one key can be meant
+One underscore per dot is accepted as well if only one key fits
 (MIRRORMQ_VM_MEMORY_HIGH_WATERMARK_RELATIVE). The last word of a family is lower case.
 
 A variable that names no key is not an error, unlike a line in the file: container platforms put
@@ -24,28 +24,28 @@ from mirrormq.config.keys import FAMILIES, SCALARS
 
 PREFIX = "MIRRORMQ_"
 
-READ_ON_PEER = frozenset({"COOKIE", "COOKIE_FILE", "CONF", "NODE", "URI"})
-"""Variables with a reader of their own: the cookie, the file's path, what `mirrormqctl` asks."""
+READ_BY_OTHER_CODE = frozenset({"COOKIE", "COOKIE_FILE", "CONF", "NODE", "URI"})
+"""Variables that other code reads: the cookie, the path of the file, options of `mirrormqctl`."""
 
 INTERNAL_PREFIXES = ("TEST_", "BENCH_", "BUILD_")
-"""Variables of our own test suite, benchmark and build."""
+"""Prefixes of variables of our own test suite, benchmark and build."""
 
 
 def state_directory(environment: Mapping[str, str]) -> Path:
-    """Where programs of this user keep what outlives them."""
+    """Return the directory for persistent state of this user's programs."""
     state = environment.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
     return Path(state) / "mirrormq"
 
 
 def read_environment(environment: Mapping[str, str]) -> tuple[list[ConfEntry], list[str]]:
-    """The settings found in the environment, and the names that fit no key."""
+    """Return the settings in the environment, and the variables that match no key."""
     entries: list[ConfEntry] = []
     unknown: list[str] = []
     for variable, value in sorted(environment.items()):
         if not variable.startswith(PREFIX):
             continue
         word = variable.removeprefix(PREFIX)
-        if word in READ_ON_PEER or word.startswith(INTERNAL_PREFIXES):
+        if word in READ_BY_OTHER_CODE or word.startswith(INTERNAL_PREFIXES):
             continue
         key = key_of(word)
         if key is None:
@@ -56,7 +56,7 @@ def read_environment(environment: Mapping[str, str]) -> tuple[list[ConfEntry], l
 
 
 def key_of(word: str) -> str | None:
-    """The key a variable (without its prefix) means, if there is one."""
+    """Return the key of a variable (without its prefix); None without one."""
     dotted = word.lower().replace("__", ".")
     if dotted in SCALARS or dotted in FAMILIES or dotted.rpartition(".")[0] in FAMILIES:
         return dotted

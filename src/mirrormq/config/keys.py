@@ -1,4 +1,4 @@
-"""Every key a configuration may hold, and the field of `Settings` it ends in.
+"""Configuration keys, each with the field of `Settings` that it sets.
 
 Three shapes of key:
 
@@ -6,10 +6,9 @@ Three shapes of key:
     family    `listeners.tcp.1 = 5672`              every key of it, in the order of the last word
     switches  `loopback_users.guest = false`        the last words whose value is true
 
-A family or set of switches that a stronger source (a flag, the environment) mentions replaces the
-weaker source's whole family. Keys that RabbitMQ has and that mean nothing here (Erlang's garbage
-collector, quorum queues …) are taken with a warning, so that a file brought from RabbitMQ works;
-any other key is refused.
+A family or set of switches in a stronger source (a flag, the environment) replaces the whole family
+of the weaker source. Keys of RabbitMQ without a meaning here (Erlang's garbage collector, quorum
+queues …) are accepted with a warning: a file from RabbitMQ works. Any other key is refused.
 """
 
 from __future__ import annotations
@@ -21,20 +20,21 @@ from mirrormq.config.value_readers import Reader
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "none")
 LOG_CATEGORIES = ("channel", "connection", "federation", "mirroring", "queue", "upgrade")
-"""RabbitMQ's, of what is here."""
+"""Log categories of RabbitMQ that exist here."""
 TLS_VERSIONS = ("tlsv1.3", "tlsv1.2", "tlsv1.1", "tlsv1")
 INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class SettingKey:
-    """A known key: how its value is read and where it goes."""
+    """Known key: the reader of its value and the field that it sets."""
 
     field: str
-    """A field of Settings; `tls.verify` is a field of a part; empty: checked and left at that."""
+    """Field of Settings; `tls.verify` is a field of a nested options object; empty if the value is only
+    checked."""
     reader: Reader
     shape: str = "scalar"
-    """`scalar`, `family` or `switches`."""
+    """Shape of the key: `scalar`, `family` or `switches`."""
 
 
 TLS: dict[str, Reader] = {
@@ -50,10 +50,10 @@ TLS_PLACES = {
     "management.ssl": "management_tls",
     "management.listener.ssl_opts": "management_tls",
 }
-"""Where in a file the options of TLS listeners are, and in the settings."""
+"""Prefix of TLS listener options in a file → field of the settings."""
 
 SCALARS: dict[str, SettingKey] = {
-    # Ours: RabbitMQ has these in its environment file only.
+    # MirrorMQ's own keys; RabbitMQ has these in its environment file only.
     "name": SettingKey("name", read.node_name),
     "data_directory": SettingKey("data_directory", read.path),
     "runtime_dir": SettingKey("runtime_directory", read.path),
@@ -63,7 +63,7 @@ SCALARS: dict[str, SettingKey] = {
     "cluster.ssl_options.keyfile": SettingKey("link_tls.keyfile", read.readable_file),
     "cluster.ssl_options.cacertfile": SettingKey("link_tls.cacertfile", read.readable_file),
     "cluster.ssl_options.password": SettingKey("link_tls.password", read.text),
-    # RabbitMQ's.
+    # Keys of RabbitMQ.
     "cluster_name": SettingKey("cluster_name", read.text),
     "cluster_formation.peer_discovery_backend": SettingKey(
         "", read.one_of("classic_config", "rabbit_peer_discovery_classic_config")
@@ -217,7 +217,7 @@ WITHOUT_MEANING = (
     "tcp_listen_options.tos", "vhost_restart_strategy", "vm_memory_calculation_strategy",
     "vm_memory_high_watermark_paging_ratio",
 )  # fmt: skip
-"""RabbitMQ's keys that are taken, with a warning, and do nothing here."""
+"""Keys of RabbitMQ that are accepted with a warning and have no effect."""
 
 NOT_SUPPORTED = (
     "auth_backends.*", "cluster_formation.dns.hostname", "credential_validator.*", "definitions.*",
@@ -226,4 +226,4 @@ NOT_SUPPORTED = (
     "ssl_allow_poodle_attack", "ssl_options.cacerts.*", "ssl_options.cert", "ssl_options.crl_check",
     "ssl_options.key.*", "ssl_options.psk_identity",
 )  # fmt: skip
-"""RabbitMQ's keys whose silent loss would weaken security or lose data: refused by name."""
+"""Keys of RabbitMQ that are refused by name: ignoring them would weaken security or lose data."""

@@ -1,4 +1,4 @@
-"""Files that hold one secret: written whole, readable by their owner alone."""
+"""Secret files: written atomically, readable by their owner alone."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from mirrormq.errors import ConfigurationError
 
 PASSWORD_BYTES = 18
-"""144 random bits; 24 characters that need no quotes in a shell or a URI."""
+"""Random bytes of a password: 144 bits, 24 characters that need no quotes in a shell or a URI."""
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Create the file with mode 0600, unless another process has created it meanwhile. A reader never sees
-    a part of it."""
+    """Create the file with mode 0600, unless another process has created it meanwhile. A reader never sees a
+    partial file."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
@@ -28,9 +28,9 @@ def write_secret(path: Path, text: str) -> None:
 
 
 def read_or_make_password(path: Path) -> str:
-    """Return the password in a file, which is created with a random one if it is absent.
+    """Return the password in a file; create an absent file with a random password.
 
-    Unlike a cookie file it may be readable by others: container platforms mount secrets that way.
+    Unlike a cookie file it may be readable by other users: container platforms mount secrets that way.
     """
     try:
         if not path.exists():
@@ -41,5 +41,7 @@ def read_or_make_password(path: Path) -> str:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigurationError(f"Cannot use default_pass_file {path}: {reason}.") from error
     if not password:
-        raise ConfigurationError(f"default_pass_file {path} is empty: remove it and a new one is made.")
+        raise ConfigurationError(
+            f"default_pass_file {path} is empty: remove it, and the node creates a new one."
+        )
     return password

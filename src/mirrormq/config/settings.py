@@ -1,9 +1,8 @@
-"""Everything a node is told before it starts, typed, with RabbitMQ 3.10's defaults.
+"""Settings of a node, typed, with RabbitMQ 3.10's defaults.
 
-A `Settings` never changes once made. It is put together by `config.load.load_settings` from four
-sources (flags over environment over file over the defaults written here) and handed whole to
-`runtime.node.run`. What an operator changes while the node runs (users, policies, watermarks set
-with the control program) lives in the metadata or in the runtime, not here.
+A `Settings` is immutable. `config.settings_loader.load_settings` builds it from four sources (flags over
+environment over file over the defaults here) and passes it to `runtime.node.run`. The metadata or the runtime
+holds what an operator changes while the node runs (users, policies, watermarks).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 
 class Address(NamedTuple):
-    """Where to listen. An empty host means every interface; `localhost` both loopbacks."""
+    """Listen address. An empty host means every interface; `localhost` both loopbacks."""
 
     host: str
     port: int
@@ -28,12 +27,12 @@ MANAGEMENT_DEFAULT = Address("localhost", 15672)
 MANAGEMENT_TLS_DEFAULT = Address("localhost", 15671)
 DEFAULT_PASSWORD = "guest"
 CLUSTER_PORT = 25672
-"""RabbitMQ's port between nodes."""
+"""Port between nodes, as in RabbitMQ."""
 CLUSTER_DEFAULT = Address("localhost", CLUSTER_PORT)
 
 
 class Seed(NamedTuple):
-    """Another node by name, and where it listens for nodes."""
+    """Another node: its name and the address where it listens for nodes."""
 
     name: str
     address: Address
@@ -41,7 +40,7 @@ class Seed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsOptions:
-    """`ssl_options.*`: certificates of the TLS listeners and what is asked of the peer."""
+    """`ssl_options.*`: certificates of the TLS listeners and verification of the client."""
 
     certfile: Path | None = None
     keyfile: Path | None = None
@@ -56,8 +55,8 @@ class TlsOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkTlsOptions:
-    """`cluster.ssl_options.*`: links between nodes run in TLS when these are given, and both ends show a
-    certificate of the authority."""
+    """`cluster.ssl_options.*`: with these, links between nodes use TLS, and both ends present a certificate
+    of the authority."""
 
     certfile: Path | None = None
     keyfile: Path | None = None
@@ -76,34 +75,34 @@ class CorsOptions:
     allow_origins: tuple[str, ...] = ()
     """Origins such as `https://monitor.example`, or `*` for any."""
     max_age_s: int | None = 1800
-    """How long a browser may remember that; None: as it likes."""
+    """Time for which a browser may cache the permission; None sends no limit."""
 
     def allows(self, origin: str) -> bool:
-        """May pages of this origin use the API?"""
+        """Whether pages of this origin may use the API."""
         return origin in self.allow_origins or ("*" in self.allow_origins and origin not in ("", "null"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """`log.*`: levels, and where the lines go."""
+    """`log.*`: levels and targets of log lines."""
 
     level: str = "info"
     categories: tuple[tuple[str, str], ...] = ()
     """(category, level) pairs such as ("connection", "debug"), as `log.connection.level` gives."""
     console: bool | None = None
-    """None: unless the lines go to a file."""
+    """None means: unless log lines go to a file."""
     file: Path | None = None
     formatter: str = "plaintext"
-    """`plaintext` or `json`, on the console."""
+    """Format on the console, `plaintext` or `json`."""
     file_formatter: str = "plaintext"
     console_level: str = "debug"
-    """Lines below it do not go there, whatever their category."""
+    """Lowest level on the console, for every category."""
     file_level: str = "debug"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultPermissions:
-    """Three regexes, as `default_permissions.*` gives them."""
+    """Regular expressions of `default_permissions.*`."""
 
     configure: str = ".*"
     write: str = ".*"
@@ -112,26 +111,26 @@ class DefaultPermissions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """One node's settings. Numbers are RabbitMQ 3.10.8's defaults unless a line says otherwise."""
+    """Settings of one node. Numbers are RabbitMQ 3.10.8's defaults unless a line says otherwise."""
 
-    # Who and where.
+    # Name and directories.
     name: str = "mirror1@localhost"
     data_directory: Path = Path("var/mirror1@localhost")
     runtime_directory: Path = Path("var/run")
-    """Where the control socket lives; `load_settings` puts the user's state directory here."""
+    """Directory of the control socket; `load_settings` sets the user's state directory."""
     cookie: str = field(default="", repr=False)
-    """The secret the nodes of one cluster share; empty until `config.cookie` found or made it."""
+    """Secret that the nodes of one cluster share; empty until `config.cookie` has read or created it."""
     cluster_name: str | None = None
     join: tuple[Seed, ...] = ()
     """Members of a cluster that this node joins when it starts for the first time."""
     classic_config_nodes: tuple[Seed, ...] = ()
     """`cluster_formation.classic_config.nodes.N`: nodes that form a cluster when they start for the first
-    time. The first of them by name begins it, unless one of the others has done so."""
+    time. The first of them by name creates it, unless another one has done so."""
     discovery_retry_limit: int = 10
     discovery_retry_interval_ms: int = 500
-    """How long the one that would begin a cluster looks for one that is there already."""
+    """Interval at which the node that would create a cluster looks for an existing one."""
 
-    # Listeners. RabbitMQ listens on every interface by default; we on the loopback ones.
+    # Listeners. RabbitMQ listens on every interface by default, MirrorMQ on the loopback ones.
     amqp_listeners: tuple[Address, ...] = (Address("localhost", 5672),)
     tls_listeners: tuple[Address, ...] = ()
     tls: TlsOptions = TlsOptions()
@@ -143,20 +142,20 @@ class Settings:
     management_tls_listener: Address | None = None
     management_tls: TlsOptions = TlsOptions()
     management_legacy_tls: bool = False
-    """`management.listener.ssl`: what is said of the plain listener is meant for the one with TLS."""
+    """`management.listener.ssl`: the keys of the plain listener apply to the TLS listener."""
     metrics_listener: Address | None = None
-    """`prometheus.tcp.*`; None: metrics are on the management listeners. RabbitMQ has them on 15692."""
+    """`prometheus.tcp.*`; None: the management listeners serve metrics. RabbitMQ serves them on 15692."""
     metrics_authentication: bool = False
-    """Metrics need the login of a user with the tag `monitoring` or `administrator`."""
+    """Metrics require the login of a user with the tag `monitoring` or `administrator`."""
     cors: CorsOptions = CorsOptions()
     cluster_listener: Address | None = CLUSTER_DEFAULT
     cluster_advertised: Address | None = None
-    """Where other nodes reach this one; None: at the host in its name and the port it listens on."""
+    """Address where other nodes reach this one; None: the host in its name and the port it listens on."""
     link_tls: LinkTlsOptions = LinkTlsOptions()
     tcp_backlog: int = 128
     proxy_protocol: bool = False
 
-    # The AMQP connection.
+    # AMQP connections.
     heartbeat_s: int = 60
     channel_max: int = 2047
     connection_max: int | None = None
@@ -165,10 +164,10 @@ class Settings:
     max_message_size: int = 134217728
     handshake_timeout_s: float = 10.0
     consumer_timeout_ms: int | None = 1800000
-    """None: consumers may keep a message as long as they like."""
+    """Limit for an unacked delivery; None: unlimited."""
     auth_mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN")
     product: str = "RabbitMQ"
-    """Clients switch on product and version, so they name what we are compatible with."""
+    """Product name for clients, which switch on product and version: it names what we are compatible with."""
     product_version: str = "3.10.8"
 
     # Limits that raise alarms. Exactly one of each pair is set.
@@ -182,21 +181,22 @@ class Settings:
     # Verification of the journal in the background.
     scrub_rate_bytes_per_second: int = 1_000_000
     scrub_interval_hours: int = 168
-    """Time between two passes; 0: only on an operator's demand."""
+    """Time between two passes; 0: only on an operator's request."""
 
-    # What an empty node is given.
+    # Initial content of an empty node.
     default_user: str = "guest"
     default_pass: str = field(default=DEFAULT_PASSWORD, repr=False)
     default_pass_file: Path | None = None
-    """Instead of `default_pass`. The node that begins the cluster makes an absent one, with a random
-    password."""
+    """File that replaces `default_pass`. The node that creates the cluster creates an absent file, with a
+    random password."""
     default_vhost: str = "/"
     default_user_tags: tuple[str, ...] = ("administrator",)
     default_permissions: DefaultPermissions = DefaultPermissions()
     loopback_users: tuple[str, ...] = ("guest",)
     load_definitions: Path | None = None
     skip_unchanged_definitions: bool = True
-    """RabbitMQ's default is false: there, each start undoes what an operator changed since the last one."""
+    """RabbitMQ's default is false: there, each start reverts changes that an operator made since the last
+    one."""
 
     # Queues and the cluster.
     queue_master_locator: str = "client-local"
@@ -205,30 +205,30 @@ class Settings:
     pause_if_all_down_nodes: tuple[str, ...] = ()
     pause_if_all_down_recover: str = "ignore"
     net_ticktime_s: int | None = None
-    """None: the failure detector's own terms, which find a dead node in under four seconds. RabbitMQ's
+    """None: defaults of the failure detector, which detects a dead node in under four seconds. RabbitMQ's
     default is 60."""
     mirroring_sync_batch_size: int = 4096
     mirroring_promotion_timeout_ms: int = 30_000
     mirroring_sync_max_throughput_bytes: int = 0
-    """0: no limit."""
+    """Bytes per second of synchronisation; 0: no limit."""
     collect_statistics_interval_ms: int = 5000
     rates_mode: str = "basic"
-    """With `detailed` the HTTP API also tells what passed between each channel, exchange and queue; with
-    `none` it tells nothing of what messages did, only how many there are."""
+    """With `detailed` the HTTP API also reports rates between each channel, exchange and queue; with `none`
+    it reports counts of messages and no rates."""
 
     log: LogOptions = LogOptions()
     warnings: tuple[str, ...] = ()
-    """Sentences for the log at start: keys accepted for RabbitMQ's sake that do nothing here."""
+    """Sentences for the log at start: accepted keys of RabbitMQ that have no effect."""
 
     def memory_limit_bytes(self, total_bytes: int) -> int:
-        """The watermark on a machine with this much memory."""
+        """Return the memory watermark on a machine with this much memory."""
         if self.memory_high_watermark_bytes is not None:
             return self.memory_high_watermark_bytes
         total = self.total_memory_override_bytes or total_bytes
         return int(total * (self.memory_high_watermark_relative or 0.0))
 
     def disk_limit_bytes(self, total_memory_bytes: int) -> int:
-        """The free space below which publishers are blocked (relative means to memory)."""
+        """Return the free disk space below which publishers are blocked (relative means to memory)."""
         if self.disk_free_limit_bytes is not None:
             return self.disk_free_limit_bytes
         total = self.total_memory_override_bytes or total_memory_bytes

@@ -1,4 +1,4 @@
-"""Faults that lie between settings rather than in one of them."""
+"""Checks of combinations of settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mirrormq.errors import ConfigurationError
 
 
 def check(settings: Settings) -> None:
-    """Raise for the first of them."""
+    """Raise ConfigurationError for the first invalid combination."""
     _check_tls(settings.tls, "ssl_options", "listeners.ssl" if settings.tls_listeners else None)
     over_tls = settings.management_tls_listener is not None
     _check_tls(settings.management_tls, "management.ssl", "management.ssl.port" if over_tls else None)
@@ -34,7 +34,7 @@ def check(settings: Settings) -> None:
 
 
 def _check_tls(options: TlsOptions, place: str, listener: str | None) -> None:
-    """Options of a listener; None: there is none."""
+    """Check the TLS options of a listener; `listener` is None if it is not configured."""
     if listener is not None and (options.certfile is None or options.keyfile is None):
         raise ConfigurationError(f"{listener} needs {place}.certfile and {place}.keyfile.")
     if options.fail_if_no_peer_cert and options.verify != "verify_peer":

@@ -1,4 +1,4 @@
-"""Settings as values that may be shown: no passwords, no cookie, no objects."""
+"""Settings as plain values for display, without passwords and cookie."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEFT_OUT = frozenset({"warnings"})
 
 
 def shown_settings(settings: Settings) -> dict[str, Any]:
-    """Every setting by its name; what is secret is left out."""
+    """Return every setting by name, without secrets."""
     return {
         found.name: _shown(getattr(settings, found.name))
         for found in fields(settings)

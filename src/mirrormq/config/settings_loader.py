@@ -1,4 +1,4 @@
-"""Four sources in, one `Settings` out: flags over environment over file over defaults."""
+"""Loader of `Settings` from four sources: flags over environment over file over defaults."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNNAMED_HOST = {
     "management_tls_listener": MANAGEMENT_TLS_DEFAULT,
     "metrics_listener": Address("", 15692),
 }
-"""Listeners that are written in two keys, and what holds for the key that is missing."""
+"""Listeners that are written as two keys, with defaults for a missing one."""
 EXCLUSIVE_PAIRS = (
     ("memory_high_watermark_relative", "memory_high_watermark_bytes"),
     ("disk_free_limit_relative", "disk_free_limit_bytes"),
@@ -43,7 +43,7 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     conf: Path | None = None,
 ) -> Settings:
-    """Put a node's settings together; raises ConfigurationError with a sentence about the first fault."""
+    """Build a node's settings; raise ConfigurationError with a sentence about the first fault."""
     environment = os.environ if environment is None else environment
     from_environment, unknown = read_environment(environment)
     builder = _Builder(Settings(runtime_directory=default_runtime_directory(environment)))
@@ -56,14 +56,14 @@ def load_settings(
 
 
 def default_runtime_directory(environment: Mapping[str, str]) -> Path:
-    """Where control sockets live: MIRRORMQ_RUNTIME_DIR, else the user's state directory."""
+    """Return the directory of control sockets: MIRRORMQ_RUNTIME_DIR, else the user's state directory."""
     if chosen := environment.get("MIRRORMQ_RUNTIME_DIR"):
         return Path(chosen).expanduser()
     return state_directory(environment)
 
 
 class _Builder:
-    """Applies sources from weakest to strongest."""
+    """Builder that applies sources from weakest to strongest."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -141,8 +141,8 @@ class _Builder:
         return replace(self.settings, warnings=tuple(self.warnings))
 
     def _choose_management(self) -> None:
-        """As in RabbitMQ: with certificates for the API, its plain listener is there only if it was asked
-        for."""
+        """Choose the management listeners. With certificates for the API, its plain listener exists only if
+        it is configured, as in RabbitMQ."""
         settings = self.settings
         if settings.management_legacy_tls:
             tls = settings.management_tls_listener or settings.management_listener
@@ -154,7 +154,8 @@ class _Builder:
 
 
 def _cleared_by(field: str) -> dict[str, object]:
-    """Of `relative` and `absolute` the one set last holds."""
+    """Return the field of an exclusive pair to clear: of `relative` and `absolute` the one set last
+    applies."""
     for one, other in EXCLUSIVE_PAIRS:
         if field in (one, other):
             return {one if field == other else other: None}
@@ -170,7 +171,7 @@ def _read(key: SettingKey, entry: ConfEntry) -> object:
 
 
 def _index(word: str) -> tuple[int, int, str]:
-    """Numbers in their order before names in theirs."""
+    """Sort key of the last word: numbers in their order before names in theirs."""
     return (0, int(word), "") if re.fullmatch(r"\d+", word) else (1, 0, word)
 
 

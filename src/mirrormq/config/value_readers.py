@@ -1,7 +1,7 @@
-"""How the text of one value becomes what the node works with.
+"""Readers that convert the text of one value.
 
-A reader takes the text and returns the value or raises ValueError with the words that fit after
-"must be": the caller adds where and which key.
+A reader takes the text and returns the value, or raises ValueError with the words that fit after "must be".
+The caller adds source and key.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ PORT_MAX = 65535
 
 
 def text(value: str) -> str:
-    """The value as it stands."""
+    """Return the value unchanged."""
     return value
 
 
 def boolean(value: str) -> bool:
-    """`true`/`false`, and `on`/`off` as cuttlefish takes them."""
+    """Read `true`/`false`, or `on`/`off`, as cuttlefish does."""
     words = {"true": True, "on": True, "false": False, "off": False}
     if value.lower() not in words:
         raise ValueError("true or false")
@@ -36,7 +36,7 @@ def boolean(value: str) -> bool:
 
 
 def integer(minimum: int = 0, maximum: int | None = None) -> Callable[[str], int]:
-    """A whole number within bounds."""
+    """Return a reader of whole numbers within bounds."""
     bound = f"a whole number of at least {minimum}"
     if maximum is not None:
         bound = f"a whole number from {minimum} to {maximum}"
@@ -53,7 +53,7 @@ def integer(minimum: int = 0, maximum: int | None = None) -> Callable[[str], int
 
 
 def positive_float(value: str) -> float:
-    """A number above zero."""
+    """Read a number above zero."""
     try:
         number = float(value)
     except ValueError:
@@ -64,12 +64,12 @@ def positive_float(value: str) -> float:
 
 
 def milliseconds_as_s(value: str) -> float:
-    """Milliseconds in the file, seconds in the settings."""
+    """Read milliseconds and return seconds."""
     return integer(1)(value) / 1000
 
 
 def size_bytes(value: str) -> int:
-    """A number of bytes with an optional unit: `1073741824`, `512MB`, `2GiB`."""
+    """Read a number of bytes with an optional unit: `1073741824`, `512MB`, `2GiB`."""
     match = SIZE.match(value)
     if match is None or match[2].lower() not in UNITS:
         raise ValueError("a number of bytes with an optional unit, such as 512MB or 2GiB")
@@ -77,7 +77,7 @@ def size_bytes(value: str) -> int:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """One of a few words."""
+    """Return a reader of one of a few words."""
 
     def read(value: str) -> str:
         if value not in choices:
@@ -88,7 +88,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def optional_timeout_ms(value: str) -> int | None:
-    """Milliseconds, or `undefined`, `false`, `infinity` for none."""
+    """Read milliseconds, or `undefined`, `false`, `infinity` for no timeout."""
     if value in ("undefined", "false", "infinity"):
         return None
     try:
@@ -98,7 +98,7 @@ def optional_timeout_ms(value: str) -> int | None:
 
 
 def optional_age(value: str) -> int | None:
-    """Seconds, or `undefined` for none."""
+    """Read seconds, or `undefined` for none."""
     if value == "undefined":
         return None
     try:
@@ -108,12 +108,12 @@ def optional_age(value: str) -> int | None:
 
 
 def optional_limit(value: str) -> int | None:
-    """A count, or `infinity`."""
+    """Read a count, or `infinity` for no limit."""
     return None if value == "infinity" else integer(1)(value)
 
 
 def address(value: str) -> Address:
-    """`5672`, `127.0.0.1:5672`, `[::1]:5672` or `::1:5672`."""
+    """Read `5672`, `127.0.0.1:5672`, `[::1]:5672` or `::1:5672`."""
     host, _, port = value.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -123,22 +123,22 @@ def address(value: str) -> Address:
 
 
 def address_or_none(value: str) -> Address | None:
-    """An address, or `none` for no listener."""
+    """Read an address, or `none` for no listener."""
     return None if value == "none" else address(value)
 
 
 def path(value: str) -> Path:
-    """A path; a leading `~` is the home directory."""
+    """Read a path; a leading `~` is the home directory."""
     return Path(value).expanduser()
 
 
 def path_or_false(value: str) -> Path | None:
-    """A path, or `false` for none."""
+    """Read a path, or `false` for none."""
     return None if value.lower() == "false" else path(value)
 
 
 def readable_file(value: str) -> Path:
-    """A file that exists and may be read now, not when the first client needs it."""
+    """Read the path of a file that exists and is readable now, not when the first client needs it."""
     found = Path(value).expanduser()
     try:
         with found.open("rb"):
@@ -148,7 +148,7 @@ def readable_file(value: str) -> Path:
 
 
 def seed(value: str) -> Seed:
-    """NAME@HOST or NAME@HOST:PORT; without a port it is the default one."""
+    """Read NAME@HOST or NAME@HOST:PORT; the port defaults to the cluster port."""
     name, colon, port = value.partition(":")
     try:
         node_name(name)
@@ -159,7 +159,7 @@ def seed(value: str) -> Seed:
 
 
 def node_name(value: str) -> str:
-    """NAME@HOST, in letters that are safe in a file's name."""
+    """Read NAME@HOST, in characters that are safe in a file name."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]+@[A-Za-z0-9_.-]+", value):
         raise ValueError("NAME@HOST in letters, digits, `_`, `-` and `.`, such as mirror1@localhost")
     return value

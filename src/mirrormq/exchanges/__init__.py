@@ -1,1 +1,1 @@
-"""Where a message goes: exchange types, bindings, and the walk through them."""
+"""Routing: exchange types, bindings, and the traversal from exchange to queues."""

@@ -1,4 +1,4 @@
-"""Bindings: an exchange's promise to pass on what matches to a queue or to another exchange."""
+"""Bindings: rules by which an exchange routes matching messages to a queue or to another exchange."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ NO_ARGUMENTS = encode_table({})
 
 
 class Destination(NamedTuple):
-    """A queue or an exchange of the same vhost."""
+    """Queue or exchange of the same vhost."""
 
     kind: str
     name: str
 
 
 class Binding(NamedTuple):
-    """Two bindings of one exchange are the same iff all three parts are equal.
+    """Binding of one exchange: two are the same iff all three fields are equal.
 
-    `arguments` is an encoded table, sorted by name, so that a binding can be hashed and their order does not
-    tell two apart.
+    `arguments` is an encoded table, sorted by name. A binding is therefore hashable, and the order of its
+    arguments does not matter.
     """
 
     destination: Destination
@@ -32,5 +32,5 @@ class Binding(NamedTuple):
 
 
 def to_queue(name: str, routing_key: str = "", arguments: bytes = NO_ARGUMENTS) -> Binding:
-    """A binding whose destination is the queue `name`."""
+    """Return a binding whose destination is the queue `name`."""
     return Binding(Destination(QUEUE, name), routing_key, arguments)

@@ -1,22 +1,21 @@
 """x-consistent-hash: one destination per message, chosen by a hash and the bindings' weights.
 
-Three things are wanted: each destination gets its share by weight; equal hashed values always go
-to the same place, on every node and after every restart; and when a destination comes or goes
-only those values move that must. Hence the place may depend on the *set* of bindings only, never
-on the order in which they came (RabbitMQ's own bucket list does: unbinding there shifts buckets).
+Three properties are required. Each destination gets its share by weight. Equal hashed values always go to the
+same destination, on every node and after every restart. When a destination is added or removed, only the
+values move that must. The choice may therefore depend on the *set* of bindings only, never on the order in
+which they were made (RabbitMQ's own bucket list does: unbinding there shifts buckets).
 
-A value is hashed to one of `SLOTS` slots, and each slot belongs to the winner of a weighted
-rendezvous: every destination draws a number from (its name, the slot), exponentially distributed
-with its weight as rate, and the smallest draw wins, which happens with probability weight / sum of
-weights. A new destination can only take slots, a removed one only leaves its own. Draws cost a
-digest per destination, so the winners are remembered until a binding changes, and routing
-is a checksum and a list look-up.
+A value is hashed to one of `SLOTS` slots, and each slot belongs to the winner of a weighted rendezvous: every
+destination draws a number from (its name, the slot), exponentially distributed with its weight as rate. The
+smallest draw wins, with probability weight / sum of weights. A new destination can only take slots, a removed
+one only leaves its own. Draws cost a digest per destination. Winners are cached until a binding changes, and
+routing is a checksum and a list look-up.
 
-A destination that is bound twice has the weight of its older binding, as in RabbitMQ (which takes
-the destination out altogether when either binding goes; here the other one takes over).
+A destination that is bound twice has the weight of its older binding, as in RabbitMQ. RabbitMQ removes the
+destination altogether when either binding is removed; here the remaining binding stays in force.
 
-What is hashed: the routing key, or a header (argument `hash-header`), or one of three properties
-(`hash-property`). A message that lacks it counts as having an empty one.
+The hashed value is the routing key, or a header (argument `hash-header`), or one of three properties
+(`hash-property`). A message that lacks the header or property hashes an empty value.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from mirrormq.exchanges.exchange import NO_PROPERTIES, Exchange, Properties
 from mirrormq.wire.fields import Table
 
 SLOTS = 16_384
-"""A share of a tenth deviates by 2 % at this number (one sigma, relative); four times the slots
-would halve that, and quadruple the time it takes to fill the table after a binding changes."""
+"""Number of slots. A share of a tenth deviates by 2 % at this number (one sigma, relative). Four times the
+slots would halve that, and quadruple the time to fill the table after a binding changes."""
 
 PROPERTIES = ("correlation_id", "message_id", "timestamp")
 
 
 def hash_argument(arguments: Table, name: str) -> str | None:
-    """A string argument; RabbitMQ answers another type with a bare internal error."""
+    """Return a string argument; for another type RabbitMQ replies with an internal error without a text."""
     field = arguments.get(name)
     if field is None:
         return None
@@ -60,7 +59,7 @@ def validate_arguments(arguments: Table) -> None:
 
 
 def validate_weight(routing_key: str) -> None:
-    """A binding's key must be a positive integer, the weight; its 255 digits at most fit a float."""
+    """Refuse a binding key that is not a positive integer, the weight. At most 255 digits fit a float."""
     digits = routing_key[1:] if routing_key[:1] in ("+", "-") else routing_key
     if not (digits.isascii() and digits.isdigit()):
         shown = binary_text(routing_key.encode("utf-8", "surrogateescape"))
@@ -80,7 +79,7 @@ class ConsistentHashExchange(Exchange):
         self.needs_properties = self._property is not None
         self.cacheable = not (self.needs_headers or self.needs_properties)
         self._weights: dict[Destination, list[int]] = {}
-        """By destination, its bindings' weights in the order of binding; the first one counts."""
+        """By destination, the weights of its bindings in order of binding; only the first is in force."""
         self._owners: list[Destination | None] = []
 
     def route(
@@ -107,6 +106,8 @@ class ConsistentHashExchange(Exchange):
         return min(self._weights, key=lambda each: _draw(each, slot) / self._weights[each][0])
 
     def _added(self, binding: Binding) -> None:
+        # Winners are recomputed lazily, slot by slot: a new destination changes only the slots that it
+        # wins.
         self._weights.setdefault(binding.destination, []).append(int(binding.routing_key))
         self._owners = [None] * SLOTS
 
@@ -119,7 +120,7 @@ class ConsistentHashExchange(Exchange):
 
 
 def _draw(destination: Destination, slot: int) -> float:
-    """An exponentially distributed number with rate 1 that depends on nothing but its arguments."""
+    """Return an exponentially distributed number with rate 1 that depends only on the arguments."""
     named = f"{slot}/{destination.kind}/{destination.name}".encode("utf-8", "surrogateescape")
     digest = int.from_bytes(hashlib.blake2b(named, digest_size=8).digest(), "big")
     return -math.log((digest + 1) / (2**64 + 1))

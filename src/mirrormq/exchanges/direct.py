@@ -1,4 +1,4 @@
-"""Direct: the routing key equals the binding's key."""
+"""Direct exchange: the routing key equals the binding's key."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Field values the way RabbitMQ shows them in its error texts (Erlang terms), and compares them.
+"""Erlang notation of field values: how RabbitMQ prints them in error texts, and how it compares them.
 
-Where a text quotes a value, the original prints the Erlang term that the value was decoded to.
-Only its line breaks in terms wider than a page are not reproduced.
+Where an error text quotes a value, RabbitMQ prints the Erlang term that the value was decoded to. Only its
+line breaks in terms wider than a page are not reproduced.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from mirrormq.wire.fields import TYPE_NAMES, Field, ScaledDecimal
 ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 27: "\\e", 34: '\\"', 92: "\\\\"}
 
 FLOAT_INTEGER_MAX = 2**53
-"""From here on not every integer is a float, and Erlang writes an exponent."""
+"""Bound above which not every integer is a float, and Erlang writes an exponent."""
 
 
 def type_name(field: Field) -> str:
-    """The type as an error text names it."""
+    """Return the type as an error text names it."""
     return TYPE_NAMES[field.kind]
 
 
 def binary_text(value: bytes) -> str:
-    """A binary: quoted if every byte is printable Latin-1, otherwise its bytes as numbers."""
+    """Return a binary as text: quoted if every byte is printable Latin-1, otherwise its bytes as numbers."""
     if not value:
         return "<<>>"
     if all(32 <= byte < 127 or byte >= 160 or byte in ESCAPES for byte in value):
@@ -32,7 +32,7 @@ def binary_text(value: bytes) -> str:
 
 
 def value_text(field: Field) -> str:
-    """A field's value without its type."""
+    """Return a field's value as text, without its type."""
     match field.value:
         case bytes() as binary:
             return binary_text(binary)
@@ -53,7 +53,7 @@ def value_text(field: Field) -> str:
 
 
 def float_text(number: float) -> str:
-    """The shortest digits that mean this number, with an exponent where that takes less room."""
+    """Return the shortest digits that denote this number, with an exponent where that is shorter."""
     sign, digit_tuple, shift = Decimal(repr(number)).normalize().as_tuple()
     if not number or not isinstance(shift, int):
         return repr(number)
@@ -77,11 +77,11 @@ def _entry_text(name: str, field: Field) -> str:
 
 
 def comparable(field: Field) -> object:
-    """A value that equals another iff RabbitMQ's `==` says so of the two fields.
+    """Return a value that equals another iff RabbitMQ's `==` holds for the two fields.
 
-    The wire type plays no part at the top level: 1 equals 1.0 and the timestamp 1, a string equals
-    a byte array. Booleans and void are atoms and equal no number. Inside arrays and tables the
-    types count, and so does the order; an empty array equals an empty table.
+    The wire type does not matter at the top level: 1 equals 1.0 and the timestamp 1, a string equals a byte
+    array. Booleans and void are atoms and equal no number. Inside arrays and tables the types and the order
+    matter; an empty array equals an empty table.
     """
     match field.value:
         case bool() as flag:

@@ -1,15 +1,15 @@
-"""What every exchange type has in common: a name, bindings in their order, and a way to route.
+"""Base class of exchange types: name, ordered bindings, and routing.
 
 A type overrides `route` and, if it keeps an index, `_added` and `_removed`. The class attributes
-tell the router how much of a message the type looks at, so that nothing else is decoded:
+tell the router which parts of a message the type reads; the router decodes no others:
 
     by_every_key      a message with CC or BCC keys is routed once per key (direct, topic); the
-                      other types look at a message once and see its first key only
+                      other types route a message once, by its first key
     needs_headers     `route` reads the headers table
-    needs_properties  `route` reads another property (consistent hashing by `message_id`, say)
+    needs_properties  `route` reads another property (consistent hashing by `message_id`)
     cacheable         the result depends on the routing key alone and changes only with bindings
-    repeats           equal messages always go the same way
-    keeps_messages    `on_publish` wants each message that passes; `on_bind` gives some back
+    repeats           equal messages always go to the same destinations
+    keeps_messages    `on_publish` gets each routed message; `on_bind` returns kept ones
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from mirrormq.exchanges.binding import Binding, Destination
 from mirrormq.wire.fields import Table
 
 Properties = Mapping[str, str | int]
-"""Those of `correlation_id`, `message_id` and `timestamp` that the message has."""
+"""Routing-relevant properties that the message has: `correlation_id`, `message_id`, `timestamp`."""
 
 NO_PROPERTIES: Properties = MappingProxyType({})
 
 
 class Exchange:
-    """One exchange. Durability, arguments and policies are the metadata's business, not ours."""
+    """Exchange of a vhost. The metadata holds durability, arguments and policies."""
 
     kind: ClassVar[str] = ""
     by_every_key: ClassVar[bool] = False
@@ -41,13 +41,13 @@ class Exchange:
     def __init__(self, name: str) -> None:
         self.name = name
         self.published_in = 0
-        """Messages that clients have published to it, for statistics."""
+        """Messages that clients published to this exchange, for statistics."""
         self.published_out = 0
-        """The same for each queue that they reached."""
+        """Messages routed from this exchange, counted once per reached queue."""
         self._bindings: dict[Binding, None] = {}
 
     def bind(self, binding: Binding) -> bool:
-        """Add a binding; False if it was there already."""
+        """Add a binding; return False if it exists."""
         if binding in self._bindings:
             return False
         self._added(binding)
@@ -55,7 +55,7 @@ class Exchange:
         return True
 
     def unbind(self, binding: Binding) -> bool:
-        """Remove a binding; False if there was none."""
+        """Remove a binding; return False if it does not exist."""
         if binding not in self._bindings:
             return False
         del self._bindings[binding]
@@ -63,29 +63,29 @@ class Exchange:
         return True
 
     def bindings(self) -> list[Binding]:
-        """All bindings, in order of creation."""
+        """Return all bindings, in order of creation."""
         return list(self._bindings)
 
     @property
     def is_unused(self) -> bool:
-        """Nothing is bound to it: an auto-delete exchange goes when this becomes true."""
+        """Whether the exchange has no bindings; an auto-delete exchange is then deleted."""
         return not self._bindings
 
     def route(
         self, routing_key: str, headers: Table, properties: Properties = NO_PROPERTIES
     ) -> Iterable[Destination]:
-        """Where a message goes; a destination may come up more than once."""
+        """Return the destinations of a message; a destination may occur more than once."""
         raise NotImplementedError
 
     def on_publish(self, message: object, headers: Table) -> None:
-        """A message has passed; asked of types with `keeps_messages` only."""
+        """Keep a routed message; the router calls it for types with `keeps_messages` only."""
 
     def on_bind(self, binding: Binding) -> list[object]:
-        """Messages to hand to a new destination, in this order."""
+        """Return kept messages for a new destination, in order of delivery."""
         return []
 
     def _added(self, binding: Binding) -> None:
-        """A binding is about to be added; raising keeps it out."""
+        """Index a binding that is about to be added; raise to refuse it."""
 
     def _removed(self, binding: Binding) -> None:
-        """A binding has been removed."""
+        """Remove a binding from the index."""

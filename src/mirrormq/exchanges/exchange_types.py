@@ -1,4 +1,4 @@
-"""The exchange types by name, and what each of them refuses."""
+"""Exchange types by name, with the validation of each."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _MAKERS: dict[str, Maker] = {
 }
 
 KINDS: tuple[str, ...] = tuple(_MAKERS)
-"""Every exchange type there is."""
+"""All exchange types."""
 
 INVALID_RATHER_THAN_UNKNOWN = frozenset(
     "/a/bad/classic/default/exchange/foo/header/invalid/message/no/none/normal/other/queue/quorum"  # noqa: SIM905
     "/random/stream/system/test/true/type/undefined/unknown/x".split("/")
 )
-"""RabbitMQ calls a wrong type "invalid" if its runtime happens to know the word as an atom, and
-"unknown" if not. These are the likely words that we found it to know."""
+"""Words that RabbitMQ reports as an "invalid" type, because its runtime knows them as atoms; other wrong
+types are "unknown". The list holds the likely words that we found it to know."""
 
 
 def validate_kind(kind: str) -> None:
@@ -65,7 +65,7 @@ def validate_binding(kind: str, routing_key: str, arguments: Table) -> None:
 
 
 def create(kind: str, name: str, arguments: Table, choose: Choose) -> Exchange:
-    """A new exchange without bindings; raises what RabbitMQ answers to a wrong type or argument."""
+    """Create an exchange without bindings; raise RabbitMQ's error for a wrong type or argument."""
     validate_kind(kind)
     validate_arguments(kind, arguments)
     return _MAKERS[kind](name, arguments, choose)

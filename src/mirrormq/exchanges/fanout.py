@@ -1,4 +1,4 @@
-"""Fanout: every destination gets every message."""
+"""Fanout exchange: every destination gets every message."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Headers: a binding's arguments are compared with the message's headers.
+"""Headers exchange: compares a binding's arguments with the message's headers.
 
-`x-match` says how: `all` (also when it is missing) wants every argument matched, `any` one of
-them; both look past arguments whose names start with `x-`, which `all-with-x` and `any-with-x`
-compare like the others. An argument without a value (void) wants the header present, nothing
-more. So a binding without arguments to compare gets everything under `all`, nothing under `any`.
+`x-match` selects the rule: `all` (the default) requires every argument to match, `any` one of them. Both
+ignore arguments whose names start with `x-`; `all-with-x` and `any-with-x` compare those too. An argument
+without a value (void) only requires the header to be present. A binding without arguments to compare matches
+every message under `all`, and none under `any`.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ MATCH_KINDS = (ALL, ANY, ALL_WITH_X, ANY_WITH_X)
 DEFAULT_MATCH = Field("S", ALL)
 
 PRESENT = object()
-"""Stands for "any value" among the wanted ones."""
+"""Wildcard among the required values: any value matches."""
 
 
 class HeaderPattern(NamedTuple):
-    """A binding's arguments, made ready to be compared."""
+    """Arguments of a binding, prepared for comparison."""
 
     every: bool
     values: dict[str, object]
 
     def matches(self, offered: dict[str, object]) -> bool:
-        """Whether a message with these comparable header values goes to the binding."""
+        """Whether the binding matches a message with these comparable header values."""
         for name, value in self.values.items():
             found = name in offered and (value is PRESENT or value == offered[name])
+            # The first mismatch decides under `all`, the first match under `any`.
             if found is not self.every:
                 return found
         return self.every
 
 
 def validate_match(arguments: Table) -> None:
-    """Refuse an unknown x-match, in RabbitMQ's words."""
+    """Refuse an unknown x-match with RabbitMQ's text."""
     field = arguments.get(MATCH_ARGUMENT, DEFAULT_MATCH)
     if field.kind != "S":
         raise PreconditionFailed(
@@ -55,7 +56,7 @@ def validate_match(arguments: Table) -> None:
 
 
 def wanted(arguments: Table) -> HeaderPattern:
-    """What a binding with these arguments asks for."""
+    """Return the pattern of a binding with these arguments."""
     match = arguments.get(MATCH_ARGUMENT, DEFAULT_MATCH).value
     with_x = match in (ALL_WITH_X, ANY_WITH_X)
     values = {

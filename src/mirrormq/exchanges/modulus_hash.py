@@ -1,7 +1,7 @@
-"""x-modulus-hash: one destination per message, numbered by a hash of the routing key.
+"""x-modulus-hash: one destination per message, selected by a hash of the routing key modulo the bindings.
 
-The bindings are numbered in a fixed order, so every node picks the same one. Adding or removing a
-binding moves most keys; x-consistent-hash is the type that does not.
+The bindings are numbered in a fixed order: every node picks the same one. Adding or removing a binding moves
+most keys; x-consistent-hash avoids that.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Named copies: a queue that is sent whatever another one is sent.
+"""Named copies: queues that receive every message that another queue receives.
 
-A queue that names a *source* (`x-copy-from`) is on every way that leads to the source, if the message's
-routing key matches its pattern (`x-copy-routing-key`, in the words of a topic exchange). So a copy is one
-more queue that a message is routed to: a publisher's confirm waits for it like for the others, and it gets a
-message once, also if a binding leads there as well. A copy may be the source of further copies; each
-queue is looked at once, so circles end.
+A queue that names a *source* (`x-copy-from`) gets every message routed to the source whose routing key
+matches its pattern (`x-copy-routing-key`, with the wildcards of a topic exchange). A copy is one more target
+of the message: a publisher's confirm waits for it as for the others. It gets a message once, also if a
+binding leads to it as well. A copy may be the source of further copies. Each queue is visited once, hence
+cycles end.
 
-The patterns of all copies of one source are the bindings of a topic exchange that nobody can see.
+The patterns of all copies of one source are the bindings of an internal topic exchange.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ EVERYTHING = "#"
 
 
 def anything_goes(source: str, copy: str) -> bool:
-    """Every queue may be a copy of every other."""
+    """Allow every queue to be a copy of every other."""
     return True
 
 
 class NamedCopies:
-    """Which queues of one vhost are copies of which, by name. Their routes change with it."""
+    """Copies of the queues of one vhost, by name. A change invalidates routes."""
 
     def __init__(self, may_copy: Callable[[str, str], bool] = anything_goes) -> None:
         self.sources: dict[str, TopicExchange] = {}
-        """By source, its copies. Empty as long as nobody makes use of this, which costs nothing then."""
+        """By source, its copies. Empty while the feature is unused, which then costs nothing."""
         self._may_copy = may_copy
         self._by_copy: dict[str, tuple[str, Binding]] = {}
 
     def add(self, copy: str, source: str, pattern: str = EVERYTHING) -> None:
-        """From now on `copy` gets what `source` gets, whether or not there is such a queue yet."""
+        """Route messages for `source` to `copy` too, whether or not these queues exist yet."""
         self.remove(copy)
         binding = to_queue(copy, pattern)
         self._by_copy[copy] = source, binding
         self.sources.setdefault(source, TopicExchange(source)).bind(binding)
 
     def remove(self, copy: str) -> None:
-        """A queue is gone; if it was a copy, nothing is sent to it any more."""
+        """Stop copying to a queue that was deleted; ignore a queue that is not a copy."""
         found = self._by_copy.pop(copy, None)
         if found is None:
             return
@@ -53,7 +53,8 @@ class NamedCopies:
             del self.sources[source]
 
     def reached(self, names: Iterable[str], routing_key: str) -> tuple[str, ...]:
-        """The queues that a message for `names` goes to, sorted: these, their copies, and theirs in turn."""
+        """Return the sorted targets of a message for `names`: these queues, their copies, and transitively
+        theirs."""
         found = set(names)
         remaining = list(found)
         while remaining:

@@ -1,4 +1,4 @@
-"""x-random: one destination per message, any of them. The dice are handed in."""
+"""x-random: one destination per message, chosen at random by an injected function."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirrormq.exchanges.exchange import NO_PROPERTIES, Exchange, Properties
 from mirrormq.wire.fields import Table
 
 Choose = Callable[[int], int]
-"""Given n > 0, a number from 0 to n - 1."""
+"""Function that, given n > 0, returns a number from 0 to n - 1."""
 
 
 class RandomExchange(Exchange):

@@ -1,8 +1,8 @@
-"""x-recent-history: a fanout that keeps its last messages and hands them to whoever binds next.
+"""x-recent-history: a fanout that keeps its last messages and delivers them to a new binding.
 
-A message with the header `x-recent-history-no-store: true` passes without being kept. The history
-lives in memory only, as in RabbitMQ's plugin. Also as there, an exchange that is bound gets the
-newest message first, a queue the oldest.
+The exchange does not keep a message with the header `x-recent-history-no-store: true`. The history is in
+memory only, as in RabbitMQ's plugin. As there, a newly bound exchange gets the newest message first, a queue
+the oldest.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ LENGTH_ARGUMENT = "x-recent-history-length"
 NO_STORE_HEADER = "x-recent-history-no-store"
 
 LENGTH_DEFAULT = 20
-"""RabbitMQ's."""
+"""Messages kept by default, as in RabbitMQ's plugin."""
 
 INTEGER_KINDS = "bsIl"
-"""The plugin's choice: other integer types (unsigned ones) are refused."""
+"""Field types that the plugin accepts as a length; it refuses unsigned integers."""
 
 
 def _length(field: Field) -> int:
-    """The argument's value; 0 if it is not an integer."""
+    """Return the argument's value; 0 if it is not an integer."""
     return field.value if field.kind in INTEGER_KINDS and isinstance(field.value, int) else 0
 
 
 def validate_arguments(arguments: Table) -> None:
-    """The length, if given, must be a positive integer."""
+    """Refuse a length that is not a positive integer."""
     field = arguments.get(LENGTH_ARGUMENT)
     if field is not None and _length(field) < 1:
         raise PreconditionFailed(

@@ -1,4 +1,4 @@
-"""Destinations that several bindings may name: each comes up once, until its last binding goes."""
+"""Reference-counted destinations: several bindings may name one; it leaves with its last binding."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from mirrormq.exchanges.binding import Destination
 
 
 class CountedDestinations(dict[Destination, int]):
-    """Iterates over the destinations in the order in which they were first added."""
+    """Destinations with their number of bindings, in the order in which they were first added."""
 
     __slots__ = ()
 
     def add(self, destination: Destination) -> None:
-        """One more binding names this destination."""
+        """Count one more binding to this destination."""
         self[destination] = self.get(destination, 0) + 1
 
     def discard(self, destination: Destination) -> None:
-        """One binding fewer names this destination."""
+        """Count one binding fewer to this destination."""
         count = self[destination] - 1
         if count:
             self[destination] = count

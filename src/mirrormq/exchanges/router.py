@@ -1,16 +1,15 @@
-"""One vhost's exchanges, and the walk a message takes through them to its queues.
+"""Router of one vhost: the exchanges, and the traversal of a message from exchange to queues.
 
-The walk starts at the exchange that was published to and follows exchange-to-exchange bindings;
-an exchange where nothing matched passes the message to its alternate exchange. Every exchange is
-visited once, so cycles end, and every queue comes up once. The default exchange ("") has no
-bindings: a key leads to the queue of that name.
+The traversal starts at the exchange of the publish and follows exchange-to-exchange bindings. An exchange
+where nothing matches passes the message to its alternate exchange. Every exchange is visited once, hence
+cycles end, and every queue is reached once. The default exchange ("") has no bindings: a key leads to the
+queue of that name.
 
-What a walk found is remembered for (exchange, routing key) if all exchanges on the way decide
-by the routing key alone. Any change to exchanges, bindings or alternates forgets everything and
-raises `version`; whoever remembers results elsewhere (the publishing code keeps one per
-basic.publish payload, where `may_remember` allows it) compares versions. Bindings must therefore
-be changed through the router, and `invalidate` called when a queue comes or goes. Queues that are
-copies of what the walk found (`named_copies`) are added last, and remembered with the rest.
+Routes are cached per (exchange, routing key) if all visited exchanges decide by the routing key alone. Any
+change to exchanges, bindings or alternates clears the cache and raises `version`. Other caches compare
+versions; the publishing code keeps one route per basic.publish payload, where `may_remember` allows it.
+Callers must therefore change bindings through the router, and call `invalidate` when a queue is declared or
+deleted. Named copies of the reached queues (`named_copies`) are added last, and cached with the rest.
 """
 
 from __future__ import annotations
@@ -26,32 +25,32 @@ from mirrormq.wire.fields import Table
 DEFAULT_EXCHANGE = ""
 
 CACHE_ENTRIES_MAX = 16_384
-"""Publishers use few keys or endlessly many; for the first this is plenty (about 4 MB when full),
-for the second no number would do. A full cache is emptied and starts again."""
+"""Cached routes. Publishers use few keys or an unbounded number: the cache is ample for the first (about 4 MB
+when full), and no size would do for the second. A full cache is cleared."""
 
 NO_HEADERS: Table = {}
 
 
 def no_headers() -> Table:
-    """For messages without a headers table."""
+    """Return the headers of a message without a headers table."""
     return NO_HEADERS
 
 
 def no_properties() -> Properties:
-    """For callers that have none to offer."""
+    """Return the properties for callers that have none."""
     return NO_PROPERTIES
 
 
 class Router:
-    """Where the messages of one vhost go."""
+    """Routing table of one vhost."""
 
     def __init__(self, queues: Container[str], copies: NamedCopies | None = None) -> None:
         self.exchanges: dict[str, Exchange] = {}
         self.copies = copies or NamedCopies()
         self.alternate: dict[str, str] = {}
-        """Exchange → alternate exchange, by name; changed by `set_alternate`."""
+        """Exchange → alternate exchange, by name; `set_alternate` changes it."""
         self.version = 0
-        """Grows whenever a remembered route may be wrong."""
+        """Number that grows whenever a cached route may be stale."""
         self._queues = queues
         self._cache: dict[tuple[str, str], tuple[str, ...]] = {}
         self._may_remember: dict[str, bool] = {}
@@ -60,12 +59,12 @@ class Router:
         """By exchange, the exchanges that are bound to it."""
 
     def add(self, exchange: Exchange) -> None:
-        """A new exchange, without bindings."""
+        """Add an exchange without bindings."""
         self.exchanges[exchange.name] = exchange
         self.invalidate()
 
     def remove(self, name: str) -> None:
-        """The exchange goes, with the bindings that start or end there."""
+        """Remove an exchange with the bindings that start or end there."""
         exchange = self.exchanges.pop(name)
         for binding in exchange.bindings():
             self._forget(name, binding)
@@ -75,7 +74,7 @@ class Router:
         self.invalidate()
 
     def bind(self, source: str, binding: Binding) -> bool:
-        """Add a binding to the exchange `source`; False if it was there already."""
+        """Add a binding to the exchange `source`; return False if it exists."""
         if not self.exchanges[source].bind(binding):
             return False
         self._by_destination.setdefault(binding.destination, {})[source, binding] = None
@@ -85,7 +84,7 @@ class Router:
         return True
 
     def unbind(self, source: str, binding: Binding) -> bool:
-        """Remove a binding from the exchange `source`; False if there was none."""
+        """Remove a binding from the exchange `source`; return False if it does not exist."""
         exchange = self.exchanges.get(source)
         if exchange is None or not exchange.unbind(binding):
             return False
@@ -94,11 +93,11 @@ class Router:
         return True
 
     def bindings_to(self, destination: Destination) -> list[tuple[str, Binding]]:
-        """All (source exchange, binding) that lead to a queue or an exchange."""
+        """Return all (source exchange, binding) pairs that lead to a queue or an exchange."""
         return list(self._by_destination.get(destination, ()))
 
     def set_alternate(self, name: str, alternate: str | None) -> None:
-        """Give an exchange an alternate, or take it away."""
+        """Set or remove the alternate exchange of an exchange."""
         if alternate is None:
             self.alternate.pop(name, None)
         else:
@@ -106,7 +105,7 @@ class Router:
         self.invalidate()
 
     def invalidate(self) -> None:
-        """Something that routes depend on has changed."""
+        """Drop cached routes after a change of anything that routes depend on."""
         self.version += 1
         self._cache.clear()
         self._may_remember.clear()
@@ -119,42 +118,44 @@ class Router:
         properties: Callable[[], Properties] = no_properties,
         message: object = None,
     ) -> tuple[str, ...]:
-        """The queues a message goes to, sorted. The first key is the routing key, others are CC and BCC.
+        """Return the target queues of a message, sorted. The first key is the routing key, others are CC and
+        BCC.
 
-        `headers` and `properties` are called only if an exchange on the way looks at them, and
-        `message` is what exchanges that keep messages get to keep. KeyError if there is no such exchange.
+        `headers` and `properties` are called only if a visited exchange reads them. Exchanges that keep
+        messages keep `message`. Raises KeyError if the exchange does not exist.
         """
         if len(keys) == 1:
-            found = self._cache.get((exchange, keys[0]))
-            if found is not None:
-                return found
+            queues = self._cache.get((exchange, keys[0]))
+            if queues is not None:
+                return queues
         if exchange == DEFAULT_EXCHANGE:
-            found = self._by_queue_name(keys)
-            return self.copies.reached(found, keys[0]) if self.copies.sources else found
+            queues = self._by_queue_name(keys)
+            return self.copies.reached(queues, keys[0]) if self.copies.sources else queues
         walk = _Walk(self, keys, headers, properties, message)
-        found = walk.run(self.exchanges[exchange])
+        queues = walk.run(self.exchanges[exchange])
         if self.copies.sources:
-            found = self.copies.reached(found, keys[0])
+            queues = self.copies.reached(queues, keys[0])
+        # CC and BCC keys are per message: only a route of the routing key alone is worth caching.
         if walk.cacheable and len(keys) == 1:
             if len(self._cache) >= CACHE_ENTRIES_MAX:
                 self._cache.clear()
-            self._cache[exchange, keys[0]] = found
-        return found
+            self._cache[exchange, keys[0]] = queues
+        return queues
 
     def may_remember(self, exchange: str) -> bool:
         """Whether routes from this exchange stay the same, for a routing key, while `version` does.
 
-        True if every exchange a message could come to from here decides by routing keys alone.
+        True if every exchange reachable from here decides by routing keys alone.
         """
-        known = self._may_remember.get(exchange)
-        if known is None:
-            known = self._may_remember[exchange] = all(each.cacheable for each in self._reachable(exchange))
-        return known
+        stable = self._may_remember.get(exchange)
+        if stable is None:
+            stable = self._may_remember[exchange] = all(each.cacheable for each in self._reachable(exchange))
+        return stable
 
     def routes_repeat(self, exchange: str) -> bool:
-        """Whether equal messages always go the same way from here, and no exchange keeps them.
+        """Whether equal messages always take the same route from here, and no exchange keeps them.
 
-        Wider than `may_remember`: headers and properties may decide, as long as nothing else does.
+        Weaker than `may_remember`: headers and properties may decide, as long as nothing else does.
         """
         return all(each.repeats and not each.keeps_messages for each in self._reachable(exchange))
 
@@ -191,7 +192,7 @@ class Router:
 
 
 class _Walk:
-    """One message on its way through the exchanges."""
+    """Traversal of one message through the exchanges."""
 
     __slots__ = ("_headers", "_keys", "_message", "_properties", "_router", "cacheable")
 
@@ -209,7 +210,7 @@ class _Walk:
         self._properties = properties
         self._message = message
         self.cacheable = True
-        """No exchange so far looked at more than the routing key."""
+        """Whether every visited exchange decided by the routing key alone."""
 
     def run(self, start: Exchange) -> tuple[str, ...]:
         exchanges = self._router.exchanges
@@ -224,12 +225,14 @@ class _Walk:
             for kind, name in destinations:
                 if kind == QUEUE:
                     queues.add(name)
+                # An alternate exchange need not exist: RabbitMQ does not check it either.
                 elif name not in seen and name in exchanges:
                     seen.add(name)
                     remaining.append(exchanges[name])
         return tuple(sorted(queues))
 
     def _visit(self, exchange: Exchange) -> set[Destination]:
+        # Fast path: no headers, no properties, no message to keep, and the route stays cacheable.
         if exchange.cacheable and len(self._keys) == 1:
             return set(exchange.route(self._keys[0], NO_HEADERS))
         self.cacheable = self.cacheable and exchange.cacheable

@@ -1,13 +1,13 @@
-"""Topic: routing keys are words between dots, binding keys are patterns of words.
+"""Topic exchange: routing keys are words between dots, binding keys are patterns of words.
 
-`*` stands for exactly one word, `#` for any number of them, also none. A word may be empty
-("a..b" has three), but the empty key has no words at all: "#" matches it and "*" does not.
+`*` stands for exactly one word, `#` for zero or more. A word may be empty ("a..b" has three), but the empty
+key has no words: "#" matches it and "*" does not.
 
-The patterns of one exchange share a trie whose edges are words, `*` and `#`. A key is matched by
-walking all matching branches side by side, word by word: `active` holds the nodes reached so far.
-A node behind a `#` edge stays active whatever the word, and a `#` that matches nothing is
-followed at once (`_reach`), so several `#` in a pattern cost no backtracking: the work per word is
-bounded by the nodes that are active, and each node is active once.
+The patterns of one exchange share a trie whose edges are words, `*` and `#`. A key is matched by following
+all matching branches in parallel, word by word: `active` holds the nodes reached so far. A node behind a `#`
+edge stays active for every word, and `_reach` follows a `#` that matches no word at once. Several `#` in a
+pattern therefore cost no backtracking: the work per word is bounded by the active nodes, and each node is
+active once.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ ANY_WORDS = "#"
 
 
 def split_words(key: str) -> list[str]:
-    """The words of a key; the empty key has none."""
+    """Return the words of a key; the empty key has none."""
     return key.split(".") if key else []
 
 
 class TrieNode:
-    """A place in the trie: what is bound exactly here, and the words that lead on."""
+    """Node of the trie: destinations bound exactly here, and edges to longer patterns."""
 
     __slots__ = ("children", "destinations", "stays")
 
@@ -37,7 +37,7 @@ class TrieNode:
         self.children: dict[str, TrieNode] = {}
         self.destinations: CountedDestinations | None = None
         self.stays = stays
-        """It lies behind a `#`: once reached, it stays reached."""
+        """True behind a `#` edge: once reached, the node stays active."""
 
 
 class TopicExchange(Exchange):
@@ -95,7 +95,7 @@ class TopicExchange(Exchange):
             del node.children[word]
 
     def node_count(self) -> int:
-        """How many nodes the trie has besides its root."""
+        """Return the number of nodes of the trie, without its root."""
         count = -1
         remaining = [self._root]
         while remaining:
@@ -106,7 +106,7 @@ class TopicExchange(Exchange):
 
 
 def _reach(node: TrieNode, reached: dict[TrieNode, None]) -> None:
-    """Add a node, and those behind it through `#` edges that match no word."""
+    """Activate a node, and those behind it through `#` edges that match no word."""
     while node not in reached:
         reached[node] = None
         following = node.children.get(ANY_WORDS)

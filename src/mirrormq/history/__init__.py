@@ -1,4 +1,4 @@
-"""The history of load on a cluster: one row per event, kept as Parquet, judged by the audit job."""
+"""History of load on a cluster: one row per event in Parquet files, judged by the audit job."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The columns of a history and the kinds of rows in it; `docs/history.md` explains them for readers.
+"""Columns and event kinds of a history; `docs/history.md` explains them for users.
 
-One table holds everything: what publishers and consumers saw, the faults done to the cluster, who was
-master when, and what the replicas held in the end. A column that a kind has no use for is null, which
-costs next to nothing in Parquet. A message is named by (run, queue, publisher, number), so what was
-attempted, confirmed, delivered and acknowledged is joined by these four columns and nothing else.
+One table holds all events: those of publishers and consumers, faults of the cluster, masters by time, and the
+final contents of replicas. A column that a kind does not use is null, which costs next to nothing in Parquet.
+(run, queue, publisher, number) identifies a message. Attempts, confirms, deliveries and acknowledgements are
+joined by these four columns only.
 """
 
 from __future__ import annotations
@@ -13,41 +13,42 @@ from enum import StrEnum
 import pyarrow as pa
 
 VERSION = 1
-"""Grows when a column changes its meaning or goes; a new column that may be null does not change it."""
+"""Format version. It grows when a column changes its meaning or is removed; a new nullable column does not
+change it."""
 
 VERSION_KEY = "mirrormq.history.version"
-"""Where the version stands in the metadata of each Parquet file."""
+"""Key of the version in the metadata of each Parquet file."""
 
 
 class EventKind(StrEnum):
-    """What happened. The names are the values of the column `kind`."""
+    """Kind of an event. The values are those of the column `kind`."""
 
     ATTEMPTED = "attempted"
     """A publisher is about to send the message."""
     CONFIRMED = "confirmed"
-    """The publisher got basic.ack for it."""
+    """The publisher received basic.ack for the message."""
     NACKED = "nacked"
-    """The publisher got basic.nack for it."""
+    """The publisher received basic.nack for the message."""
     RETURNED = "returned"
-    """The publisher got it back with basic.return; the confirm that follows does not promise anything."""
+    """The publisher received basic.return for the message; the confirm that follows guarantees nothing."""
     DELIVERED = "delivered"
-    """A consumer received it."""
+    """A consumer received the message."""
     ACKNOWLEDGED = "acknowledged"
     """A consumer sent its acknowledgement."""
     CANCELLED = "cancelled"
-    """A consumer got basic.cancel from the broker."""
+    """A consumer received basic.cancel from the broker."""
     DISCONNECTED = "disconnected"
     """A connection ended that the client did not close."""
     FAULT_BEGAN = "fault_began"
     FAULT_ENDED = "fault_ended"
     MASTER = "master"
-    """A node said that it is the queue's master in this epoch."""
+    """A node reported that it is the queue's master in this epoch."""
     MASTER_CONFIRMED = "master_confirmed"
     """A node confirmed messages as the queue's master in this epoch."""
     REPLICA = "replica"
-    """What a replica holds, as a checksum, at (epoch, sequence)."""
+    """Contents of a replica, as a checksum, at (epoch, sequence)."""
     DRAINED = "drained"
-    """Consumers took out all that would come; `count` messages stayed behind."""
+    """Consumers drained the queue; `count` messages stayed in it."""
 
 
 SCHEMA = pa.schema(
@@ -74,7 +75,8 @@ SCHEMA = pa.schema(
 )
 
 TEXT_COLUMNS = [field.name for field in SCHEMA if pa.types.is_string(field.type)]
-"""Few different values in many rows: written with a dictionary."""
+"""Columns with few distinct values: written with a dictionary."""
 
 RISING_COLUMNS = ["time_ns", "number"]
-"""Each value is near the one before it: written as differences, which takes a third of the space."""
+"""Columns whose values are near their predecessor: written as differences, which takes a third of the space.
+"""

@@ -1,10 +1,10 @@
-"""Writes a history while load runs: little memory, little time per row, and little lost in a crash.
+"""Writer of a history during load: little memory, little time per row, and little loss in a crash.
 
-Rows wait as tuples (ROWS_PENDING_MAX), then as Arrow batches (ROWS_PER_GROUP), then they are a row group
-of the open file. A Parquet file without its footer cannot be read, so the open file has a name that
-readers skip; it is finished, synced and renamed when it has ROWS_PER_FILE rows or is SECONDS_PER_FILE
-old. What a crash of the writer can cost is therefore the rows of the last few seconds, never an
-unreadable history. `close` finishes the last file; leaving a `with` block closes.
+Rows wait as tuples (ROWS_PENDING_MAX), then as Arrow batches (ROWS_PER_GROUP), then they become a row group
+of the open file. A Parquet file without its footer is unreadable; the open file therefore has a name that
+readers skip. The writer finishes, syncs and renames it when it has ROWS_PER_FILE rows or is SECONDS_PER_FILE
+old. A crash of the writer therefore loses the rows of the last few seconds, and never leaves an unreadable
+history. `close` finishes the last file; leaving a `with` block closes.
 
 One writer belongs to one thread. Several may write into one directory under different names.
 """
@@ -25,29 +25,29 @@ from mirrormq.history.event_schema import RISING_COLUMNS, SCHEMA, TEXT_COLUMNS, 
 from mirrormq.history.steady_clock import SteadyClock
 
 ROWS_PENDING_MAX = 8 * 1024
-"""Rows as tuples before they become an Arrow batch: some 3 MB, and 10 ms to turn them over."""
+"""Rows as tuples before they become an Arrow batch: some 3 MB, and 10 ms to convert them."""
 
 ROWS_PER_GROUP = 128 * 1024
 """Rows of one row group. It is built in memory, about 100 bytes a row; readers skip by group."""
 
 ROWS_PER_FILE = 4 * 1024 * 1024
-"""Rows of one file: some tens of megabytes, so that Spark has files to share out."""
+"""Rows of one file: some tens of megabytes, to give Spark files to distribute."""
 
 SECONDS_PER_FILE = 10.0
-"""How old a row may be, when another one comes, before its file is finished: what a crash may cost."""
+"""Age of the oldest row at which the next row finishes the file: the loss bound of a crash."""
 
 CHECKSUM_MASK = (1 << 64) - 1
 
 LOAD_COLUMNS = 10
-"""Rows of load, of which there are many, use only the first columns of SCHEMA: run … redelivered."""
+"""Columns that load events use: the first of SCHEMA, run … redelivered."""
 
 LoadRow = tuple[int, int, str, str, str, int | None, int | None, int | None, int | None, bool | None]
 
 
 class HistoryWriter:
-    """Records events of one run into Parquet files NAME-00000.parquet, NAME-00001.parquet, … of a directory.
+    """Writer of one run's events into Parquet files NAME-00000.parquet, NAME-00001.parquet, … of a directory.
 
-    Every method takes `time_ns`; without it the event happened now, by `clock`.
+    Every method takes `time_ns`; without it `clock` gives the time of the event.
     """
 
     def __init__(
@@ -62,7 +62,9 @@ class HistoryWriter:
         seconds_per_file: float = SECONDS_PER_FILE,
     ) -> None:
         if not name or name.startswith((".", "_")) or "/" in name:
-            raise ValueError(f"a history's files cannot be named {name!r}: readers skip or cannot find them")
+            raise ValueError(
+                f"the files of a history cannot be named {name!r}: readers skip such names; choose another"
+            )
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.name = name
@@ -91,44 +93,43 @@ class HistoryWriter:
     ) -> None:
         self.close()
 
-    # What publishers see
+    # -- publisher events --------------------------------------------------------------------------
 
     def attempted(
         self, queue: str, publisher: int, number: int, node: str, *, attempt: int = 1,
         time_ns: int | None = None,
     ) -> None:  # fmt: skip
-        """The message is about to be sent, for the `attempt`-th time."""
+        """Record that the publisher is about to send the message, for the `attempt`-th time."""
         now = self.clock() if time_ns is None else time_ns
         self._add((self.run, now, "attempted", queue, node, publisher, number, attempt, None, None))
 
     def confirmed(
         self, queue: str, publisher: int, numbers: Iterable[int], node: str, *, time_ns: int | None = None
     ) -> None:
-        """One basic.ack came, for these messages."""
+        """Record one basic.ack for these messages."""
         self._add_numbers("confirmed", queue, publisher, numbers, node, time_ns)
 
     def nacked(
         self, queue: str, publisher: int, numbers: Iterable[int], node: str, *, time_ns: int | None = None
     ) -> None:
-        """One basic.nack came, for these messages."""
+        """Record one basic.nack for these messages."""
         self._add_numbers("nacked", queue, publisher, numbers, node, time_ns)
 
     def returned(
         self, queue: str, publisher: int, number: int, node: str, *, time_ns: int | None = None
     ) -> None:
-        """The message came back as unroutable; a confirm of it will follow."""
+        """Record that the broker returned the message as unroutable; a confirm of it follows."""
         self._add_numbers("returned", queue, publisher, (number,), node, time_ns)
 
-    # What consumers see
+    # -- consumer events ---------------------------------------------------------------------------
 
     def delivered(
         self, queue: str, publisher: int | None, number: int | None, node: str, consumer: int, *,
         redelivered: bool, attempt: int = 1, time_ns: int | None = None,
     ) -> None:  # fmt: skip
-        """A message arrived; without publisher and number when its body is none of ours.
+        """Record a delivery; publisher and number are None if the body is not one of ours.
 
-        Deliveries that were read together are given times one nanosecond apart, so that their order,
-        which the audit checks, is not lost.
+        Deliveries of one read get times one nanosecond apart: the audit checks their order.
         """
         now = self.clock() if time_ns is None else time_ns
         if now <= self._last_delivery_ns:
@@ -142,34 +143,35 @@ class HistoryWriter:
         self, queue: str, publisher: int | None, number: int | None, node: str, consumer: int, *,
         time_ns: int | None = None,
     ) -> None:  # fmt: skip
-        """The consumer's acknowledgement was sent."""
+        """Record that the consumer sent its acknowledgement."""
         now = self.clock() if time_ns is None else time_ns
         self._add((self.run, now, "acknowledged", queue, node, publisher, number, None, consumer, None))
 
     def cancelled(self, queue: str, node: str, consumer: int, *, time_ns: int | None = None) -> None:
-        """The broker ended the consumer."""
+        """Record that the broker cancelled the consumer."""
         self.add(EventKind.CANCELLED, time_ns, queue=queue, node=node, consumer=consumer)
 
     def disconnected(
         self, node: str, *, publisher: int | None = None, consumer: int | None = None, detail: str = "",
         time_ns: int | None = None,
     ) -> None:  # fmt: skip
-        """A connection ended without being asked to."""
+        """Record that a connection ended which the client did not close."""
         self.add(
             EventKind.DISCONNECTED, time_ns, node=node, publisher=publisher, consumer=consumer,
             detail=detail or None,
         )  # fmt: skip
 
     def drained(self, queue: str, *, left: int = 0, time_ns: int | None = None) -> None:
-        """Consumers took all that would come out of the queue; `left` messages stayed in it."""
+        """Record that consumers drained the queue; `left` messages stayed in it."""
         self.add(EventKind.DRAINED, time_ns, queue=queue, count=left)
 
-    # What was done to the cluster
+    # -- faults ------------------------------------------------------------------------------------
 
     def fault_began(
         self, what: str, node: str | None = None, *, detail: str = "", time_ns: int | None = None
     ) -> int:
-        """A fault starts: kill, freeze, partition, restart, policy … Returns its number, for its end."""
+        """Record the start of a fault: kill, freeze, partition, restart, policy … Return its number, for its
+        end."""
         self._last_fault += 1
         self.add(
             EventKind.FAULT_BEGAN,
@@ -182,48 +184,48 @@ class HistoryWriter:
         return self._last_fault
 
     def fault_ended(self, fault: int, *, time_ns: int | None = None) -> None:
-        """The fault with this number is over: the node runs again, the partition is healed."""
+        """Record the end of a fault: the node runs again, the partition is healed."""
         self.add(EventKind.FAULT_ENDED, time_ns, fault=fault)
 
-    # What the cluster says of itself
+    # -- cluster state -----------------------------------------------------------------------------
 
     def master(self, queue: str, node: str, epoch: int, *, time_ns: int | None = None) -> None:
-        """The node says that it is the queue's master in this epoch."""
+        """Record that the node reports to be the queue's master in this epoch."""
         self.add(EventKind.MASTER, time_ns, queue=queue, node=node, epoch=epoch)
 
     def master_confirmed(
         self, queue: str, node: str, epoch: int, *, count: int = 1, time_ns: int | None = None
     ) -> None:
-        """The node confirmed `count` messages as the queue's master in this epoch."""
+        """Record that the node confirmed `count` messages as the queue's master in this epoch."""
         self.add(EventKind.MASTER_CONFIRMED, time_ns, queue=queue, node=node, epoch=epoch, count=count)
 
     def replica(
         self, queue: str, node: str, epoch: int, sequence: int, checksum: int, count: int, *,
         time_ns: int | None = None,
     ) -> None:  # fmt: skip
-        """The node's copy of the queue at (epoch, sequence): `count` messages with this checksum."""
+        """Record the node's copy of the queue at (epoch, sequence): `count` messages with this checksum."""
         self.add(
             EventKind.REPLICA, time_ns, queue=queue, node=node, epoch=epoch, sequence=sequence,
             checksum=_signed(checksum), count=count,
         )  # fmt: skip
 
-    # Rows, batches, files
+    # -- rows, batches, files ---------------------------------------------------------------------
 
     def add(self, kind: EventKind, time_ns: int | None = None, **values: Any) -> None:
-        """One event by the names of its columns: for rows that are rare."""
+        """Record an event by column names: for rare events."""
         values.update(run=self.run, time_ns=self.clock() if time_ns is None else time_ns, kind=kind.value)
         self._rare.append(values)
         self._step()
 
     def flush(self) -> None:
-        """Finish the open file, so that everything recorded until now can be read."""
+        """Finish the open file: readers then see everything recorded so far."""
         self._batch()
         self._write_group()
         self._finish_file()
         self._due_s = None
 
     def close(self) -> None:
-        """Finish the last file; nothing can be recorded afterwards."""
+        """Finish the last file; later events are refused."""
         if not self._closed:
             self.flush()
             self._closed = True
@@ -233,7 +235,7 @@ class HistoryWriter:
         self._step()
 
     def _step(self) -> None:
-        """After each row: move rows on when enough have gathered, finish the file when it is time."""
+        """Advance after each row: convert rows when enough are pending, finish the file when it is due."""
         if self._closed:
             raise ValueError("the history is closed: nothing more can be recorded in it")
         now_s = time.monotonic()
@@ -254,7 +256,7 @@ class HistoryWriter:
             self._add((self.run, now, kind, queue, node, publisher, number, None, None, None))
 
     def _batch(self) -> None:
-        """Turn the waiting rows into Arrow batches."""
+        """Convert the pending rows into Arrow batches."""
         if self._load:
             fields = list(SCHEMA)
             columns = zip(*self._load, strict=True)
@@ -305,6 +307,6 @@ class HistoryWriter:
 
 
 def _signed(checksum: int) -> int:
-    """A checksum of up to 64 bits as the signed number that Parquet and Spark keep."""
+    """Return a checksum of up to 64 bits as the signed number that Parquet and Spark store."""
     checksum &= CHECKSUM_MASK
     return checksum - (1 << 64) if checksum >> 63 else checksum

@@ -1,4 +1,4 @@
-"""Unix time in nanoseconds that never jumps back, and is the same in every process that shares its offset."""
+"""Unix time in nanoseconds that never jumps back, equal in all processes that share its offset."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from time import monotonic_ns, time_ns
 
 
 class SteadyClock:
-    """The monotonic clock, moved once so that it shows Unix time.
+    """Monotonic clock with a fixed offset to Unix time.
 
-    The monotonic clock is one for the whole machine. Processes that write one history therefore agree on
-    the order of events when they are all given the `offset_ns` of the first one.
+    The monotonic clock is shared by the whole machine. Processes that write one history agree on the order of
+    events if all get the `offset_ns` of the first one.
     """
 
     __slots__ = ("offset_ns",)

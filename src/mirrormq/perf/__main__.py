@@ -1,4 +1,4 @@
-"""`python -m mirrormq.perf` is `mirrormq perf`."""
+"""Entry point of `python -m mirrormq.perf`, equal to `mirrormq perf`."""
 
 from mirrormq.cli.perf import main
 

@@ -1,15 +1,15 @@
-"""Latencies in logarithmic buckets: bounded memory, mergeable, about 1.5 % precise at any scale."""
+"""Latency histogram with logarithmic buckets: bounded memory, mergeable, about 1.5 % precise at any scale."""
 
 from __future__ import annotations
 
 SUB_BITS = 6
-"""64 linear steps in each power of two, so a bucket is at most 1/64 of its value wide."""
+"""Bits of linear steps: 64 in each power of two. A bucket is at most 1/64 of its value wide."""
 
 SUB_COUNT = 1 << SUB_BITS
 
 
 def bucket_of(value: int) -> int:
-    """The bucket a value falls into; values below SUB_COUNT have one each."""
+    """Return the bucket of a value; values below SUB_COUNT have one each."""
     if value < SUB_COUNT:
         return max(value, 0)
     shift = value.bit_length() - SUB_BITS - 1
@@ -17,7 +17,7 @@ def bucket_of(value: int) -> int:
 
 
 def middle_of(bucket: int) -> int:
-    """The value in the middle of a bucket."""
+    """Return the value in the middle of a bucket."""
     if bucket < SUB_COUNT:
         return bucket
     shift = bucket // SUB_COUNT - 1
@@ -26,7 +26,7 @@ def middle_of(bucket: int) -> int:
 
 
 class Histogram:
-    """Counts of nanosecond latencies."""
+    """Histogram of nanosecond latencies."""
 
     __slots__ = ("counts", "maximum", "total")
 
@@ -36,7 +36,7 @@ class Histogram:
         self.maximum = 0
 
     def add(self, value: int) -> None:
-        """One more observation."""
+        """Add one observation."""
         bucket = bucket_of(value)
         self.counts[bucket] = self.counts.get(bucket, 0) + 1
         self.total += 1
@@ -44,19 +44,19 @@ class Histogram:
             self.maximum = value
 
     def merge(self, other: Histogram) -> None:
-        """Take in another's observations."""
+        """Add the observations of another histogram."""
         for bucket, count in other.counts.items():
             self.counts[bucket] = self.counts.get(bucket, 0) + count
         self.total += other.total
         self.maximum = max(self.maximum, other.maximum)
 
     def clear(self) -> None:
-        """Forget everything, as at the end of the warm-up."""
+        """Drop all observations, as at the end of the warm-up."""
         self.counts.clear()
         self.total = self.maximum = 0
 
     def percentile(self, percent: float) -> int:
-        """The value that `percent` of the observations do not exceed; 0 when there are none."""
+        """Return the value that `percent` of the observations do not exceed; 0 without observations."""
         if not self.total:
             return 0
         wanted = max(1, -(-self.total * percent // 100))
@@ -68,7 +68,7 @@ class Histogram:
         return self.maximum
 
     def summary_ms(self) -> dict[str, float]:
-        """The percentiles people ask for, in milliseconds."""
+        """Return the usual percentiles, in milliseconds."""
         points = (("p50", 50.0), ("p95", 95.0), ("p99", 99.0), ("p999", 99.9))
         summary = {name: round(self.percentile(percent) / 1e6, 3) for name, percent in points}
         summary["max"] = round(self.maximum / 1e6, 3)

@@ -1,7 +1,7 @@
-"""One connection of the generator after its handshake: bytes out, deliveries counted in the buffer.
+"""Connection of the load generator after its handshake: sends bytes, counts deliveries in the buffer.
 
 Roles count confirms and deliveries themselves, in the receive buffer. Every other frame goes to the client
-core, which answers heartbeats, closes and channel.flow; a close ends the run with the broker's own words.
+core, which replies to heartbeats, closes and channel.flow. A close ends the run with the broker's text.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from mirrormq.perf.perf_options import PerfError
 from mirrormq.wire.frames import FRAME_MIN_BYTES, FRAME_OVERHEAD, HEAD, HEAD_SIZE
 
 RECEIVE_BYTES = 256 * 1024
-"""One read's worth: about a thousand small deliveries, and still inside a core's cache."""
+"""Bytes per read: about a thousand small deliveries, and still inside a core's cache."""
 
 RECEIVE_ONE_BYTES = 16 * 1024
-"""The same for a connection with one message in flight, of which there may be thousands."""
+"""Bytes per read of a connection with one message in flight, of which there may be thousands."""
 
 OUTBOX_BYTES_MAX = 8 * 1024 * 1024
-"""Unsent output beyond which the broker is taken to read no more."""
+"""Unsent output above which the broker counts as not reading."""
 
 METHOD_BYTES_MAX = 4096
-"""basic.deliver with three short strings of 255 octets, and a header frame without headers."""
+"""Size of basic.deliver with three short strings of 255 octets, and a header frame without headers."""
 
 CLOSE_TIMEOUT_S = 2.0
 """Longest wait for each of the broker's last bytes."""
@@ -44,19 +44,19 @@ _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 def room_for(body_bytes: int, *, one: bool) -> int:
-    """Size of a buffer for one read and two deliveries with their frames."""
+    """Return the size of a buffer for one read and two deliveries with their frames."""
     frames = body_bytes // (FRAME_MIN_BYTES - FRAME_OVERHEAD)
     delivery_bytes = body_bytes + frames * FRAME_OVERHEAD + METHOD_BYTES_MAX
     return max(RECEIVE_ONE_BYTES if one else RECEIVE_BYTES, 2 * delivery_bytes)
 
 
 class LoadConnection:
-    """A non-blocking connection with one channel."""
+    """Non-blocking connection with one channel."""
 
     __slots__ = (
-        "_heard",
         "_outbox",
         "_outbox_bytes",
+        "_received",
         "blocked",
         "buffer",
         "channel",
@@ -80,29 +80,29 @@ class LoadConnection:
         self.start, self.end = 0, len(rest)
         self.blocked = connection.blocked is not None or not channel.flow_active
         self.returned_count = 0
-        self._heard = True
+        self._received = True
         self._outbox: deque[memoryview] = deque()
         self._outbox_bytes = 0
 
     @property
     def clogged(self) -> bool:
-        """Whether bytes wait because the broker does not take them."""
+        """Whether output waits because the broker does not read it."""
         return self._outbox_bytes > 0
 
     @property
     def has_unread(self) -> bool:
-        """Whether TLS has decrypted bytes that no selector tells of."""
+        """Whether TLS has decrypted bytes that the selector does not report."""
         return isinstance(self.socket, ssl.SSLSocket) and self.socket.pending() > 0
 
     def send(self, data: bytes | memoryview) -> None:
-        """Send now what the socket takes; the rest follows by `flush`, before anything else."""
+        """Send as much as the socket accepts; `flush` sends the rest before any later output."""
         if not self._outbox_bytes:
             try:
                 sent = self.socket.send(data)
             except _WOULD_BLOCK:
                 sent = 0
             except OSError as error:
-                raise PerfError(f"the broker closed the connection while it was sent to ({error})") from None
+                raise PerfError(f"the broker closed the connection during a send ({error})") from None
             if sent == len(data):
                 return
             data = memoryview(data)[sent:]
@@ -112,7 +112,7 @@ class LoadConnection:
             raise PerfError("the broker stopped reading from a connection that owes it acknowledgements")
 
     def flush(self) -> None:
-        """Go on with what `send` could not finish."""
+        """Send output that `send` could not finish."""
         while self._outbox:
             head = self._outbox[0]
             try:
@@ -120,7 +120,7 @@ class LoadConnection:
             except _WOULD_BLOCK:
                 return
             except OSError as error:
-                raise PerfError(f"the broker closed the connection while it was sent to ({error})") from None
+                raise PerfError(f"the broker closed the connection during a send ({error})") from None
             self._outbox_bytes -= sent
             if sent < len(head):
                 self._outbox[0] = head[sent:]
@@ -128,7 +128,7 @@ class LoadConnection:
             self._outbox.popleft()
 
     def receive(self) -> None:
-        """Read once into the buffer, behind what a role has not used yet."""
+        """Read once into the buffer, behind bytes that the role has not consumed yet."""
         if self.start:
             rest = self.end - self.start
             self.buffer[:rest] = self.buffer[self.start : self.end]
@@ -141,32 +141,32 @@ class LoadConnection:
         except OSError as error:
             raise PerfError(f"the connection to the broker broke ({error})") from None
         if not count:
-            raise PerfError("the broker closed the connection without saying why; look at its log")
+            raise PerfError("the broker closed the connection without a reason; look at its log")
         self.end += count
-        self._heard = True
+        self._received = True
 
     def take_frame(self) -> list[Event] | None:
-        """Pass the frame at the front of the buffer to the client core; None if not all of it is there."""
+        """Pass the frame at the front of the buffer to the client core; return None if it is incomplete."""
         if self.end - self.start < HEAD_SIZE:
             return None
         _kind, _channel, size = HEAD.unpack_from(self.buffer, self.start)
         after = self.start + size + FRAME_OVERHEAD
         if after > self.end:
             if size + FRAME_OVERHEAD > len(self.buffer):
-                raise PerfError(f"the broker sent a frame of {size} bytes, larger than was agreed")
+                raise PerfError(f"the broker sent a frame of {size} bytes, larger than negotiated")
             return None
         events = self.connection.receive(bytes(self.buffer[self.start : after]))
         self.start = after
         for event in events:
-            self._react(event)
+            self._on_event(event)
         if output := self.connection.take_output():
             self.send(output)
         return events
 
-    def _react(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         match event:
             case Closed() | ChannelClosed():
-                raise PerfError(f"the broker refused to go on: {event.text}")
+                raise PerfError(f"the broker closed the connection or channel: {event.text}")
             case ConsumerCancelled():
                 raise PerfError("the broker cancelled a consumer; was the queue deleted?")
             case Blocked() | Unblocked() | FlowChanged():
@@ -175,18 +175,18 @@ class LoadConnection:
                 self.returned_count += 1
 
     def beat(self, now_s: float) -> None:
-        """Send a heartbeat when one is due; give up on a silent broker."""
-        if self._heard:
-            self._heard = False
+        """Send a heartbeat when one is due; fail if the broker is silent."""
+        if self._received:
+            self._received = False
             self.connection.note_received()
         for event in self.connection.tick(now_s):
-            self._react(event)
+            self._on_event(event)
         output = self.connection.take_output()
         if output and not self.clogged:
             self.send(output)
 
-    def say_goodbye(self) -> None:
-        """Ask for the channel's close; with many connections the broker works on all of them at once."""
+    def begin_close(self) -> None:
+        """Send channel.close; with many connections the broker handles all of them in parallel."""
         try:
             self.socket.settimeout(CLOSE_TIMEOUT_S)
             if not self._outbox_bytes:
@@ -196,10 +196,10 @@ class LoadConnection:
             return
 
     def close(self) -> None:
-        """Wait for the channel, then the connection, to be closed.
+        """Wait for the close of the channel, then of the connection.
 
-        The channel's answer comes after it has handled every acknowledgement. A RabbitMQ whose client
-        is gone before that now and then requeues the last ones.
+        The channel replies after it has handled every acknowledgement. RabbitMQ sometimes requeues the last
+        ones if its client disconnects before that.
         """
         try:
             if not self._outbox_bytes:
@@ -212,7 +212,7 @@ class LoadConnection:
         self.socket.close()
 
     def _await(self, kind: type[ChannelClosed | Closed]) -> None:
-        """Read on, blocking, until this event or the end comes."""
+        """Read, blocking, until this event or the end arrives."""
         data = bytes(self.buffer[self.start : self.end])
         self.start = self.end = 0
         while not any(isinstance(event, kind | Closed) for event in self.connection.receive(data)):

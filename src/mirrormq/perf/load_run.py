@@ -1,7 +1,7 @@
-"""The loop: dial everything, let the roles run, measure between two snapshots, leave the broker tidy.
+"""Load run: open all connections, drive the roles, measure between two snapshots, clean up the broker.
 
-Everything is one process on purpose. On the two cores a broker is usually measured on, a second
-generator process takes its time from the broker, and one process never needs a whole core.
+The generator is one process on purpose. A broker is usually measured on two cores, where a second generator
+process takes its time from the broker, and one process never needs a whole core.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
 
 TICK_S = 0.05
-"""The longest time the loop sleeps, so deadlines and heartbeats are looked at often enough."""
+"""Longest sleep of the loop: deadlines and heartbeats are checked at least this often."""
 RATE_TICK_S = 0.001
-"""The same while a rate is kept: messages leave at most this late."""
+"""Longest sleep of the loop at a fixed rate: messages leave at most this late."""
 PROGRESS_INTERVAL_S = 0.5
 
 Progress = Callable[[float, int, int], None]
-"""Called with the part done (0 to 1) and the published and consumed counts so far."""
+"""Callback with the fraction done (0 to 1) and the published and consumed counts so far."""
 
 
 class LoadRun:
-    """One run on one set of brokers."""
+    """Run on one set of brokers."""
 
     def __init__(self, options: PerfOptions, progress: Progress | None = None) -> None:
         options.check()
@@ -53,7 +53,7 @@ class LoadRun:
         self._blocked_s = 0.0
 
     def run(self) -> PerfReport:
-        """Do it all; raises PerfError with one sentence when it cannot be done."""
+        """Run and measure; raises PerfError with one sentence on failure."""
         try:
             return self._run()
         except ClientError as error:
@@ -76,13 +76,13 @@ class LoadRun:
             self._selector.close()
 
     def _dial(self, uri: AmqpUri | None = None) -> BlockingClient:
-        """Connect to the next broker in turn; heartbeats are the broker's, as its operator set them."""
+        """Connect to the next broker in turn, with the broker's heartbeat interval."""
         uri = uri or next(self._uris)
         options = ClientOptions.of_uri(uri, "mirrormq perf", heartbeat_s=0)
         return BlockingClient(uri, options, self.options.timeout)
 
     def _prepare(self, control: BlockingClient) -> None:
-        """The exchange, the queue and the binding the run needs."""
+        """Declare the exchange, the queue and the binding of the run."""
         options = self.options
         if options.exchange:
             declare = methods.encode_exchange_declare(
@@ -98,7 +98,7 @@ class LoadRun:
             client.close()
 
     def _declare(self, client: BlockingClient, queues: list[str]) -> None:
-        """Queues, through the node that is to be their master where there are several."""
+        """Declare queues, through the node that becomes their master if there are several nodes."""
         options = self.options
         for queue in queues:
             passive = options.mode == "consume"
@@ -183,7 +183,8 @@ class LoadRun:
         return [*self._consumers, *self._producers, *self._echoes]
 
     def _measure(self) -> PerfReport:
-        """Warm up, measure, settle. A publish run counts whole: from empty sockets to the broker's answer."""
+        """Warm up, measure, settle. A publish run is measured as a whole: from empty sockets to the broker's
+        reply."""
         options = self.options
         roles = self._roles()
         warmup_s = 0.0 if options.messages or options.mode == "publish" else options.warmup
@@ -219,7 +220,7 @@ class LoadRun:
             if now >= end:
                 return
             if now >= next_look:
-                self._look_after(roles, now, tick_s)
+                self._run_timers(roles, now, tick_s)
                 next_look = now + tick_s
             if now >= next_progress:
                 self._show((now - begin) / whole_s)
@@ -227,7 +228,7 @@ class LoadRun:
             self._step(min(tick_s, end - now))
 
     def _step(self, timeout_s: float) -> None:
-        """Serve the sockets that are ready once."""
+        """Serve the ready sockets once."""
         for key, events in self._selector.select(timeout_s):
             role = key.data
             if events & selectors.EVENT_READ:
@@ -235,20 +236,20 @@ class LoadRun:
                 while role.link.secure and role.link.has_unread:
                     role.readable(time.monotonic_ns())
             role.pump(time.monotonic_ns())
-            self._want(role)
+            self._update_interest(role)
 
-    def _look_after(self, roles: list[LoadProducer | LoadConsumer], now: float, elapsed_s: float) -> None:
-        """What no socket event brings: first sends, rates, heartbeats, the time spent blocked."""
+    def _run_timers(self, roles: list[LoadProducer | LoadConsumer], now: float, elapsed_s: float) -> None:
+        """Do the work without a socket event: first sends, rates, heartbeats, the time spent blocked."""
         now_ns = time.monotonic_ns()
         for role in roles:
             role.pump(now_ns)
             role.link.beat(now)
-            self._want(role)
+            self._update_interest(role)
         if any(role.link.blocked for role in roles if not role.reads_only):
             self._blocked_s += elapsed_s
 
-    def _want(self, role: LoadProducer | LoadConsumer) -> None:
-        """Watch for room to write only while somebody wants to write."""
+    def _update_interest(self, role: LoadProducer | LoadConsumer) -> None:
+        """Watch a socket for writing only while its role has output."""
         number = role.link.socket.fileno()
         wants = role.wants_write
         if wants != (number in self._writing):
@@ -257,7 +258,7 @@ class LoadRun:
             self._selector.modify(role.link.socket, events, role)
 
     def _finished(self) -> bool:
-        """Whether a run of a fixed number of messages is done."""
+        """Whether a run with a fixed number of messages is complete."""
         wanted = self.options.messages
         if not wanted:
             return False
@@ -266,7 +267,7 @@ class LoadRun:
         return sum(role.consumed_count for role in (*self._consumers, *self._echoes)) >= wanted
 
     def _settle(self, roles: list[LoadProducer | LoadConsumer]) -> None:
-        """Stop publishing and wait until the broker has everything."""
+        """Stop publishing and wait until the broker has received everything."""
         deadline = time.monotonic() + self.options.timeout
         for producer in self._producers:
             producer.stopped = True
@@ -274,9 +275,9 @@ class LoadRun:
             now = time.monotonic()
             if now > deadline:
                 raise PerfError(
-                    f"the broker did not take what was published within {self.options.timeout:g} s"
+                    f"the broker did not accept all published messages within {self.options.timeout:g} s"
                 )
-            self._look_after(roles, now, 0.0)
+            self._run_timers(roles, now, 0.0)
             self._step(TICK_S)
 
     def _show(self, part: float) -> None:
@@ -335,13 +336,13 @@ class LoadRun:
                 and self.options.mode == "consume"
             ):
                 role.finish()
-            role.link.say_goodbye()
+            role.link.begin_close()
         for role in self._roles():
             role.link.close()
 
 
 def _link(client: BlockingClient, body_bytes: int, *, one: bool = False) -> LoadConnection:
-    """Give the socket of a client to a non-blocking Link."""
+    """Turn the socket of a client into a non-blocking LoadConnection."""
     return LoadConnection(client.socket, client.connection, client.channel, room_for(body_bytes, one=one))
 
 
@@ -353,5 +354,5 @@ def _summary(histograms: list[Histogram]) -> dict[str, float]:
 
 
 def run(options: PerfOptions, progress: Progress | None = None) -> PerfReport:
-    """Run once and say what was measured."""
+    """Run once and return the report."""
     return LoadRun(options, progress).run()

@@ -1,4 +1,4 @@
-"""What one run of the load generator is asked to do, checked before anything is dialled."""
+"""Options of one run of the load generator, checked before the first connection."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from mirrormq.client.amqp_uri import AmqpUri, UriError, parse_amqp_uri
 MODES = ("publish", "consume", "both", "latency")
 
 STAMP_BYTES = 9
-"""A flag octet and a 64-bit clock reading open the body of a message whose latency is measured."""
+"""Size of the time stamp (flag octet and 64-bit clock reading) at the start of a timed message's body."""
 
 SIZE_BYTES_MAX = 128 * 1024 * 1024
-"""RabbitMQ 3.10's default `max_message_size`."""
+"""Largest body: RabbitMQ 3.10's default `max_message_size`."""
 
 QUEUES_MAX = 9999
-"""What fits the four digits in their names."""
+"""Most queues: four digits in their names."""
 
 DEFAULT_URI = "amqp://guest:guest@127.0.0.1:5672/%2F"
 
 
 class PerfError(Exception):
-    """The run cannot go on; the text is one sentence for the person who started it."""
+    """Run cannot continue; the text is one sentence for the user."""
 
 
 def parse_uri(uri: str) -> AmqpUri:
@@ -34,7 +34,7 @@ def parse_uri(uri: str) -> AmqpUri:
 
 @dataclass(slots=True)
 class PerfOptions:
-    """One run. The names are the command line's."""
+    """Options of one run, named as on the command line."""
 
     uris: list[str] = field(default_factory=lambda: [DEFAULT_URI])
     mode: str = "both"
@@ -62,12 +62,12 @@ class PerfOptions:
     timeout: float = 30.0
     queues: int = 1
     queue_type: str = ""
-    """The argument x-queue-type; empty for none."""
+    """Argument x-queue-type; empty for none."""
     consume_uris: list[str] = field(default_factory=list)
-    """Where consumers connect, if not where producers do."""
+    """URIs of consumers, if they differ from those of producers."""
 
     def check(self) -> None:
-        """Refuse what cannot be run, and say what to write instead."""
+        """Refuse invalid options with a text that names a valid value."""
         if self.mode not in MODES:
             raise PerfError(f"--mode is one of {', '.join(MODES)}, not {self.mode!r}")
         for name in ("producers", "consumers", "connections", "ack_every", "queues"):
@@ -85,7 +85,7 @@ class PerfOptions:
                 "--vary has no meaning in --mode latency, where each connection repeats one message"
             )
         if not self.auto_ack and self.prefetch and self.ack_every > self.prefetch:
-            raise PerfError("--ack-every cannot be larger than --prefetch, the broker would wait for ever")
+            raise PerfError("--ack-every cannot be larger than --prefetch: the broker would stop delivering")
         if self.duration <= 0 and not self.messages:
             raise PerfError("--duration must be more than 0 seconds when --messages is not given")
         if self.queues > QUEUES_MAX:
@@ -95,19 +95,19 @@ class PerfOptions:
 
     @property
     def queue_names(self) -> list[str]:
-        """The queues of this run. Their names are of one length, so that their deliveries are, too."""
+        """Queues of this run. Their names have equal length, which makes their deliveries equally long."""
         if self.queues == 1:
             return [self.queue]
         return [f"{self.queue}-{number:04}" for number in range(1, self.queues + 1)]
 
     def share(self, index: int, of: int) -> list[str]:
-        """The queues that the connection `index` of so many serves; each has one at least."""
+        """Return the queues of connection `index` out of `of` connections; each has at least one."""
         names = self.queue_names
         return names[index::of] or [names[index % len(names)]]
 
     @property
     def largest_bytes(self) -> int:
-        """The largest body of the run."""
+        """Largest body of the run."""
         return self.size + self.size // 2 if self.vary else self.size
 
     @property

@@ -1,4 +1,4 @@
-"""What a run measured, as numbers for programs and as a few lines for people."""
+"""Report of a run, as numbers for programs and as text lines."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class PerfReport:
     returned: int = 0
     blocked_seconds: float = 0.0
     generator_cpu_percent: float = 0.0
-    """The generator's share of one core; near 100 means that it, not the broker, was the limit."""
+    """Generator's share of one core; near 100 means that the generator, not the broker, was the limit."""
     longest_confirm_gap_ms: float = 0.0
-    """The longest that a producer with unconfirmed messages waited for the next confirm."""
+    """Longest time that a producer with unconfirmed messages waited for the next confirm."""
     confirm_latency_ms: dict[str, float] = field(default_factory=dict)
     deliver_latency_ms: dict[str, float] = field(default_factory=dict)
 
     def rate(self, count: int) -> float:
-        """Messages per second."""
+        """Return messages per second."""
         return count / self.seconds if self.seconds else 0.0
 
     def as_dict(self) -> dict[str, object]:
-        """For --json."""
+        """Return the report for --json."""
         rates = {
             "published_per_second": round(self.rate(self.published), 1),
             "confirmed_per_second": round(self.rate(self.confirmed), 1),
@@ -38,7 +38,7 @@ class PerfReport:
         return asdict(self) | rates
 
     def lines(self) -> list[str]:
-        """For a person."""
+        """Return the report as text lines."""
         lines = [f"measured    {self.seconds:.2f} s"]
         for name in ("published", "confirmed", "consumed", "rejected", "returned"):
             count = getattr(self, name)

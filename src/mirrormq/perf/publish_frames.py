@@ -1,17 +1,19 @@
-"""The tricks that make the generator light: one prebuilt run of messages, and counting by stride.
+"""Prebuilt publishes and strided counting of deliveries: the techniques that keep the generator light.
 
-Publishing. All messages of a producer are equal but for a time stamp, so `PublishRun` holds a few
-hundred of them back to back and a send is a slice of it. The first and the last message of each
-slice carry a stamp; the others a zero flag.
+Publishing. All messages of a producer are equal except for a time stamp. `PublishRun` holds a few hundred of
+them back to back, and a send is a slice of it. The first and the last message of each slice carry a stamp,
+the others a zero flag.
 
-Receiving. Deliveries of equal messages are equally long and differ only in delivery tag,
-redelivered flag and body. `Layout.learn` takes one delivery apart; `Layout.count` then answers
-how many of them follow each other in a buffer, by comparing strided slices (one C loop each)
-at the octets that would differ if anything else were there: frame types, sizes, class, method,
-frame end. The delivery tags of the first and the last must differ by exactly the count.
-A broker may use the same repetition to its advantage, and real publishers are less regular: with
-`--vary` the sizes differ from message to message, and deliveries are counted by `walk`.
-Whatever does not fit falls back to reading frame by frame, so odd frames between deliveries
+Receiving. Deliveries of equal messages are equally long and differ only in delivery tag, redelivered flag and
+body. `Layout.learn` decodes one delivery. `Layout.count` then returns how many of them are consecutive in a
+buffer. It compares strided slices (one C loop each) at the octets that differ if anything else is present:
+frame types, sizes, class, method, frame end. The delivery tags of the first and the last must differ by
+exactly the count.
+
+A broker may exploit the same repetition, and real publishers are less regular. With `--vary` the sizes differ
+from message to message, and `walk` counts the deliveries.
+
+Anything that does not fit falls back to decoding frame by frame: unexpected frames between deliveries
 (heartbeats, acks, another size) cost time, not correctness.
 """
 
@@ -31,11 +33,11 @@ ACK = b"\x00\x3c\x00\x50"
 NACK = b"\x00\x3c\x00\x78"
 
 ACK_FRAME = struct.Struct(">BHI4sQBB")
-"""basic.ack whole: type, channel, size 13, class and method, delivery tag, multiple, frame end."""
+"""Complete basic.ack: type, channel, size 13, class and method, delivery tag, multiple, frame end."""
 ACK_SIZE_BYTES = ACK_FRAME.size
 
 RUN_BYTES = 64 * 1024
-"""How much is prebuilt. More than what a loopback send takes at once helps nothing and spoils the cache."""
+"""Size of a prebuilt run. More than one loopback send accepts gains nothing and evicts the cache."""
 RUN_MESSAGES_MIN = 4
 RUN_MESSAGES_MAX = 1000
 
@@ -45,21 +47,21 @@ _SIZE = struct.Struct(">I")
 
 
 def ack_frame(channel: int, tag: int, multiple: bool) -> bytes:
-    """A whole basic.ack."""
+    """Return a complete basic.ack."""
     return ACK_FRAME.pack(METHOD, channel, 13, ACK, tag, multiple, FRAME_END)
 
 
 def publish_frames(
     channel: int, exchange: str, routing_key: str, body: bytes, *, persistent: bool, frame_max: int
 ) -> bytes:
-    """One message as a publisher sends it: method, header, and as many body frames as it takes."""
+    """Return one message as a publisher sends it: method, header, and its body frames."""
     properties = encode_properties(BasicProperties(delivery_mode=PERSISTENT if persistent else None))
     method = method_frame(channel, methods.encode_basic_publish(exchange, routing_key))
     return method + build_frames(channel, properties, body, frame_max)
 
 
 class PublishRun:
-    """Messages back to back, equal but for their sizes; a slice of them is what goes to the socket."""
+    """Consecutive messages, equal except for their sizes; a slice of them goes to the socket."""
 
     __slots__ = ("_ends", "_last_slot", "_stamped", "count", "data", "stamp_at")
 
@@ -70,7 +72,7 @@ class PublishRun:
         for message in messages:
             self._ends.append(self._ends[-1] + len(message))
         self._stamped = stamped
-        # The body's first octet: right behind the header frame and the first body frame's head.
+        # Offset of the body's first octet: behind the header frame and the first body frame's head.
         first = messages[0]
         method_size = int.from_bytes(first[3:7], "big") + FRAME_OVERHEAD
         header_size = int.from_bytes(first[method_size + 3 : method_size + 7], "big") + FRAME_OVERHEAD
@@ -78,7 +80,7 @@ class PublishRun:
         self._last_slot = 0
 
     def slice(self, count: int, now_ns: int) -> memoryview:
-        """`count` messages, the first and the last stamped with now. Valid until the next call."""
+        """Return `count` messages, the first and the last stamped with now. Valid until the next call."""
         ends = self._ends
         if self._stamped:
             if self._last_slot:
@@ -101,7 +103,7 @@ def build_run(
     vary: bool = False,
     channel: int = 1,
 ) -> PublishRun:
-    """A run of messages for one producer; `batch` bounds its length when not 0.
+    """Build a run of messages for one producer; `batch` bounds its length when not 0.
 
     Bodies have `size` octets, or with `vary` half of it to one and a half times, `size` on average.
     """
@@ -119,9 +121,10 @@ def build_run(
 
 
 def walk(data: bytearray, start: int, end: int) -> tuple[int, int, int, list[int]]:
-    """Count whole deliveries of any size from `start`: how many, where they end, the last tag, the stamps.
+    """Count complete deliveries of any size from `start`; return the count, their end, the last tag, the
+    stamps.
 
-    Stops at the first frame that does not belong to a delivery, and at one that is not all there.
+    Stops at the first frame that does not belong to a delivery, and at an incomplete one.
     """
     count, tag, stamps = 0, 0, []
     while start + 11 <= end and data[start] == METHOD and data[start + 7 : start + 11] == DELIVER:
@@ -146,7 +149,7 @@ def walk(data: bytearray, start: int, end: int) -> tuple[int, int, int, list[int
 
 
 class Layout:
-    """The shape that one delivery had and the next ones are expected to have."""
+    """Byte layout of one delivery that the next ones are expected to share."""
 
     __slots__ = ("_head", "_marks", "_middle", "body_at", "stride", "tag_at")
 
@@ -156,14 +159,14 @@ class Layout:
         self.stride = stride
         self.tag_at = tag_at
         self.body_at = body_at
-        """Where the body starts, or -1 when it is too short for a stamp."""
+        """Offset of the body, or -1 when it is too short for a stamp."""
         self._marks = marks
-        # Between the delivery tag with its redelivered octet and the body everything repeats.
+        # All octets between the redelivered flag and the body repeat.
         self._head, self._middle = sample[:tag_at], sample[tag_at + 9 : body_at] if body_at > 0 else b""
 
     @classmethod
     def learn(cls, data: bytearray, start: int, end: int) -> Layout | None:
-        """Take the delivery at `start` apart; None when it is not all there yet."""
+        """Decode the delivery at `start`; return None when it is incomplete."""
         marks: list[tuple[int, int]] = []
         at, bodies, remaining, body_at = start, 0, -1, -1
         while remaining:
@@ -190,7 +193,8 @@ class Layout:
         return cls(data[start:at], at - start, tag_at, body_at, marks)
 
     def count(self, data: bytearray, start: int, end: int) -> int:
-        """How many whole deliveries of this shape stand in data[start:end]; 0 when the first is not one."""
+        """Return the number of complete deliveries of this shape in data[start:end]; 0 when the first is not
+        one."""
         stride = self.stride
         count = (end - start) // stride
         if count == 1 and self.body_at > 0:
@@ -202,7 +206,7 @@ class Layout:
         return 0
 
     def _is_one(self, data: bytearray, start: int) -> bool:
-        """The same for one delivery, cheaper: a connection with one in flight asks nothing else."""
+        """Whether one delivery has this shape; a cheaper check for connections with one message in flight."""
         return (
             data[start : start + self.tag_at] == self._head
             and data[start + self.tag_at + 9 : start + self.body_at] == self._middle
@@ -217,12 +221,12 @@ class Layout:
         return self.tag(data, stop - stride) - self.tag(data, start) == count - 1
 
     def tag(self, data: bytearray, start: int) -> int:
-        """The delivery tag of the delivery at `start`."""
+        """Return the delivery tag of the delivery at `start`."""
         tag: int = _TAG.unpack_from(data, start + self.tag_at)[0]
         return tag
 
     def stamps(self, data: bytearray, start: int, count: int) -> list[int]:
-        """The clock readings found in `count` deliveries, most of which carry none."""
+        """Return the clock readings in `count` deliveries, most of which carry none."""
         if self.body_at < 0:
             return []
         stride, first = self.stride, start + self.body_at

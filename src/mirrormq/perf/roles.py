@@ -1,7 +1,8 @@
-"""What a connection is there for: to publish, to consume, or to send one message to itself and wait.
+"""Roles of a connection: publish, consume, or send one message to itself and wait for it.
 
-Each role has the same three handles for the loop: `readable` when bytes came, `pump` when there may
-be something to send, `wants_write` when it waits for the socket rather than for the broker.
+Each role offers the same three members to the loop. The loop calls `readable` when bytes arrived, and `pump`
+when there may be output. `wants_write` is true while the role waits for the socket rather than for the
+broker.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ SENDS_PER_PUMP = 4
 """Runs sent before other connections get their turn."""
 
 REFILL_PART = 10
-"""A producer refills its confirm window when this part of it is free, so that sends stay batches."""
+"""Divisor of the confirm window: a producer refills when this fraction of it is free, which keeps sends
+batched."""
 
 
 class LoadProducer:
-    """Publishes as fast as the confirm window, the rate and the broker allow."""
+    """Producer that publishes as fast as the confirm window, the rate and the broker allow."""
 
     reads_only = False
 
@@ -45,16 +47,16 @@ class LoadProducer:
         self.link = link
         self.run = runs[0]
         self._runs = cycle(runs)
-        """One for each queue; they take turns."""
+        """Prebuilt runs, one per queue, used in turn."""
         self.window = options.confirm_window
         self.refill = min(options.batch or max(1, self.window // REFILL_PART), self.run.count)
         self.rate = options.rate
         self.limit = limit
-        """How many messages to publish; 0 = until stopped."""
+        """Messages to publish; 0 = until stopped."""
         self.published_count = self.confirmed_count = self.rejected_count = 0
         self.confirm_latency = Histogram()
         self.longest_gap_ns = 0
-        """The longest time between two confirms while some were outstanding."""
+        """Longest time between two confirms while messages were unconfirmed."""
         self._waits_since_ns = 0
         self.settled = False
         self.stopped = False
@@ -67,11 +69,11 @@ class LoadProducer:
 
     @property
     def wants_write(self) -> bool:
-        """Whether the socket, and nothing else, keeps it from sending."""
+        """Whether only the socket keeps the producer from sending."""
         return self.link.clogged or self._more
 
     def pump(self, now_ns: int) -> None:
-        """Send what may be sent now."""
+        """Send what window, rate and socket allow."""
         if self.link.clogged:
             self.link.flush()
         if not self._started_ns:
@@ -111,7 +113,8 @@ class LoadProducer:
         return count
 
     def _settle(self) -> None:
-        """The broker has everything when it confirmed it all, or answered a later question on the channel."""
+        """Check whether the broker has everything: it confirmed all, or replied to a later request on the
+        channel."""
         if self.window:
             self.settled = self.confirmed_count + self.rejected_count >= self.published_count
         elif not self._barrier_sent:
@@ -120,19 +123,19 @@ class LoadProducer:
             self.link.send(self.link.connection.take_output())
 
     def readable(self, now_ns: int) -> None:
-        """Read confirms, most of them back to back."""
+        """Read confirms, most of them consecutive."""
         link = self.link
         link.receive()
         while link.end - link.start >= ACK_SIZE_BYTES:
-            if not self._take_confirms(now_ns) and not self._odd():
+            if not self._take_confirms(now_ns) and not self._take_other():
                 break
-        while self._odd():
+        while self._take_other():
             pass
         if self.stopped and not link.clogged:
             self._settle()
 
     def _take_confirms(self, now_ns: int) -> bool:
-        """Take the acks and nacks at the front of the buffer; False when there is none."""
+        """Decode the acks and nacks at the front of the buffer; return False without any."""
         link = self.link
         stop = link.start + (link.end - link.start) // ACK_SIZE_BYTES * ACK_SIZE_BYTES
         taken = 0
@@ -157,8 +160,8 @@ class LoadProducer:
             self._waits_since_ns = now_ns
         return taken > 0
 
-    def _odd(self) -> bool:
-        """Take one frame that is not a confirm; False when there is no whole one."""
+    def _take_other(self) -> bool:
+        """Handle one frame that is not a confirm; return False if it is incomplete."""
         link = self.link
         if link.end - link.start >= ACK_SIZE_BYTES and link.buffer[link.start + 7 : link.start + 11] == ACK:
             return False
@@ -171,14 +174,14 @@ class LoadProducer:
 
 
 class LoadConsumer:
-    """Counts deliveries and acknowledges every n-th with all before it."""
+    """Consumer that counts deliveries and acknowledges every n-th with all before it."""
 
     reads_only = True
 
     def __init__(self, link: LoadConnection, options: PerfOptions, opening: bytes) -> None:
         self.link = link
         self._opening = opening
-        """The basic.consume, sent when the clock runs, because a backlog comes back at once."""
+        """Encoded basic.consume, sent when the measurement starts, because a backlog is delivered at once."""
         self.ack_every = 0 if options.auto_ack else options.ack_every
         self._vary = options.vary
         self.consumed_count = 0
@@ -192,7 +195,7 @@ class LoadConsumer:
         return self.link.clogged
 
     def pump(self, now_ns: int) -> None:
-        """Start consuming, then go on with acks the socket did not take."""
+        """Start consuming, then send acks that the socket did not accept."""
         if self._opening:
             self.link.send(self._opening)
             self._opening = b""
@@ -200,7 +203,7 @@ class LoadConsumer:
             self.link.flush()
 
     def readable(self, now_ns: int) -> None:
-        """Count what came, by stride where the layout holds."""
+        """Count deliveries, by stride where the layout holds."""
         link = self.link
         link.receive()
         if self._vary:
@@ -215,7 +218,7 @@ class LoadConsumer:
                 break
 
     def _walk(self, now_ns: int) -> None:
-        """Sizes differ: go from delivery to delivery, and over whatever stands between them."""
+        """Count deliveries of different sizes one by one, and handle other frames between them."""
         link = self.link
         while True:
             count, link.start, last_tag, stamps = walk(link.buffer, link.start, link.end)
@@ -239,7 +242,7 @@ class LoadConsumer:
         self.delivered(last_tag, now_ns)
 
     def delivered(self, last_tag: int, now_ns: int) -> None:
-        """Everything up to `last_tag` has come: acknowledge each full group."""
+        """Acknowledge each complete group up to `last_tag`."""
         every = self.ack_every
         if every and last_tag - self._acked >= every:
             acks = [ack_frame(1, tag, True) for tag in range(self._acked + every, last_tag + 1, every)]
@@ -247,13 +250,13 @@ class LoadConsumer:
             self.link.send(b"".join(acks))
 
     def finish(self) -> None:
-        """Acknowledge the rest, so that the last incomplete group does not return to the queue."""
+        """Acknowledge the rest: the last incomplete group must not return to the queue."""
         if self.ack_every and self.consumed_count > self._acked:
             self._acked = self.consumed_count
             self.link.send(ack_frame(1, self._acked, True))
 
     def _learn(self) -> bool:
-        """The front of the buffer has no known shape; False when more bytes are needed."""
+        """Learn the layout at the front of the buffer; return False when more bytes are needed."""
         link = self.link
         if link.end - link.start < 11:
             return link.buffer[link.start] != METHOD and link.take_frame() is not None
@@ -264,14 +267,15 @@ class LoadConsumer:
 
 
 class EchoConsumer(LoadConsumer):
-    """Publishes one message to its own queue, waits for it, acknowledges it, publishes the next."""
+    """Publisher and consumer of its own queue: publishes a message, waits for it, acknowledges it, publishes
+    the next."""
 
     reads_only = False
 
     def __init__(self, link: LoadConnection, run: PublishRun, options: PerfOptions, opening: bytes) -> None:
         super().__init__(link, options, opening)
         if run.count != 1:
-            raise PerfError("an echo has one message in flight")
+            raise PerfError("an echo connection needs a run of one message")
         self.run = run
         self.stopped = False
         self.published_count = 0
@@ -280,7 +284,7 @@ class EchoConsumer(LoadConsumer):
         self._in_flight = False
 
     def pump(self, now_ns: int) -> None:
-        """Publish when nothing is in flight and the rate allows it."""
+        """Publish when no message is in flight and the rate allows it."""
         super().pump(now_ns)
         if self._in_flight or self.stopped or self.link.blocked or self.link.clogged:
             return
@@ -296,7 +300,7 @@ class EchoConsumer(LoadConsumer):
         self.link.send(before + bytes(self.run.slice(1, now_ns)))
 
     def delivered(self, last_tag: int, now_ns: int) -> None:
-        """The message came back: acknowledge it and, in one send, publish the next."""
+        """Acknowledge the returned message and publish the next in one send."""
         ack = ack_frame(1, last_tag, False) if self.ack_every else b""
         self._in_flight = False
         if self.stopped or self.link.blocked or self._interval_ns:

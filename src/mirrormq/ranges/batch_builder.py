@@ -1,6 +1,7 @@
-"""A batch in the making: messages are added some at a time, and what can be put together is at once.
+"""Incremental builder of a batch of messages.
 
-So the last step, the whole batch, has little left to do: whoever answers has other things to do as well.
+A node adds messages a slice at a time and encodes what it can at once. Little work is left for the last step,
+and the event loop serves other clients in between.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _PADDING = bytes(ALIGNMENT)
 
 
 class BatchBuilder:
-    """The columns of a batch, as far as they are known."""
+    """Columns of a batch, as far as messages were added."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -35,7 +36,8 @@ class BatchBuilder:
         redelivered: bytes,
         bodies: Sequence[bytes],
     ) -> None:
-        """Messages behind those that are there; `envelopes` says how many in a row have the same one."""
+        """Append messages; `envelopes` gives each envelope with the number of consecutive messages that share
+        it."""
         self._sequences.extend(sequences)
         for envelope, count in envelopes:
             index = self._envelopes.setdefault(envelope, len(self._envelopes))
@@ -49,7 +51,7 @@ class BatchBuilder:
         self.body_bytes = self._body_offsets[-1]
 
     def finish(self) -> bytes:
-        """The batch."""
+        """Return the encoded batch."""
         envelopes = list(self._envelopes)
         exchanges = [envelope.exchange for envelope in envelopes]
         keys = [envelope.routing_key for envelope in envelopes]

@@ -1,6 +1,6 @@
 """Reason codes of refused range requests: the header `reason` of an error reply.
 
-Clients decide by these codes. The header `text` is for people and may change.
+Clients decide by these codes. The header `text` is for users and may change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TRY_AGAIN = "try_again"
 """The queue has no reachable master at the moment. The same request succeeds after promotion."""
 
 OTHER_MESSAGES = "other_messages"
-"""The lease holds other messages under these take numbers than the client's digest says."""
+"""The lease holds other messages under these take numbers than those of the client's digest."""
 
 TAKE_SETTLED = "take_settled"
 """The take of that number was settled before."""

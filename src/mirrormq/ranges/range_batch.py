@@ -1,24 +1,24 @@
-"""A batch of messages as columns: what a range read answers with.
+"""Batch of messages as columns: the body of a reply to a range read.
 
-Whoever reads a million messages wants arrays, not a million objects. So a batch is a handful of columns, one
-behind the other, each as a numpy or an Arrow buffer would have it; nobody has to walk over the rows.
-All numbers are little-endian, every column starts at a multiple of eight, and the head says how long each is:
+A client that reads a million messages needs arrays, not a million objects. A batch is a sequence of columns,
+each in the layout of a numpy or Arrow buffer. A client need not iterate over the rows.
+All numbers are little-endian, every column starts at a multiple of eight, and the head has their lengths:
 
     head        "MMQB", version u32, rows u32, envelopes u32, then the byte length of each column, u64
-    columns     exchange offsets     i32, envelopes + 1      where each envelope's exchange lies in …
+    columns     exchange offsets     i32, envelopes + 1      offset of each envelope's exchange in …
                 exchanges            bytes
                 routing key offsets  i32, envelopes + 1
                 routing keys         bytes
                 properties offsets   i32, envelopes + 1
                 properties           bytes                   raw, from the property flags on
                 sequences            u64, rows               ascending
-                envelope             u32, rows               which of the envelopes a row has
-                redelivered          u8, rows                0 or 1: it may have been with a consumer
-                body offsets         i32, rows + 1           where each row's body lies in …
+                envelope             u32, rows               index of a row's envelope
+                redelivered          u8, rows                0 or 1: a consumer may have seen it
+                body offsets         i32, rows + 1           offset of each row's body in …
                 bodies               bytes
 
-An *envelope* is what messages have in common: exchange, routing key and properties. Publishers repeat
-themselves, so there are few of them, and what is costly to take apart is taken apart once for each.
+An *envelope* is exchange, routing key and properties, shared by messages with equal ones. Publishers repeat
+themselves: a batch has few envelopes, and a client decodes properties once per envelope.
 
 With numpy: `np.frombuffer(batch.sequences, "<u8")`. With Arrow, without copying: `pa.Array.from_buffers(
 pa.binary(), batch.rows, [None, pa.py_buffer(batch.body_offsets), pa.py_buffer(batch.bodies)])`.
@@ -53,20 +53,21 @@ HEAD = Struct(f"<4sIII{COLUMNS}Q")
 
 
 class BatchEnvelope(NamedTuple):
-    """What messages have in common."""
+    """Exchange, routing key and properties that messages of a batch share."""
 
     exchange: bytes
     routing_key: bytes
     properties: bytes
-    """Raw, from the property flags on: `wire.properties.decode_properties(properties, 0)` reads them."""
+    """Encoded properties, from the property flags on: `wire.properties.decode_properties(properties, 0)`
+    reads them."""
 
 
 class BatchError(ValueError):
-    """These bytes are not a batch."""
+    """Bytes that are not a batch."""
 
 
 class BatchRow(NamedTuple):
-    """One message, for whoever does want objects."""
+    """One message of a batch as an object."""
 
     sequence: int
     envelope: BatchEnvelope
@@ -75,7 +76,7 @@ class BatchRow(NamedTuple):
 
 
 class RangeBatch:
-    """A batch, taken apart into its columns; nothing is copied."""
+    """Batch decoded into its columns, without copying."""
 
     __slots__ = (
         "bodies", "body_offsets", "envelope_count", "envelope_indexes", "exchange_offsets", "exchanges",
@@ -101,14 +102,14 @@ class RangeBatch:
             raise BatchError("a column's length does not fit the number of rows")
 
     def envelopes(self) -> list[BatchEnvelope]:
-        """The distinct envelopes, in the order that `envelope_indexes` counts them."""
+        """Return the distinct envelopes, in the order that `envelope_indexes` counts them."""
         exchanges = _cut(self.exchange_offsets, self.exchanges)
         keys = _cut(self.routing_key_offsets, self.routing_keys)
         properties = _cut(self.properties_offsets, self.properties)
         return list(map(BatchEnvelope, exchanges, keys, properties))
 
     def __iter__(self) -> Iterator[BatchRow]:
-        """Row by row: for tests and small batches."""
+        """Yield the rows one by one: for tests and small batches."""
         envelopes = self.envelopes()
         sequences, indexes = _read("Q", self.sequences), _read("I", self.envelope_indexes)
         bodies = _cut(self.body_offsets, self.bodies)

@@ -1,6 +1,6 @@
-"""A question as a node has it: read from headers, passed on to another node, answered.
+"""Range request on a node: decoded from headers, forwarded to another node, replied to.
 
-What is wrong with a question is told as an AMQP error would be, in the answer.
+A wrong request is refused with the error that AMQP would use, in the reply.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ NUMBER_MAX = (1 << 63) - 1
 
 
 class RangeRequest(NamedTuple):
-    """What is asked, and by whom."""
+    """Range request with its user."""
 
     headers: bytes
-    """An encoded table with its length."""
+    """Encoded table with its length."""
     body: bytes
     user: str
 
     def values(self) -> RequestValues:
-        """The headers, to be asked for by name."""
+        """Decode the headers."""
         return RequestValues(decode_table(self.headers, 0)[0], self.body)
 
 
 class RangeReply(NamedTuple):
-    """A good answer."""
+    """Successful reply."""
 
     headers: bytes
-    """An encoded table with its length."""
+    """Encoded table with its length."""
     body: bytes = b""
 
 
 def reply(headers: Table, body: bytes = b"") -> RangeReply:
-    """An answer with these headers."""
+    """Build a reply with these headers."""
     return RangeReply(encode_table(headers), body)
 
 
@@ -48,36 +48,36 @@ Refused = Callable[[AmqpError], None]
 
 
 class RequestValues:
-    """The headers of a question; asking for one that is missing or of another kind is an error."""
+    """Typed access to the headers of a request. A missing header or a wrong type raises
+    PreconditionFailed."""
 
     def __init__(self, table: Table, body: bytes) -> None:
         self._table = table
         self._body = body
 
     def text(self, name: str) -> str:
-        """A string."""
+        """Return a string header."""
         found = self._table.get(name)
         if found is None or not isinstance(found.value, bytes):
-            raise PreconditionFailed(f"a question about ranges needs the header '{name}', a string")
+            raise PreconditionFailed(f"a range request needs the header '{name}', a string")
         return found.value.decode("utf-8", "surrogateescape")
 
     def has(self, name: str) -> bool:
-        """Is it there?"""
         return name in self._table
 
     def number(self, name: str, otherwise: int | None = None) -> int:
-        """A number that is not negative."""
+        """Return a header that is a non-negative number."""
         found = self._table.get(name)
         if found is None and otherwise is not None:
             return otherwise
         if found is None or not isinstance(found.value, int) or isinstance(found.value, bool):
-            raise PreconditionFailed(f"a question about ranges needs the header '{name}', a number")
+            raise PreconditionFailed(f"a range request needs the header '{name}', a number")
         if not 0 <= found.value <= NUMBER_MAX:
             raise PreconditionFailed(f"the header '{name}' must not be negative: {found.value}")
         return found.value
 
     def scalars(self, name: str) -> dict[str, bool | int | float | str]:
-        """A table of numbers and texts; empty if it is not there."""
+        """Return a header that is a table of numbers and texts; empty if it is missing."""
         found = self._table.get(name)
         if found is None:
             return {}
@@ -94,10 +94,10 @@ class RequestValues:
         return scalars
 
     def spans(self) -> list[Span] | None:
-        """The body, if there is one."""
+        """Decode the body; None without one."""
         if not self._body:
             return None
         try:
             return spans.unpack(self._body)
         except ValueError as error:
-            raise PreconditionFailed(f"the body of a question about ranges is wrong: {error}") from None
+            raise PreconditionFailed(f"the body of a range request is wrong: {error}") from None

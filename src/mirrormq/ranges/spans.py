@@ -1,6 +1,6 @@
-"""Stretches of sequence numbers: ascending (first, count) pairs that do not overlap or touch.
+"""Spans of sequence numbers: ascending (first, count) pairs that do not overlap or touch.
 
-A lease of a million messages is mostly one stretch. Packed, a pair is two little-endian u64, so that
+A lease of a million messages is mostly one span. A packed pair is two little-endian u64:
 `np.frombuffer(packed, "<u8").reshape(-1, 2)` has them as two columns.
 """
 
@@ -13,31 +13,31 @@ from zlib import crc32
 __all__ = ["PAIR", "Span", "below", "common", "count_of", "digest", "joined", "pack", "unpack", "without"]
 
 Span = tuple[int, int]
-"""The first number, and how many."""
+"""Pair of the first number and the count."""
 
 PAIR = Struct("<QQ")
 
 
 def pack(spans: Iterable[Span]) -> bytes:
-    """Stretches as bytes."""
+    """Encode spans as bytes."""
     return b"".join([PAIR.pack(first, count) for first, count in spans])
 
 
 def unpack(packed: bytes) -> list[Span]:
-    """What `pack` made; ValueError for bytes that are no ascending stretches."""
+    """Decode the bytes of `pack`; ValueError if they are not ascending spans."""
     if len(packed) % PAIR.size:
-        raise ValueError(f"{len(packed)} bytes are no whole number of stretches")
+        raise ValueError(f"{len(packed)} bytes are no whole number of spans")
     found = list(PAIR.iter_unpack(packed))
     before = -1
     for first, count in found:
         if first < before or not count:
-            raise ValueError("stretches must ascend and must not overlap")
+            raise ValueError("spans must ascend and must not overlap")
         before = first + count
     return found
 
 
 def digest(packed: Iterable[bytes]) -> int:
-    """Takes are compared by this: the packed stretches of one after the other."""
+    """Return a checksum over the packed spans of several takes, to compare them."""
     found = 0
     for each in packed:
         found = crc32(each, found)
@@ -45,12 +45,12 @@ def digest(packed: Iterable[bytes]) -> int:
 
 
 def count_of(spans: Iterable[Span]) -> int:
-    """How many numbers they are together."""
+    """Return the number of sequences in all spans."""
     return sum([count for _, count in spans])
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
-    """Stretches in any order, perhaps overlapping, as they should be."""
+    """Sort and merge spans that may overlap."""
     found: list[Span] = []
     for first, count in sorted(spans):
         if found and first <= found[-1][0] + found[-1][1]:
@@ -62,7 +62,7 @@ def joined(spans: Iterable[Span]) -> list[Span]:
 
 
 def common(one: Sequence[Span], other: Sequence[Span]) -> list[Span]:
-    """The numbers that are in both."""
+    """Return the numbers that are in both."""
     found: list[Span] = []
     left = right = 0
     while left < len(one) and right < len(other):
@@ -79,7 +79,7 @@ def common(one: Sequence[Span], other: Sequence[Span]) -> list[Span]:
 
 
 def without(one: Sequence[Span], other: Sequence[Span]) -> list[Span]:
-    """The numbers of the first that are not in the second."""
+    """Return the numbers of the first that are not in the second."""
     found: list[Span] = []
     at = 0
     for first, count in one:
@@ -99,5 +99,5 @@ def without(one: Sequence[Span], other: Sequence[Span]) -> list[Span]:
 
 
 def below(spans: Sequence[Span], end: int) -> list[Span]:
-    """The numbers that are lower than `end`."""
+    """Return the numbers lower than `end`."""
     return common(spans, [(0, end)]) if end > 0 else []

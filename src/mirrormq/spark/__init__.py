@@ -1,4 +1,4 @@
-"""MirrorMQ for Spark. Installed by the extra `[spark]`; the broker never imports it."""
+"""Spark integration of MirrorMQ. The extra `[spark]` installs it; the broker never imports it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("mirrormq")` known to a session, for reading queues and publishing to exchanges."""
+    """Register `format("mirrormq")` with a session, for reading queues and publishing to exchanges."""
     from mirrormq.spark import datasource
 
     datasource.register(spark)

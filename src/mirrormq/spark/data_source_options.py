@@ -1,4 +1,4 @@
-"""What the options of `format("mirrormq")` say, checked once. What is wrong with one is one sentence."""
+"""Options of `format("mirrormq")`, parsed and checked once. An error is one sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirrormq.spark.client.node_selection import Timeouts
 
 
 class OptionError(ValueError):
-    """An option is wrong; the text says which one and what to write instead."""
+    """Invalid option; the text names it and a valid value."""
 
 
 CONNECTION = (
@@ -43,7 +43,7 @@ SINK = (
     "deadLetterRoutingKey",
 )
 OF_SPARK = ("checkpointLocation", "queryName", "path")
-"""What Spark hands on beside the options meant for us."""
+"""Options that Spark passes on beside ours."""
 
 MIRRORMQ, RABBITMQ = "mirrormq", "rabbitmq"
 CONSUME, BROWSE = "consume", "browse"
@@ -56,7 +56,7 @@ Offsets = str | Mapping[str, int]
 
 
 class OptionReader:
-    """Reads options by name, whatever their case."""
+    """Case-insensitive reader of options."""
 
     def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
         self._values = {key.lower(): value for key, value in options.items()}
@@ -115,7 +115,7 @@ class OptionReader:
 
 
 def read_addresses(reader: OptionReader) -> tuple[NodeAddress, ...]:
-    """The nodes, and who we are there."""
+    """Read the nodes with their credentials."""
     uri = reader.text("uri")
     if not uri:
         raise OptionError(
@@ -137,7 +137,7 @@ def read_addresses(reader: OptionReader) -> tuple[NodeAddress, ...]:
 
 
 def read_timeouts(reader: OptionReader) -> Timeouts:
-    """Limits of waiting for a node."""
+    """Read the time limits of waiting for a node."""
     handshake_ms, request_ms = reader.number("handshakeTimeoutMs"), reader.number("requestTimeoutMs")
     usual = Timeouts()
     return Timeouts(
@@ -147,7 +147,7 @@ def read_timeouts(reader: OptionReader) -> Timeouts:
 
 
 def _password(reader: OptionReader) -> str | None:
-    """The password from an option, a file or the environment of the driver; None: the URI's."""
+    """Return the password from an option, a file or the environment of the driver; None: the URI's."""
     given = [name for name in ("password", "passwordFile", "passwordEnv") if reader.text(name)]
     if len(given) > 1:
         raise OptionError(f"set only one of the options {' and '.join(given)}")
@@ -170,21 +170,21 @@ def _password(reader: OptionReader) -> str | None:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What to read, from where."""
+    """Options of the source."""
 
     addresses: tuple[NodeAddress, ...]
     timeouts: Timeouts
     broker: str
     queues: tuple[str, ...]
-    """By name; empty if a pattern was given."""
+    """Queue names; empty if a pattern is given."""
     pattern: str | None
     mode: str
     starting: Offsets
     ending: Offsets
     messages_max: int | None
-    """Per trigger."""
+    """Messages per trigger."""
     bytes_max: int | None
-    """Per trigger."""
+    """Bytes per trigger."""
     partitions_min: int
     replica: str
     fail_on_data_loss: bool
@@ -192,11 +192,11 @@ class SourceOptions:
     lease_idle_ms: int | None
     include_properties: bool
     wait_for_queues: bool
-    """Whether a named queue that does not exist is waited for."""
+    """Whether the query waits for a named queue that does not exist."""
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Of `spark.read` or `spark.readStream`."""
+    """Parse the options of `spark.read` or `spark.readStream`."""
     reader = OptionReader(options, CONNECTION + SOURCE)
     queues, pattern = _queues(reader)
     broker = reader.one_of("broker", (MIRRORMQ, RABBITMQ), MIRRORMQ)
@@ -226,8 +226,10 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
 def _queues(reader: OptionReader) -> tuple[tuple[str, ...], str | None]:
     given = [name for name in ("queue", "queues", "queuePattern") if reader.text(name)]
     if len(given) != 1:
-        said = "none of them is set" if not given else f"{' and '.join(given)} are set"
-        raise OptionError(f"set one of the options queue, queues (comma-separated) or queuePattern: {said}")
+        given_text = "none of them is set" if not given else f"{' and '.join(given)} are set"
+        raise OptionError(
+            f"set one of the options queue, queues (comma-separated) or queuePattern: {given_text}"
+        )
     value = reader.text(given[0]) or ""
     if given[0] == "queue":
         return (value,), None
@@ -244,7 +246,7 @@ def _queues(reader: OptionReader) -> tuple[tuple[str, ...], str | None]:
 
 
 def _check(found: SourceOptions, reader: OptionReader, streaming: bool) -> None:
-    """What does not go together."""
+    """Refuse options that exclude each other."""
     if found.mode == CONSUME and not streaming:
         raise OptionError(
             "spark.read only looks at messages (mode browse): to consume them use"
@@ -274,21 +276,22 @@ def _check_rabbitmq(found: SourceOptions, streaming: bool) -> None:
 
 
 LEASE_NAME_BYTES_MAX = 255
-"""As for every other name in AMQP."""
+"""Longest lease name; AMQP limits every name to this length."""
 
 WRITE_ID_BYTES_MAX = 180
-"""Names of producers begin with it and have at most 255 bytes: partition, generation and epoch follow."""
+"""Longest write id. Producer names begin with it and have at most 255 bytes: partition, generation and epoch
+follow."""
 
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Where to publish to, and how."""
+    """Options of the sink."""
 
     addresses: tuple[NodeAddress, ...]
     timeouts: Timeouts
     broker: str
     exchange: str | None
-    """None: a column says it."""
+    """None: a column holds it."""
     routing_key: str | None
     mandatory: bool
     persistent: bool
@@ -296,13 +299,13 @@ class SinkOptions:
     rate: float | None
     """Messages per second of each partition."""
     speed: float | None
-    """How many times faster than their time stamps say messages are published."""
+    """Factor by which messages are published faster than their time stamps."""
     speed_origin_s: float
     speed_start_s: float
     dead_letter_place: tuple[str, str] | None
-    """Exchange and routing key for rows that reach no queue or cannot be published; None: the write fails."""
+    """Exchange and routing key for rows that are unroutable or cannot be published; None: the write fails."""
     fail_on_changed_rows: bool
-    """Refuse a repeated batch whose rows differ from those published before; else publish them too."""
+    """Refuse a repeated batch whose rows differ from those published before; otherwise publish them too."""
 
 
 def _dead_letter_place(reader: OptionReader) -> tuple[str, str] | None:
@@ -321,11 +324,11 @@ def _dead_letter_place(reader: OptionReader) -> tuple[str, str] | None:
 
 
 PLACE_BYTES_MAX = 255
-"""Names and routing keys in AMQP."""
+"""Longest exchange name and routing key in AMQP."""
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
-    """Of `df.write` or `df.writeStream`."""
+    """Parse the options of `df.write` or `df.writeStream`."""
     reader = OptionReader(options, CONNECTION + SINK)
     write_id = reader.text("writeId")
     if write_id is not None and not 0 < len(write_id.encode()) <= WRITE_ID_BYTES_MAX:

@@ -1,4 +1,4 @@
-"""`format("mirrormq")`: what Spark sees."""
+"""Data source `format("mirrormq")`: the interface that Spark calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class MirrorMQ(DataSource):
-    """Queues to read, exchanges to publish to."""
+    """Data source that reads queues and publishes to exchanges."""
 
     @classmethod
     def name(cls) -> str:
@@ -35,7 +35,7 @@ class MirrorMQ(DataSource):
         return columns(given.lower() != "false")
 
     def _given(self) -> Mapping[str, str]:
-        """The options. Spark keeps none of a table in its catalogue, and hands over at most a path."""
+        """Return the options. For a table in its catalogue Spark keeps none, and passes at most a path."""
         if not {key.lower() for key in self.options} - {"path"}:
             raise OptionError(
                 "no options were given: a table made with CREATE TABLE … USING mirrormq loses its options in"
@@ -78,7 +78,7 @@ URI = "(?i)uri"
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("mirrormq")` known to a session, and keep the option `uri` out of its plans."""
+    """Register `format("mirrormq")` with a session, and hide the option `uri` in its plans."""
     prepare_workers(spark)
     hidden = spark.conf.get(HIDDEN_OPTIONS) or ""
     if URI not in hidden.split("|"):

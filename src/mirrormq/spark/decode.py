@@ -1,12 +1,12 @@
-"""What is in the bodies, as columns.
+"""Decoding of message bodies into columns.
 
 from mirrormq.spark.decode import json_body, text_body
 
 orders = json_body(messages, "id long, amount double")
 
-A publisher may send any bytes, whatever the others do. So a body that is not what was expected gives null
-instead of ending the query, for it would end again at the same message after each restart. A body is never
-null itself: `where("text is null")` finds the messages that could not be read.
+A publisher may send any bytes. An undecodable body therefore gives null instead of failing the query, which
+would fail again at the same message after each restart. A body itself is never null:
+`where("text is null")` finds the undecodable messages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Errors = Literal["null", "replace", "fail"]
 UNREADABLE = "_mirrormq_unreadable"
-"""A field that no schema has: Spark puts the text there that it cannot read."""
+"""Name of an extra schema field in which Spark stores text that it cannot parse."""
 
 REASON_HEADER = "x-dead-letter-reason"
 QUEUE_HEADER = "x-original-queue"
@@ -34,10 +34,10 @@ ERRORS: tuple[Errors, ...] = ("null", "replace", "fail")
 def text_body(
     messages: DataFrame, charset: str = "UTF-8", column: str = "text", errors: Errors = "null"
 ) -> DataFrame:
-    """The same rows with the body as text in a new column. Any charset that Python knows will do.
+    """Return the rows with the body as text in a new column. Any charset of Python is valid.
 
-    A body that is not text of this charset gives null; with `errors="replace"` the text with U+FFFD in place
-    of what could not be read; with `errors="fail"` the query fails.
+    A body that is not text of this charset gives null. With `errors="replace"` it gives text with U+FFFD in
+    place of invalid bytes. With `errors="fail"` the query fails.
     """
     from pyspark.sql import functions as f
 
@@ -55,22 +55,22 @@ def text_body(
 
 
 def _decoded(charset: str, errors: Errors) -> Column:
-    """The body as text, decoded by Python: Spark itself knows seven charsets, and only how to fail."""
+    """Return the body as text, decoded by Python: Spark itself supports seven charsets and can only fail."""
     import pyarrow as pa
     from pyspark.sql.pandas import functions
 
     def decode(bodies: Any) -> Any:
         return pa.array([read_text(body.as_py(), charset, errors) for body in bodies], pa.string())
 
-    # Spark learns from these what the function takes. It warns whoever says it in the other way, which is the
-    # only one that type checkers know of.
+    # Spark reads the argument types from these annotations. Its other notation, the only one that type
+    # checkers know, prints a warning.
     decode.__annotations__ = {"bodies": pa.Array, "return": pa.Array}
     make: Callable[..., Callable[[str], Column]] = functions.arrow_udf
     return make(decode, "string")("body")
 
 
 def read_text(body: bytes | None, charset: str, errors: Errors) -> str | None:
-    """A body as text that can be kept as UTF-8."""
+    """Decode a body as text that is valid UTF-8."""
     if body is None:
         return None
     way = "replace" if errors == "replace" else "strict"
@@ -83,10 +83,10 @@ def read_text(body: bytes | None, charset: str, errors: Errors) -> str | None:
 
 
 def json_body(messages: DataFrame, schema: StructType | str, column: str = "value") -> DataFrame:
-    """Return the rows with the body, read as JSON of this schema, in a new column.
+    """Return the rows with the body, parsed as JSON of this schema, in a new column.
 
-    A body that is not JSON gives null, and so does one of another shape. Fields that the schema does not name
-    are left out, fields that a body does not have are null: publishers may add fields as they like.
+    A body that is not JSON, or of another shape, gives null. Fields outside the schema are dropped, missing
+    fields are null: publishers may add fields.
     """
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
@@ -96,7 +96,7 @@ def json_body(messages: DataFrame, schema: StructType | str, column: str = "valu
         raise ValueError(
             f"schema is {schema!r}: write the fields of an object, as in 'id long, amount double'"
         )
-    # Without this field Spark gives a struct of nulls for what it cannot read, as for an empty object.
+    # Without this field Spark returns a struct of nulls for invalid JSON, as for an empty object.
     whole = StructType([*wanted.fields, StructField(UNREADABLE, StringType())])
     text = f.try_validate_utf8(f.col("body").cast("string"))
     parsed = f.from_json(text, whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE})
@@ -106,9 +106,9 @@ def json_body(messages: DataFrame, schema: StructType | str, column: str = "valu
 
 
 def split_bad(decoded: DataFrame, column: str | None = None) -> tuple[DataFrame, DataFrame]:
-    """Split rows of `json_body` or `text_body` into those whose body could be read and those whose could not.
+    """Split rows of `json_body` or `text_body` into decoded and undecodable ones.
 
-    `column` is the one that was added; by default `value` or `text`, whichever there is.
+    `column` is the added column; by default `value` or `text`, whichever exists.
     """
     from pyspark.sql import functions as f
 
@@ -121,7 +121,7 @@ def split_bad(decoded: DataFrame, column: str | None = None) -> tuple[DataFrame,
 def dead_letters(bad: DataFrame, reason: str = "bad_body") -> DataFrame:
     """Return rows of the source as messages to publish to a dead-letter exchange.
 
-    Headers say why and where they were: `x-dead-letter-reason`, `x-original-queue`, `x-original-exchange`,
+    Headers give reason and origin: `x-dead-letter-reason`, `x-original-queue`, `x-original-exchange`,
     `x-original-routing-key`. Write the rows with the options `exchange` and `routingKey`.
     """
     from pyspark.sql import functions as f

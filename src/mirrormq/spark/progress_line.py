@@ -1,4 +1,4 @@
-"""A line on the terminal that says what Spark is doing, since Spark itself is kept quiet."""
+"""Progress line on the terminal, since Spark's own output is disabled."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 INTERVAL_S = 0.5
-"""How often the line is drawn again."""
+"""Interval between two updates of the line."""
 
 
 class ProgressLine:
-    """Shows step, text, tasks of the running stages and the time; nothing when stderr is no terminal."""
+    """Line with step, text, tasks of the running stages and the time; nothing if stderr is not a terminal."""
 
     def __init__(self, steps: int, name: str) -> None:
         self.steps = steps
@@ -24,7 +24,7 @@ class ProgressLine:
         self.step = 0
         self.text = "starting Spark"
         self.spark: SparkSession | None = None
-        """Set when there is a session, whose tasks are then counted."""
+        """Session whose tasks are counted; set once it exists."""
         self._began = time.monotonic()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._draw_until_done, daemon=True)
@@ -44,8 +44,8 @@ class ProgressLine:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
-    def tell(self, step: int, text: str) -> None:
-        """From now on it is this that takes time."""
+    def update(self, step: int, text: str) -> None:
+        """Set the current step."""
         self.step, self.text = step, text
 
     def _draw_until_done(self) -> None:
@@ -59,7 +59,8 @@ class ProgressLine:
                 return
 
     def _tasks(self) -> str:
-        """Finished and all tasks of the running stages; a Connect session does not tell."""
+        """Return finished and total tasks of the running stages; empty for a Connect session, which does not
+        report them."""
         context = getattr(self.spark, "_sc", None)
         if context is None:
             return ""

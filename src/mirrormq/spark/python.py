@@ -1,9 +1,9 @@
-"""A Python that starts quickly for Spark.
+"""Python launcher for Spark that starts faster.
 
-Spark puts a zip of PySpark's sources first on the path of every Python process it starts. Python keeps
-nothing that it compiles of a zip, so each process compiles PySpark anew: half a second before a query on a
-stream has taken its first message. The same PySpark is installed beside us, compiled. So Spark is given a
-program that leaves the zip out and goes on to the real Python.
+Spark puts a zip of PySpark's sources first on the path of every Python process it starts. Python does not
+cache compiled code of a zip, and each process compiles PySpark again: half a second before a streaming query
+takes its first message. The same PySpark is installed beside this package, compiled. Spark therefore gets a
+program that leaves the zip out and runs the real Python.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ PYTHONPATH=$kept exec {python} "$@"
 
 
 def quick_python(python: str = sys.executable) -> str:
-    """A program to use as PYSPARK_PYTHON on this machine, gone when we are; `python` itself if PySpark is not
-    installed in its own directories."""
+    """Create a program to use as PYSPARK_PYTHON on this machine, removed at exit; return `python` itself if
+    PySpark is not installed in its own directories."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None or not Path(spec.origin).is_relative_to(sys.prefix):
         return python

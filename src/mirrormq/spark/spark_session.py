@@ -1,4 +1,5 @@
-"""Starts Spark: in this process, on a cluster, or behind a Connect address; quietly, or with one sentence."""
+"""Spark sessions: in this process, on a cluster, or behind a Connect address. Quiet; errors are one
+sentence."""
 
 from __future__ import annotations
 
@@ -27,16 +28,16 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 
 CONNECT_PORT = 15002
-"""Spark Connect's own default."""
+"""Default port of Spark Connect."""
 
 START_TIMEOUT_S = 180.0
-"""For Java and Spark to come up: seconds on an idle machine, half a minute on a busy one."""
+"""Time limit for the start of Java and Spark: seconds on an idle machine, half a minute on a busy one."""
 
 REACH_TIMEOUT_S = 5.0
-"""How long to try a Connect server or a master; Spark itself would go on trying for minutes."""
+"""Time limit to reach a Connect server or a master; Spark itself would retry for minutes."""
 
 CANCEL_INTERVAL_S = 0.3
-"""How often it is looked whether Ctrl-C was pressed."""
+"""Interval of the check for Ctrl-C."""
 
 MASTER = re.compile(r"local(\[[^\]]+\])?|local-cluster\[[^\]]+\]|(spark|k8s|sc)://.+|yarn")
 
@@ -51,21 +52,21 @@ FILES_OF_QUERIES = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     )
 }
-"""How a query's checkpoint is written. Spark's own choice starts a process, `readlink`, about eight times for
-each file on a local disk, which takes longer than the rest of a small batch. This way is as safe: a file is
-written under another name and renamed, after a look that there is none of that name."""
+"""Checkpoint writer of queries. Spark's default starts the process `readlink` about eight times for each file
+on a local disk, which takes longer than the rest of a small batch. This writer is as safe: it writes a file
+under another name, checks that the target does not exist, and renames it."""
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 JAVA_OPTIONS = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} -XX:+UseParallelGC"
-"""Quiet, and with the collector that costs the least on few cores."""
+"""Options for quiet logs and the garbage collector with the lowest cost on few cores."""
 
 SHORT_WORK = "-XX:TieredStopAtLevel=1"
-"""For work of a minute or less: Java compiles quickly rather than well, which halves the time it takes."""
+"""Option for work of a minute or less: Java compiles quickly rather than well, which halves the run time."""
 
 
 def require_spark() -> None:
-    """Say so when the packages of the extra are not there."""
+    """Raise PipelineError if the packages of the extra are not installed."""
     if find_spec("pyspark") is None or find_spec("pyarrow") is None:
         raise PipelineError("Spark is not installed: run pip install 'mirrormq[spark]'")
 
@@ -73,10 +74,10 @@ def require_spark() -> None:
 def start_session(
     name: str, master: str = DEFAULT_MASTER, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session called `name` on `master`, which is any Spark master or an `sc://` address.
+    """Start a session called `name` on `master`, which is any Spark master or an `sc://` address.
 
-    `settings` are Spark's own (`spark.driver.memory`, …) and win over ours. What keeps Spark from
-    starting becomes a PipelineError.
+    `settings` are Spark's own (`spark.driver.memory`, …) and override ours. A failed start becomes a
+    PipelineError.
     """
     if not MASTER.fullmatch(master):
         raise PipelineError(
@@ -93,10 +94,10 @@ def start_session(
 def session_for(
     name: str, master: str = DEFAULT_MASTER, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """A session that a command has for itself, as long as the block lasts.
+    """Provide a session for one command, for the duration of the block.
 
-    After Ctrl-C whatever Spark runs for the block is cancelled, and KeyboardInterrupt is raised when that has
-    ended; if Spark is still starting, when it has started.
+    After Ctrl-C all Spark work of the block is cancelled. KeyboardInterrupt follows when that has ended; if
+    Spark is still starting, when it has started.
     """
     over = threading.Event()
     with noted() as presses:
@@ -119,12 +120,12 @@ def session_for(
 
 
 def _cancel(spark: SparkSession, presses: InterruptCount, over: threading.Event) -> None:
-    """Cancel what runs, once Ctrl-C was pressed; and what was begun in that moment."""
+    """Cancel running work once Ctrl-C was pressed, and work that starts in that moment."""
     while not over.wait(CANCEL_INTERVAL_S):
         if presses.count:
             try:
                 spark.interruptAll()
-            except Exception:  # it is being stopped
+            except Exception:  # the session is being stopped
                 return
 
 
@@ -132,19 +133,21 @@ def _connect(name: str, address: str, settings: Mapping[str, str]) -> SparkSessi
     _reach(address, CONNECT_PORT, "Spark Connect server")
     from pyspark.sql import SparkSession
 
-    # Spark takes this variable as its master too, and refuses to have two.
+    # Spark also reads its master from this variable, and refuses two.
     os.environ.pop("SPARK_REMOTE", None)
     try:
         builder = SparkSession.builder.remote(address).appName(name)
         for key, value in settings.items():
             builder = builder.config(key, value)
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             session = builder.getOrCreate()
-    except Exception as error:  # whatever grpc, Spark or the server has to say
+    except Exception as error:  # any error of grpc, Spark or the server
         raise PipelineError(
             f"no session with the Spark Connect server at {address}: {sentence(error)}"
         ) from None
-    refused = [key for key in settings for warning in said if f"Failed to set {key} " in str(warning.message)]
+    refused = [
+        key for key in settings for warning in caught if f"Failed to set {key} " in str(warning.message)
+    ]
     if refused:
         session.stop()
         raise PipelineError(
@@ -166,7 +169,7 @@ def _launch(name: str, master: str, settings: Mapping[str, str]) -> SparkSession
         for key, value in options.items():
             builder = builder.config(key, value)
         session = _within(START_TIMEOUT_S, master, builder.getOrCreate)
-        # Java has an active session by thread, and only there looks for formats that were registered.
+        # Java keeps the active session per thread, and looks up registered formats only there.
         java_sessions = SparkSession._get_j_spark_session_class(session._jvm)
         java_sessions.setActiveSession(session._jsparkSession)
         return session
@@ -177,8 +180,8 @@ def _launch(name: str, master: str, settings: Mapping[str, str]) -> SparkSession
 
 
 def _within(timeout_s: float, master: str, start: Callable[[], SparkSession]) -> SparkSession:
-    """Start it in a thread of its own and wait so long: PySpark waits for ever for a Java that ended without
-    an error. In the main thread it would also take over Ctrl-C."""
+    """Start a session in a separate thread and wait with a time limit: PySpark waits forever for a Java that
+    ended without an error. In the main thread it would also replace the handler of Ctrl-C."""
     done: Future[SparkSession] = Future()
 
     def run() -> None:
@@ -193,17 +196,17 @@ def _within(timeout_s: float, master: str, start: Callable[[], SparkSession]) ->
     except TimeoutError:
         raise PipelineError(
             f"Spark did not start on {master} within {timeout_s:g} s:"
-            " set MIRRORMQ_SPARK_LOG=info to see what its Java says"
+            " set MIRRORMQ_SPARK_LOG=info to see the log of its Java"
         ) from None
 
 
 def _prepare_environment(master: str) -> None:
     os.environ["JAVA_HOME"] = str(quiet_java_home(find_java()))
     if "PYSPARK_PYTHON" not in os.environ:
-        # On a cluster its machines would look for a program that is only here.
+        # On a cluster the machines would look for a program that exists only here.
         local = re.fullmatch(r"local(\[.*\])?", master) is not None
         os.environ["PYSPARK_PYTHON"] = quick_python() if local else sys.executable
-    # Where it stays on this machine it also works where the machine's own name has no address.
+    # A local session also works if the machine's own name has no address.
     if master.startswith("local") or urlsplit(master).hostname in ("localhost", "127.0.0.1"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 

@@ -1,4 +1,4 @@
-"""The Python of Spark's workers: it must be able to import this package."""
+"""Python of Spark's workers: it must be able to import this package."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _checked: set[str] = set()
-"""Applications whose workers have been checked; a process has one at a time."""
+"""Applications whose workers were checked; a process has one at a time."""
 
 
 def prepare_workers(spark: SparkSession) -> None:
     """Let local workers run under this Python; check once that those of a cluster can import the package.
 
-    Behind a Spark Connect address neither can be seen: the server's own errors say what is missing.
+    Behind a Spark Connect address neither is possible: the server's own errors report what is missing.
     """
     context = getattr(spark, "_sc", None)
     if context is None:
         return
     if re.fullmatch(r"local(\[.*\])?", context.master):
-        # Spark starts `python3` of the PATH unless told otherwise, which is another one if a script is run by
-        # the Python of a virtual environment that is not activated.
+        # Spark starts `python3` of the PATH by default, which is another Python if a script runs in a virtual
+        # environment that is not activated.
         if "PYSPARK_PYTHON" not in os.environ and context.getConf().get("spark.pyspark.python") is None:
             context.pythonExec = sys.executable
     elif context.applicationId not in _checked:
@@ -38,7 +38,7 @@ def prepare_workers(spark: SparkSession) -> None:
 
 def _check_imports(context: SparkContext) -> None:
     def attempt(rows: Iterable[int]) -> Iterator[str]:
-        # Travels by value: the workers need not have this module for it.
+        # Pickled by value: the workers need not have this module.
         try:
             import mirrormq.spark.sink.writers
             import mirrormq.spark.source.browse

@@ -16,7 +16,7 @@ from mirrormq.testing.port_allocator import free_ports
 
 
 class Cluster:
-    """Runs real nodes; `uri(n)` to connect, `kill(n)`, `start(n)` to make them fail and return."""
+    """Cluster of real nodes: `uri(n)` to connect; `kill(n)`, `start(n)` to make a node fail and return."""
 
     def __init__(self, nodes: int = 1, conf: str = "", mirror_all: bool = False) -> None:
         self._count = nodes
@@ -64,14 +64,14 @@ class Cluster:
 
     @property
     def local(self) -> LocalCluster:
-        """The processes themselves."""
+        """Processes of the nodes."""
         if self._cluster is None:
             raise RuntimeError("use the cluster inside its `with` block")
         return self._cluster
 
     @property
     def directory(self) -> Path:
-        """Where the nodes keep their data and logs."""
+        """Directory of the nodes' data and logs."""
         return self.local.data
 
     def name(self, index: int = 0) -> str:
@@ -84,27 +84,27 @@ class Cluster:
         return self.local.nodes[index].management_port
 
     def uri(self, index: int = 0, vhost: str = "%2F") -> str:
-        """An AMQP URI of one node, as user guest."""
+        """Return an AMQP URI of one node, as user guest."""
         return f"amqp://guest:guest@127.0.0.1:{self.port(index)}/{vhost}"
 
     def kill(self, index: int) -> None:
-        """SIGKILL, and wait until the process is gone."""
+        """Send SIGKILL, and wait until the process has ended."""
         self.local.kill(self.name(index))
 
     def stop(self, index: int) -> None:
-        """SIGTERM, and wait until the node has stopped in good order."""
+        """Send SIGTERM, and wait until the node has stopped cleanly."""
         self.local.stop(self.name(index))
 
     def freeze(self, index: int) -> None:
-        """SIGSTOP: the process is there and does nothing."""
+        """Send SIGSTOP: the process exists and does nothing."""
         self.local.freeze(self.name(index))
 
     def thaw(self, index: int) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self.local.resume(self.name(index))
 
     def ctl(self, *arguments: str, node: int = 0) -> str:
-        """Run mirrormqctl on a node; its output, or RuntimeError with what it said."""
+        """Run mirrormqctl on a node; return its output, or raise RuntimeError with its error text."""
         program = Path(sys.executable).with_name("mirrormqctl")
         command = [str(program), "-n", self.name(node), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)

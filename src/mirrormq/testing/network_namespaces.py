@@ -1,8 +1,8 @@
-"""Network namespaces joined by a bridge, so that the network between nodes can really be cut.
+"""Network namespaces joined by a bridge, to cut the network between nodes.
 
-Each node gets a namespace of its own with one leg in the bridge. Cutting puts the legs of one side into
-another bridge: nothing is reset or refused, packets just vanish, as they do when a switch dies. Needs root
-and the `ip` command.
+Each node gets its own namespace with one interface in the bridge. A partition moves the interfaces of one
+side to another bridge. Nothing is reset or refused: packets are lost, as with a failed switch. Needs root and
+the `ip` command.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class NetworkError(Exception):
-    """A sentence for whoever wanted a network."""
+    """Namespace or bridge cannot be created; the text is one sentence for the user."""
 
 
 def _ip(*words: str, check: bool = True) -> None:
@@ -37,17 +37,17 @@ class NetworkNamespaces:
 
     @staticmethod
     def obstacle() -> str | None:
-        """Why there can be no namespaces here, if so."""
+        """Return the reason why namespaces cannot be created here; None if they can."""
         if os.geteuid() != 0:
             return "network namespaces need root"
         return None if shutil.which("ip") else "network namespaces need the ip command (Debian: iproute2)"
 
     def space(self, which: int | str) -> str:
-        """The name of a namespace."""
+        """Return the name of a namespace."""
         return f"{self._tag}-{which}"
 
     def make(self) -> None:
-        """Create everything; on failure nothing is left."""
+        """Create namespaces and bridge; on failure remove everything."""
         try:
             self._make()
         except NetworkError:
@@ -72,16 +72,16 @@ class NetworkNamespaces:
         _ip("-n", self.space("hub"), "link", "set", f"side{side}", "up")
 
     def remove(self) -> None:
-        """Everything goes, whatever is there."""
+        """Remove all namespaces that exist."""
         for which in ("hub", *range(len(self.addresses))):
             _ip("netns", "del", self.space(which), check=False)
 
     def prefix(self, which: int) -> list[str]:
-        """In front of a command that is to run in a namespace."""
+        """Return the command prefix that runs a program in a namespace."""
         return ["ip", "netns", "exec", self.space(which)]
 
     def part(self, *sides: Iterable[int]) -> None:
-        """From now on only nodes of the same side reach each other; who is named nowhere is alone."""
+        """Partition the network: only nodes of the same side reach each other; a node in no side is alone."""
         named = [list(side) for side in sides]
         alone = [[n] for n in range(len(self.addresses)) if not any(n in side for side in named)]
         for number, side in enumerate(named + alone):
@@ -90,12 +90,13 @@ class NetworkNamespaces:
                 _ip("-n", self.space("hub"), "link", "set", f"leg{which}", "master", f"side{number}")
 
     def heal(self) -> None:
-        """Everybody reaches everybody."""
+        """Let all nodes reach each other."""
         self.part(range(len(self.addresses)))
 
     def socket(self, which: int) -> socket.socket:
-        """A TCP socket that lives in a namespace, wherever its owner runs."""
+        """Return a TCP socket inside a namespace, usable by a process outside."""
         with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{self.space(which)}") as there:
+            # A socket stays in the namespace in which it was created, also after the thread has left it.
             _enter(there.fileno())
             try:
                 return socket.socket()

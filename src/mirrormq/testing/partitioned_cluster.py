@@ -1,4 +1,4 @@
-"""A cluster whose nodes live in network namespaces of their own, so that it can be parted for real."""
+"""Cluster whose nodes run in separate network namespaces, for real network partitions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mirrormq.testing.network_namespaces import NetworkNamespaces
 from mirrormq.testing.port_forwarding import PortForwarder
 
 AMQP_PORT, MANAGEMENT_PORT, CLUSTER_PORT = 5672, 15672, 25672
-"""Inside: every node has a loopback of its own."""
+"""Ports inside a namespace: equal on all nodes, because every node has its own loopback."""
 
 
 class PartitionedCluster(Cluster):
-    """Like `Cluster`; `part` cuts the network between nodes, `heal` mends it. Clients reach every node
-    through its door all the time."""
+    """Cluster with partitions: `part` cuts the network between nodes, `heal` restores it. Clients reach every
+    node through a forwarded port all the time."""
 
     def __init__(self, nodes: int = 3, conf: str = "", mirror_all: bool = False) -> None:
         super().__init__(nodes, conf, mirror_all)
@@ -52,9 +52,9 @@ class PartitionedCluster(Cluster):
         return self._ports[index][1]
 
     def part(self, *sides: Iterable[int]) -> None:
-        """From now on only nodes of the same side reach each other; who is named nowhere is alone."""
+        """Partition the network: only nodes of the same side reach each other; a node in no side is alone."""
         self.networks.part(*sides)
 
     def heal(self) -> None:
-        """Everybody reaches everybody."""
+        """Let all nodes reach each other."""
         self.networks.heal()

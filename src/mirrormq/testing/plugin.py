@@ -1,4 +1,4 @@
-"""The pytest plugin: fixture `mirrormq_node`, one node shared by the whole test session."""
+"""Pytest plugin: fixture `mirrormq_node`, one node shared by the whole test session."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from mirrormq.testing.cluster import Cluster
 
 @pytest.fixture(scope="session")
 def mirrormq_node() -> Iterator[Cluster]:
-    """A running node; `mirrormq_node.uri()` is where to connect."""
+    """Start a node; `mirrormq_node.uri()` is its AMQP URI."""
     with Cluster(nodes=1) as cluster:
         yield cluster

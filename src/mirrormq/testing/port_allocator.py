@@ -1,10 +1,9 @@
-"""Ports on loopback for nodes that are about to start, never the same for two processes of a machine.
+"""Allocator of loopback ports for nodes that are about to start, distinct between processes of a machine.
 
-A port that was found free is nobody's until a node listens on it, which takes a second or more, and a node
-that was killed leaves its port to whoever comes. Tests that run side by side would at times be given each
-other's ports. So the ports are dealt out in blocks: the first port of a block is held, for as long as the
-process lives, by the one that deals from it, and within a process the same port comes again only when all
-others have had their turn.
+A free port stays unclaimed until a node listens on it, which takes a second or more. A killed node frees its
+port for any other process. Parallel tests would sometimes get each other's ports. The allocator therefore
+hands out ports in blocks. A process binds the first port of a block as long as it runs. Within a process a
+port is reused only after all other ports were used.
 """
 
 from __future__ import annotations
@@ -13,39 +12,39 @@ import random
 import socket
 
 PORTS = range(16_000, 25_000)
-"""Below those that systems give to outgoing connections, which come and go; and not the ports of brokers."""
+"""Port range below the ephemeral ports of outgoing connections, without the ports of brokers."""
 
 BLOCK_PORTS = 100
-"""More than the ports of any cluster on one machine; 90 blocks are enough for many processes."""
+"""Ports per block: more than any cluster on one machine uses; 90 blocks are enough for many processes."""
 
 
 class PortAllocator:
-    """Deals out what one process may use."""
+    """Allocator of one process."""
 
     def __init__(self, ports: range = PORTS) -> None:
         self._starts = list(range(ports.start, ports.stop, BLOCK_PORTS))
         random.shuffle(self._starts)
         self._held: dict[int, socket.socket] = {}
         self._turn: list[int] = []
-        """Our blocks, the one that was dealt from last at the end."""
+        """Blocks of this process; the block used last is at the end."""
         self._next = 0
         self._end = 0
 
     def neighbours(self, count: int) -> int:
-        """The first of so many neighbouring ports that nobody uses."""
-        fruitless = 0
-        while fruitless <= len(self._starts):
+        """Return the first of `count` neighbouring free ports."""
+        blocks_tried = 0
+        while blocks_tried <= len(self._starts):
             while self._next + count <= self._end:
                 first, self._next = self._next, self._next + count
                 if all(_is_free(first + n) for n in range(count)):
                     return first
                 self._next = first + 1
             self._open_block()
-            fruitless += 1
+            blocks_tried += 1
         raise RuntimeError(f"found no {count} neighbouring free ports")
 
     def _open_block(self) -> None:
-        """Go on in a block of nobody's, or if there is none in the one of ours that has rested longest."""
+        """Continue in an unclaimed block; without one in our block that was used longest ago."""
         for start in self._starts:
             if start not in self._held and (holder := _bound(start)) is not None:
                 self._held[start] = holder
@@ -58,7 +57,7 @@ class PortAllocator:
         self._next, self._end = self._turn[-1] + 1, self._turn[-1] + BLOCK_PORTS
 
     def close(self) -> None:
-        """Leave the blocks to others."""
+        """Release the blocks for other processes."""
         for holder in self._held.values():
             holder.close()
 
@@ -67,12 +66,12 @@ _dealer = PortAllocator()
 
 
 def free_ports(count: int) -> int:
-    """The first of `count` neighbouring ports that nobody uses, and nobody else is given."""
+    """Return the first of `count` neighbouring free ports that no other process gets."""
     return _dealer.neighbours(count)
 
 
 def _bound(port: int) -> socket.socket | None:
-    """A socket that has this port of loopback, if nobody else does."""
+    """Return a socket bound to this loopback port; None if the port is in use."""
     holder = socket.socket()
     try:
         holder.bind(("127.0.0.1", port))

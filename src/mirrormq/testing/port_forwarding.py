@@ -1,6 +1,7 @@
-"""Doors: ports on loopback that lead to ports on the loopback of another network namespace.
+"""Port forwarding from loopback into another network namespace.
 
-A client outside reaches a node inside through its door, also while the network between the nodes is cut.
+A client outside reaches a node inside through a forwarded port, also while the network between the nodes is
+cut.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ LOOPBACK = "127.0.0.1"
 
 
 class PortForwarder:
-    """All doors of a cluster, served by one thread."""
+    """All forwarded ports of a cluster, served by one thread."""
 
     def __init__(self, make_socket: Callable[[int], socket]) -> None:
         self._make_socket = make_socket
         self._loop = asyncio.new_event_loop()
         self._servers: list[asyncio.Server] = []
-        self._thread = threading.Thread(target=self._loop.run_forever, name="doors", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="port-forwarder", daemon=True)
         self._thread.start()
 
     def open(self, which: int, port: int) -> int:
-        """A door to a port in a namespace; returns the port outside."""
+        """Forward to a port in a namespace; return the port outside."""
         return asyncio.run_coroutine_threadsafe(self._open(which, port), self._loop).result()
 
     def close(self) -> None:
-        """No door is left open, and nobody is on the way through one."""
+        """Close all forwarded ports and their connections."""
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -45,17 +46,17 @@ class PortForwarder:
             await asyncio.gather(*under_way, return_exceptions=True)
 
     async def _open(self, which: int, port: int) -> int:
-        async def entered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(OSError):
-                await self._lead(which, port, reader, writer)
+                await self._forward(which, port, reader, writer)
             writer.close()
 
-        server = await asyncio.start_server(entered, LOOPBACK, 0, limit=CHUNK_BYTES)
+        server = await asyncio.start_server(forward, LOOPBACK, 0, limit=CHUNK_BYTES)
         self._servers.append(server)
         outside: int = server.sockets[0].getsockname()[1]
         return outside
 
-    async def _lead(
+    async def _forward(
         self, which: int, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         inside = self._make_socket(which)
@@ -63,8 +64,8 @@ class PortForwarder:
         await self._loop.sock_connect(inside, (LOOPBACK, port))
         inner_reader, inner_writer = await asyncio.open_connection(sock=inside, limit=CHUNK_BYTES)
         ways = [
-            asyncio.ensure_future(_carry(reader, inner_writer)),
-            asyncio.ensure_future(_carry(inner_reader, writer)),
+            asyncio.ensure_future(_copy(reader, inner_writer)),
+            asyncio.ensure_future(_copy(inner_reader, writer)),
         ]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         for way in ways:
@@ -72,7 +73,7 @@ class PortForwarder:
         inner_writer.close()
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         while data := await reader.read(CHUNK_BYTES):
             writer.write(data)

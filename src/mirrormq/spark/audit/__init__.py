@@ -1,5 +1,5 @@
-"""The audit's transforms: each takes DataFrames and gives one, and knows nothing of files or pages.
+"""Transforms of the audit, from DataFrames to a DataFrame, independent of files and pages.
 
-`docs/audit.md` says what is counted; the rules are written again, independently, in `tests/spark/checker.py`.
+`docs/audit.md` defines the counts; `tests/spark/checker.py` implements the rules again, independently.
 Every table has the column `run`, so one DataFrame may hold one large history or a million small ones.
 """

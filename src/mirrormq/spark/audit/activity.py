@@ -1,11 +1,11 @@
-"""What went on at each node, in ticks of ten milliseconds: rates, and the longest time of silence.
+"""Activity of each node in ticks of ten milliseconds: rates, and the longest silence.
 
-A tick keeps its first and its last event. A silence of a tick or more lies between two ticks, so its
-length is exact; shorter ones are not told apart and are reported as one tick. Whatever the number of
-messages, there are at most a hundred rows per second, node and kind.
+A tick keeps its first and its last event. A silence of a tick or more lies between two ticks, and its length
+is exact. Shorter ones are reported as one tick. Whatever the number of messages, there are at most a hundred
+rows per second, node and kind.
 
-The silence of confirms at a node is looked for from the first publish there until the last publish
-anywhere: a node that died and was left alone stays silent until the end.
+The silence of confirms at a node is measured from the first publish there until the last publish anywhere: a
+node that fails and is abandoned stays silent until the end.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 TICK_NS = 10_000_000
 
 EVERYWHERE = "the whole cluster"
-"""In place of a node's name."""
+"""Name of the whole cluster in place of a node."""
 
 KINDS = (EventKind.ATTEMPTED, EventKind.CONFIRMED, EventKind.DELIVERED)
 
 
 def ticks(events: DataFrame) -> DataFrame:
-    """Attempts, confirms and deliveries per run, node and tick."""
+    """Count attempts, confirms and deliveries per run, node and tick."""
     return (
         events.where(F.col("kind").isin([kind.value for kind in KINDS]) & F.col("node").isNotNull())
         .groupBy("run", "node", "kind", F.expr(f"time_ns div {TICK_NS}").alias("tick"))
@@ -42,45 +42,45 @@ def ticks(events: DataFrame) -> DataFrame:
 
 
 def rates(ticked: DataFrame, start_ns: int, slice_ns: int) -> DataFrame:
-    """The same counted in larger slices of time, for a plot."""
+    """Sum ticks into larger slices of time, for a plot."""
     number = F.expr(f"cast((first_ns - {start_ns}) div {slice_ns} as int)").alias("slice")
     return ticked.groupBy("run", "node", "kind", number).agg(F.sum("events").alias("events"))
 
 
 def silences(ticked: DataFrame) -> DataFrame:
-    """Per run, node and kind (confirmed, delivered): the longest silence, from when to when."""
-    heard_ticks = ticked.where(F.col("kind") != EventKind.ATTEMPTED.value).select(
+    """Return the longest silence per run, node and kind (confirmed, delivered), with start and end."""
+    event_ticks = ticked.where(F.col("kind") != EventKind.ATTEMPTED.value).select(
         "run", "node", "kind", "first_ns", "last_ns"
     )
     points = Window.partitionBy("run", "node", "kind").orderBy("first_ns", "last_ns")
-    heard = F.max("last_ns").over(points.rowsBetween(Window.unboundedPreceding, -1))
-    silence = F.greatest(F.col("first_ns") - F.col("heard_ns"), F.lit(TICK_NS))
+    last_event = F.max("last_ns").over(points.rowsBetween(Window.unboundedPreceding, -1))
+    silence = F.greatest(F.col("first_ns") - F.col("last_event_ns"), F.lit(TICK_NS))
     return (
-        heard_ticks.unionByName(_edges(ticked))
-        .withColumn("heard_ns", F.coalesce(heard, F.col("first_ns")))
+        event_ticks.unionByName(_edges(ticked))
+        .withColumn("last_event_ns", F.coalesce(last_event, F.col("first_ns")))
         .groupBy("run", "node", "kind")
-        .agg(F.max(F.struct(silence.alias("silence_ns"), "heard_ns", "first_ns")).alias("longest"))
+        .agg(F.max(F.struct(silence.alias("silence_ns"), "last_event_ns", "first_ns")).alias("longest"))
         .select(
             "run",
             "node",
             "kind",
             "longest.silence_ns",
-            F.col("longest.heard_ns").alias("from_ns"),
+            F.col("longest.last_event_ns").alias("from_ns"),
             F.col("longest.first_ns").alias("to_ns"),
         )
     )
 
 
 def cluster_silences(ticked: DataFrame) -> DataFrame:
-    """Per run and kind: the longest time in which no node at all had one, in columns of `silences`.
+    """Return the longest silence of all nodes together per run and kind, in columns of `silences`.
 
-    This is the outage that a client sees which may connect to any node.
+    This is the outage for a client that may connect to any node.
     """
     return silences(ticked.withColumn("node", F.lit(EVERYWHERE)))
 
 
 def _edges(ticked: DataFrame) -> DataFrame:
-    """Where the search for silent confirms begins and ends, as two points of each node with publishes."""
+    """Return start and end of the search for silent confirms, as two points of each node with publishes."""
     attempted = F.col("kind") == EventKind.ATTEMPTED.value
     confirmed = F.col("kind") == EventKind.CONFIRMED.value
     first, last = F.col("first_ns"), F.col("last_ns")

@@ -1,7 +1,7 @@
-"""Runs the transforms over one history and gathers the short tables that a report needs.
+"""Collector: runs the transforms over one history and collects the short tables of a report.
 
-What is gathered has a limit each; what is long (messages, ticks, inversions) stays in Spark and is kept
-on disk between uses, so the memory an audit takes does not grow with the history.
+Collected tables have limits. Long ones (messages, ticks, inversions) stay in Spark, on disk between uses: the
+memory of an audit does not grow with the history.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ SLICES_MAX = 240
 """Points of a plot: about one for every four pixels of its width."""
 
 SLICE_NS_MIN = 10 * activity.TICK_NS
-"""A rate over less than ten ticks is noise."""
+"""Shortest slice: a rate over less than ten ticks is noise."""
 
 TABLE_ROWS_MAX = 50
 """Rows of a table in the report; the totals count everything."""
 
 LANE_ROWS_MAX = 2_000
-"""Faults and epochs that are gathered for the timeline, which has far fewer pixels."""
+"""Faults and epochs collected for the timeline, which has far fewer pixels."""
 
 EXAMPLES_MAX = 12
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 PARTITIONS_MIN = 2
 ROWS_PER_PARTITION = 500_000
-"""Spark would always make 200 parts, which takes a small history three times the work. So many rows of a
-history are 125,000 messages: 20 MB to aggregate."""
+"""Rows per partition. Spark's default of 200 partitions costs a small history three times the work. This many
+rows of a history are 125,000 messages: 20 MB to aggregate."""
 
 PERCENTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
 PERCENTILES_OVER_TIME = (0.5, 0.99)
@@ -47,7 +47,7 @@ Progress = Callable[[int, str], None]
 
 
 class Collector:
-    """Gathers the findings of one history, step by step."""
+    """Collector of one history's findings, step by step."""
 
     def __init__(self, events: DataFrame, history: str, progress: Progress) -> None:
         self.events = events
@@ -57,20 +57,20 @@ class Collector:
         self.found: Findings
 
     def collect(self) -> Findings:
-        """Everything. What was kept on disk meanwhile is given back."""
+        """Collect all findings, then release the tables kept on disk."""
         settings = self.events.sparkSession.conf
         before = settings.get(PARTITIONS)
         try:
             settings.set(PARTITIONS, PARTITIONS_MIN)
             self.found = self._overview()
             settings.set(PARTITIONS, max(self.found.rows // ROWS_PER_PARTITION, PARTITIONS_MIN))
-            arbiter_decisions = message_outcomes.judged(self._keep(message_outcomes.messages(self.events)))
-            self._classes(arbiter_decisions)
-            self._loss(arbiter_decisions)
+            verdicts = message_outcomes.judged(self._keep(message_outcomes.messages(self.events)))
+            self._classes(verdicts)
+            self._loss(verdicts)
             self._order()
             self._masters()
             self._activity()
-            self._latencies(arbiter_decisions)
+            self._latencies(verdicts)
         finally:
             for frame in self.kept:
                 frame.unpersist()
@@ -79,7 +79,7 @@ class Collector:
         return self.found
 
     def _keep(self, frame: DataFrame) -> DataFrame:
-        """Compute once; the result waits on disk, never in memory."""
+        """Persist a table on disk, never in memory."""
         self.kept.append(frame.persist(StorageLevel.DISK_ONLY))
         return self.kept[-1]
 
@@ -107,20 +107,18 @@ class Collector:
         )
 
     def _has(self, *kinds: EventKind) -> bool:
-        """Whether there are such rows at all: what has none needs no looking for."""
+        """Whether the history has rows of these kinds; transforms without input are skipped."""
         return any(kind.value in self.found.kinds for kind in kinds)
 
-    def _classes(self, arbiter_decisions: DataFrame) -> None:
+    def _classes(self, verdicts: DataFrame) -> None:
         self.progress(2, "following each message")
-        by_queue = self._keep(message_outcomes.classes(arbiter_decisions, "run", "queue"))
+        by_queue = self._keep(message_outcomes.classes(verdicts, "run", "queue"))
         self.found.totals = rows_of(message_outcomes.classes_summed(by_queue))[0]
         worst = [F.desc(name) for name in ("lost", "unexpected", "unflagged", "attempted")]
         self.found.queues = rows_of(by_queue.orderBy(*worst, "run", "queue").limit(TABLE_ROWS_MAX))
         for name in ("lost", "unexpected", "unflagged"):
             if self.found.totals[name]:
-                self.found.examples[name] = rows_of(
-                    message_outcomes.examples(arbiter_decisions, name, EXAMPLES_MAX)
-                )
+                self.found.examples[name] = rows_of(message_outcomes.examples(verdicts, name, EXAMPLES_MAX))
         empty = (F.col("kind") == EventKind.DRAINED.value) & (F.coalesce(F.col("count"), F.lit(0)) == 0)
         drained = self.events.where(empty).select("run", "queue").distinct()
         not_drained = by_queue.where("attempted > 0").join(
@@ -130,14 +128,14 @@ class Collector:
             not_drained.select("run", "queue").orderBy("run", "queue").limit(TABLE_ROWS_MAX)
         )
 
-    def _loss(self, arbiter_decisions: DataFrame) -> None:
-        self.progress(3, "looking for what was lost, and when")
+    def _loss(self, verdicts: DataFrame) -> None:
+        self.progress(3, "locating lost messages")
         windows = loss.fault_windows(self.events)
         if self._has(EventKind.FAULT_BEGAN):
             self.found.faults = rows_of(windows.orderBy("run", "begin_ns", "fault").limit(LANE_ROWS_MAX))
         if not self.found.totals["lost"]:
             return
-        lost = self._keep(loss.lost_when(arbiter_decisions))
+        lost = self._keep(loss.lost_when(verdicts))
         most = F.desc("lost")
         by_fault = loss.lost_by_fault(lost, windows).orderBy(most, "run", "fault", "relation")
         self.found.lost_by_fault = rows_of(by_fault.limit(LANE_ROWS_MAX))
@@ -200,9 +198,9 @@ class Collector:
                 .limit(TABLE_ROWS_MAX)
             )
 
-    def _latencies(self, arbiter_decisions: DataFrame) -> None:
+    def _latencies(self, verdicts: DataFrame) -> None:
         self.progress(7, "measuring latencies")
-        counted = latency.latencies(arbiter_decisions, self.found.start_ns, self.found.slice_ns)
+        counted = latency.latencies(verdicts, self.found.start_ns, self.found.slice_ns)
         by_slice = counted.groupBy("measure", "slice", "bucket").agg(
             F.sum("messages").alias("messages"), F.max("latency_ns_max").alias("latency_ns_max")
         )
@@ -241,16 +239,16 @@ def _summarise_latencies(found: Findings, rows: list[Row]) -> None:
 
 
 def _name(part: float) -> str:
-    """0.999 → p99.9"""
+    """Return the name of a percentile: 0.999 → p99.9"""
     return f"p{part * 100:g}"
 
 
 def _limited(frame: DataFrame, limit: int) -> tuple[list[Row], int]:
-    """The first rows of a table, and how many it has."""
+    """Return the first rows of a table, and its total number of rows."""
     rows = rows_of(frame.limit(limit))
     return rows, len(rows) if len(rows) < limit else frame.count()
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
-    """The rows of a short table."""
+    """Collect the rows of a short table."""
     return [row.asDict(recursive=True) for row in frame.collect()]

@@ -1,4 +1,4 @@
-"""What an audit found: numbers and short tables, and the sentences they amount to."""
+"""Findings of an audit: numbers, short tables, and their summary sentences."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 Row = dict[str, Any]
-"""One row of a short table, by the names of its columns."""
+"""Row of a short table, by column names."""
 
 
 @dataclass(frozen=True)
 class AuditProblem:
-    """One thing to know. A serious one fails the audit."""
+    """Problem found by an audit. A serious one fails the audit."""
 
     name: str
     serious: bool
@@ -22,7 +22,7 @@ class AuditProblem:
 
 @dataclass
 class Findings:
-    """Everything the report shows. The tables are cut to limits; the totals are of everything."""
+    """Contents of the report. Tables are cut to limits; totals count everything."""
 
     history: str
     start_ns: int
@@ -32,7 +32,7 @@ class Findings:
     kinds: dict[str, int]
     """Rows of each kind."""
     totals: dict[str, int] = field(default_factory=dict)
-    """The classes over all messages, and the numbers of inversions, split epochs and divergences."""
+    """Classes over all messages, and the numbers of inversions, split epochs and divergences."""
     queues: list[Row] = field(default_factory=list)
     examples: dict[str, list[Row]] = field(default_factory=dict)
     faults: list[Row] = field(default_factory=list)
@@ -48,47 +48,43 @@ class Findings:
     silences: list[Row] = field(default_factory=list)
     cluster_silences: list[Row] = field(default_factory=list)
     latencies: list[Row] = field(default_factory=list)
-    """Per measure: messages, percentiles and the maximum."""
+    """Messages, percentiles and maximum per measure."""
     latencies_over_time: list[Row] = field(default_factory=list)
     latency_buckets: list[Row] = field(default_factory=list)
     interruptions: list[Row] = field(default_factory=list)
-    """Per node: connections lost and consumers cancelled."""
+    """Lost connections and cancelled consumers per node."""
     not_drained: list[Row] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
-        """Rows in the history."""
+        """Number of rows in the history."""
         return sum(self.kinds.values())
 
     @property
     def problems(self) -> list[AuditProblem]:
-        """What there is to know, the serious things first."""
+        """Problems and notes, the serious ones first."""
         found = [*_serious(self), *_notes(self)]
         return [problem for problem in found if problem.count]
 
     @property
     def passed(self) -> bool:
-        """Whether nothing serious was found."""
+        """Whether no serious problem was found."""
         return not any(problem.serious for problem in self.problems)
 
     @property
     def verdict(self) -> str:
-        """The whole audit in one sentence."""
+        """Summary of the audit in one sentence."""
         if self.passed and not self.totals["confirmed"]:
-            return "Nothing serious was found, but nothing was confirmed either"
+            return "No serious problem was found, but no message was confirmed"
         if self.passed:
-            return f"Nothing confirmed was lost: {self.totals['confirmed']:,} confirmed messages came out"
+            return f"No confirmed message was lost: {self.totals['confirmed']:,} were confirmed and delivered"
         first, *others = [problem.title for problem in self.problems if problem.serious]
-        return (
-            f"{first}, and {_plural(len(others), 'other thing', 'other things')} went wrong"
-            if others
-            else first
-        )
+        return f"{first}, and {_plural(len(others), 'other problem', 'other problems')}" if others else first
 
     def as_dict(self) -> Row:
-        """For JSON."""
-        told = [asdict(problem) for problem in self.problems]
-        return {"passed": self.passed, "verdict": self.verdict, "problems": told, **asdict(self)}
+        """Return the findings for JSON."""
+        problems = [asdict(problem) for problem in self.problems]
+        return {"passed": self.passed, "verdict": self.verdict, "problems": problems, **asdict(self)}
 
 
 def _plural(count: int, one: str, many: str) -> str:
@@ -104,17 +100,17 @@ def _serious(found: Findings) -> list[AuditProblem]:
 
     return [
         AuditProblem("nothing", True, int(totals["attempted"] == 0), "The history has no publishes",
-                "Nothing was attempted, so nothing was proven."),
+                "Without publishes the audit proves nothing."),
         problem("lost", "confirmed message was lost", "confirmed messages were lost",
-                "The publisher had its confirm, and the message never came out of the queue."),
-        problem("unexpected", "message came out that nobody put in", "messages came out that nobody put in",
+                "The publisher received the confirm, and the message was never delivered."),
+        problem("unexpected", "unpublished message was delivered", "unpublished messages were delivered",
                 "Delivered, but never attempted in that queue."),
         problem("unflagged", "redelivery had no flag", "redeliveries had no flag",
-                "A message came again with redelivered = false, so a consumer cannot know it for a copy."),
+                "A message was redelivered with redelivered = false: a consumer cannot recognise the copy."),
         problem("split", "epoch had two masters that confirmed", "epochs had two masters that confirmed",
                 "Two nodes confirmed messages of one queue as its master in the same epoch: split brain."),
         problem("claimed", "epoch had two masters", "epochs had two masters",
-                "Two nodes said to be master of one queue in the same epoch, though only one confirmed."),
+                "Two nodes claimed to be master of one queue in the same epoch; only one confirmed."),
         problem("divergences", "place where replicas differ", "places where replicas differ",
                 "Replicas of one queue have different contents at the same epoch and sequence."),
         problem("inversions", "message overtook another", "messages overtook others",
@@ -131,21 +127,21 @@ def _notes(found: Findings) -> list[AuditProblem]:
     unended = sum(1 for fault in found.faults if fault["end_ns"] is None)
     return [
         note("not_drained", len(found.not_drained), "queue was not drained", "queues were not drained",
-             "Nothing says that it was emptied in the end: what counts as lost may still be in it."),
+             "The history does not show that it was empty at the end: lost messages may still be in it."),
         note("duplicated", totals["duplicated"], "delivery was a repetition", "deliveries were repetitions",
-             "The message came more often than it was sent: allowed after failures, if it is flagged."),
-        note("recovered", totals["recovered"], "message came out without a confirm",
-             "messages came out without a confirm",
-             "The publisher never had its confirm, or had a nack, and the message was kept all the same."),
-        note("came_back", totals["came_back"], "acknowledged message came back",
-             "acknowledged messages came back",
-             "Delivered again after its acknowledgement was sent: the acknowledgement got lost."),
-        note("unknown", totals["unknown"], "publish got no answer", "publishes got no answer",
+             "Delivered more often than published: allowed after failures, if it is flagged."),
+        note("recovered", totals["recovered"], "message was delivered without a confirm",
+             "messages were delivered without a confirm",
+             "The publisher received no confirm, or a nack, and the queue kept the message."),
+        note("came_back", totals["came_back"], "acknowledged message was redelivered",
+             "acknowledged messages were redelivered",
+             "Redelivered after its acknowledgement was sent: the acknowledgement was lost."),
+        note("unknown", totals["unknown"], "publish got no reply", "publishes got no reply",
              "Neither confirm nor nack: the connection ended first."),
         note("nacked", totals["nacked"], "publish was refused", "publishes were refused",
-             "The broker answered with basic.nack."),
+             "The broker replied with basic.nack."),
         note("returned", totals["returned"], "message was returned", "messages were returned",
-             "No queue was bound for it; its confirm promises nothing."),
+             "No queue was bound for it; its confirm guarantees nothing."),
         note("unended", unended, "fault never ended", "faults never ended",
-             "It is taken to last until the end of the history."),
+             "The audit assumes that it lasts until the end of the history."),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reads a history and makes sure that it is one."""
+"""Reader of a history, with a check of its schema."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPARK_TYPES = {
 
 
 def read_events(spark: SparkSession, path: str) -> DataFrame:
-    """The history under `path`, checked: a directory of Parquet files with the columns of SCHEMA."""
+    """Read the history under `path`: a directory of Parquet files with the columns of SCHEMA."""
     try:
         events = spark.read.parquet(path)
         found = dict(events.dtypes)

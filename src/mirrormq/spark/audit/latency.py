@@ -1,8 +1,8 @@
-"""How long confirms and deliveries took, as counts in buckets: small however many messages there were.
+"""Latencies of confirms and deliveries as bucket counts: small, whatever the number of messages.
 
-Buckets are logarithmic, BUCKETS_PER_DOUBLING to each power of two, so a percentile read from them is
-right to about one percent; the largest value is kept exactly. Only messages that were attempted once
-count: of the others nobody knows which attempt was answered. A negative time (two machines' clocks) is 0.
+Buckets are logarithmic, BUCKETS_PER_DOUBLING to each power of two: a percentile is exact to about one
+percent, and the maximum is kept exactly. Only messages with one attempt count, because for others it is
+unknown which attempt was confirmed. A negative time (clocks of two machines) is 0.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ BUCKETS_PER_DOUBLING = 32
 CONFIRM, DELIVERY = "confirm", "delivery"
 
 
-def latencies(arbiter_decisions: DataFrame, start_ns: int, slice_ns: int) -> DataFrame:
-    """Counts per run, measure, slice of time (by the attempt) and bucket, with the largest latency."""
+def latencies(verdicts: DataFrame, start_ns: int, slice_ns: int) -> DataFrame:
+    """Count per run, measure, slice of time (by the attempt) and bucket, with the largest latency."""
 
     def since_attempt(column: str, measure: str) -> Column:
         return F.struct(
@@ -32,7 +32,7 @@ def latencies(arbiter_decisions: DataFrame, start_ns: int, slice_ns: int) -> Dat
     pairs = F.array(since_attempt("confirm_ns", CONFIRM), since_attempt("delivery_ns", DELIVERY))
     answered = {CONFIRM: F.col("confirmed") > 0, DELIVERY: F.col("delivered") > 0}
     return (
-        arbiter_decisions.where((F.col("attempted") == 1) & (answered[CONFIRM] | answered[DELIVERY]))
+        verdicts.where((F.col("attempted") == 1) & (answered[CONFIRM] | answered[DELIVERY]))
         .select(
             "run",
             "confirmed",
@@ -50,17 +50,18 @@ def latencies(arbiter_decisions: DataFrame, start_ns: int, slice_ns: int) -> Dat
 
 
 def bucket(column: str) -> Column:
-    """The bucket of a latency."""
+    """Return the bucket of a latency."""
     return F.floor(F.log2(F.col(column) + F.lit(1)) * F.lit(BUCKETS_PER_DOUBLING)).cast("int")
 
 
 def middle_ns(number: int) -> float:
-    """The latency in the middle of a bucket."""
+    """Return the latency in the middle of a bucket."""
     return float(2 ** ((number + 0.5) / BUCKETS_PER_DOUBLING) - 1)
 
 
 def percentile_ns(counts: Iterable[tuple[int, int]], part: float) -> float | None:
-    """The latency that `part` of the messages did not exceed, from (bucket, messages); None without any."""
+    """Return the latency that `part` of the messages did not exceed, from (bucket, messages); None without
+    any."""
     ordered = sorted(counts)
     wanted = part * sum(messages for _, messages in ordered)
     seen = 0

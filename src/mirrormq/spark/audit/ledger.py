@@ -1,24 +1,23 @@
-"""What is known of each queue while traces are followed: up to where its messages must have come out.
+"""Delivery ledger: per queue, up to which publish its messages must have been delivered.
 
-A trace shows that a message went into a queue, and that it came out. That it did not come out shows only by
-its absence, so one must know when to stop waiting. A queue numbers its messages, and can say the number that
-the next one will get, and the lowest number it still holds. If the next number was N at some time, and later
-the lowest is N or higher, then everything that was there at that time has left. What had been published
-until then and has no delivery is lost, or left by another door.
+A trace shows that a message was routed to a queue, and that it was delivered. A missing delivery has no
+trace, hence the audit must know when to stop waiting. A queue numbers its messages and reports the number of
+the next one, and the lowest number it still holds. If `next` was N at some time, and later `first` is N or
+higher, then every message of that time has left. A message published until then without a delivery is lost,
+or left in another way.
 
-The places of the traces in their own queue are the clock. Ticks lie between them; a tick says what time it is
-and what the queues said of themselves. Traces of different nodes need not come in the order of what they
-tell, so whatever is concluded from the time of a tick allows for a *grace*:
+The places of the traces in their own queue are the clock. Ticks lie between them; a tick carries the time and
+the extents of the queues. Traces of different nodes may arrive out of order. Every conclusion from the time
+of a tick therefore allows for a *grace* period:
 
-- publishes that were traced a grace before a tick are in their queues when the tick says `next`;
-- deliveries of what had left when a tick said `first` are traced a grace after it.
+- publishes that were traced a grace before a tick are in their queues when the tick reports `next`;
+- deliveries of messages that had left when a tick reports `first` are traced a grace after it.
 
-The queue of traces may itself go to another master. Its numbers then go on at the beginning of an *epoch*,
-far above the last one, so the jump is told from traces that are missing. Whether the old master had traces
-that the new one never got, nobody knows: what was published until then is not judged either.
+The trace queue itself may get another master. Its numbers then continue at the beginning of an *epoch*, far
+above the last one, which distinguishes the jump from missing traces. The old master may have had traces that
+the new one never received: messages published until then are not judged.
 
-What is concluded depends on the traces and ticks alone, in their order. So a batch that is judged again comes
-to the same conclusions.
+Conclusions depend only on the traces and ticks, in their order: judging a batch again gives the same result.
 """
 
 from __future__ import annotations
@@ -28,37 +27,38 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 MARKS_MAX = 64
-"""Places remembered for one queue at which it is waited for; more are thinned out."""
+"""Marks kept per queue; above it every second one is dropped."""
 
 TICKS_MAX = 4096
-"""Ticks remembered, to look a place up by its time: an hour of one a second."""
+"""Ticks kept, to look up a place by its time: an hour of one a second."""
 
 EPOCH_BITS = 44
-"""A queue's numbers below these bits are of one master; above them is which one (`replication.sync`)."""
+"""Bits of a queue's sequence within one epoch; the bits above are the epoch
+(`replication.synchronisation`)."""
 
 WHOLE, GAP, TAKEN_OVER = "whole", "gap", "taken over"
-"""How traces follow those before them: none is missing, some are, or another master's begin."""
+"""Relation of traces to the previous ones: complete, with missing ones, or from another master."""
 
 JUDGED, GONE, LEASED, UNSEEN = "judged", "gone", "leased", "unseen"
-"""What becomes of a queue's messages that have left: they are judged; or they cannot be, because the queue
-was deleted, because it is read under a lease (which is not traced), because traces are missing."""
+"""Fates of messages that have left a queue: judged, or not judged because the queue was deleted, because it
+is read under a lease (which is not traced), or because traces are missing."""
 
 
 class AuditTick(NamedTuple):
-    """A tick among the traces."""
+    """Tick among the traces."""
 
     place: int
-    """Its sequence in the queue of traces."""
+    """Sequence in the trace queue."""
     time_ms: int
     asked_ms: int
-    """When the queues were asked."""
+    """Time at which the extents were requested."""
     queues: dict[str, list[Any] | None]
-    """[first, next, id, master] of each queue that was asked for; None if there was none."""
+    """[first, next, id, master] of each requested queue; None if the queue does not exist."""
     leased: tuple[str, ...] = ()
 
 
 class TickVerdict(NamedTuple):
-    """Messages of a queue whose publishes were traced up to `place` can be judged, or not, as `fate` says."""
+    """Verdict on the messages of a queue whose publishes were traced up to `place`; `fate` is the kind."""
 
     queue: str
     place: int
@@ -67,20 +67,20 @@ class TickVerdict(NamedTuple):
 
 @dataclass
 class QueueState:
-    """What is remembered of one queue."""
+    """State of one queue."""
 
     id: int = 0
     master: str = ""
     failovers: int = 0
     leased: bool = False
     marks: list[list[int]] = field(default_factory=list)
-    """[place, next]: publishes traced up to that place have lower numbers than that."""
+    """[place, next]: publishes traced up to that place have lower sequences than `next`."""
     left: list[list[Any]] = field(default_factory=list)
-    """[time, place, fate]: seen to have left at that time, publishes up to that place."""
+    """[time, place, fate]: publishes up to that place had left the queue at that time."""
 
 
 class DeliveryLedger:
-    """Takes ticks in their order and says what can be judged."""
+    """Ledger that processes ticks in order and returns verdicts."""
 
     def __init__(self, grace_ms: int) -> None:
         self.grace_ms = grace_ms
@@ -88,16 +88,19 @@ class DeliveryLedger:
         """[place, time] of the latest ticks."""
         self.queues: dict[str, QueueState] = {}
         self.place = -1
-        """The last place that was seen."""
+        """Last place seen."""
         self.blind = -1
-        """Of publishes up to here it is not known that all their deliveries were traced."""
+        """Publishes up to here may have untraced deliveries."""
         self.settled = -1
-        """Traces up to here are a grace old."""
+        """Traces up to here are older than the grace period."""
 
     def seen(self, first: int, last: int, count: int) -> str:
-        """Traces first … last of one epoch, so many of them; how they follow those before."""
+        """Record traces first … last of one epoch, `count` of them; return how they follow the previous
+        ones."""
         follow = WHOLE
         if self.place not in (-1, first - 1):
+            # The first sequence of an epoch has zeros below EPOCH_BITS: a jump to it is a new master, any
+            # other a gap.
             begins = first - 1 & (1 << EPOCH_BITS) - 1 == 0
             follow = TAKEN_OVER if begins and first > self.place else GAP
         if count != last - first + 1:
@@ -108,17 +111,17 @@ class DeliveryLedger:
         return follow
 
     def untraced(self, place: int) -> None:
-        """Tracing was off at this place."""
+        """Record that tracing was off at this place."""
         self.blind = max(self.blind, place)
 
     def advance(self, tick: AuditTick) -> list[TickVerdict]:
-        """The next tick; what it allows to be judged."""
+        """Process the next tick; return the verdicts that it allows."""
         self.ticks = [*self.ticks[-TICKS_MAX + 1 :], [tick.place, tick.time_ms]]
         for name in tick.leased:
             self.queues.setdefault(name, QueueState()).leased = True
         covered = self._place_at(tick.asked_ms - self.grace_ms)
-        for name, said in tick.queues.items():
-            self._hear(self.queues.setdefault(name, QueueState()), said, covered, tick.time_ms)
+        for name, extent in tick.queues.items():
+            self._update(self.queues.setdefault(name, QueueState()), extent, covered, tick.time_ms)
         self.settled = self._place_at(tick.time_ms - self.grace_ms)
         return [
             verdict
@@ -127,20 +130,20 @@ class DeliveryLedger:
         ]
 
     def forget(self, names: Iterable[str]) -> None:
-        """Nothing of these queues is waited for."""
+        """Drop queues without pending messages."""
         for name in names:
             queue = self.queues.get(name)
             if queue is not None and not queue.leased:
                 del self.queues[name]
 
-    def _hear(self, queue: QueueState, said: list[Any] | None, covered: int, now_ms: int) -> None:
-        if said is None or (queue.id and said[2] != queue.id):
-            # What it held went with it, whatever was published to it until now.
+    def _update(self, queue: QueueState, extent: list[Any] | None, covered: int, now_ms: int) -> None:
+        if extent is None or (queue.id and extent[2] != queue.id):
+            # The queue was deleted with all messages published to it until now.
             queue.marks = []
             queue.left.append([now_ms, covered, GONE])
-        if said is None:
+        if extent is None:
             return
-        first, next_, queue.id, master = said
+        first, next_, queue.id, master = extent
         if queue.master and master != queue.master:
             queue.failovers += 1
         queue.master = master
@@ -162,11 +165,11 @@ class DeliveryLedger:
         return TickVerdict(name, max(left[1] for left in ripe), fate)
 
     def _place_at(self, time_ms: int) -> int:
-        """The place of the last tick that is not later than this."""
+        """Return the place of the last tick that is not later than this."""
         return max((place for place, at_ms in self.ticks if at_ms <= time_ms), default=-1)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the ledger for JSON."""
         return {
             **vars(self),
             "queues": {name: asdict(queue) for name, queue in self.queues.items()},
@@ -174,7 +177,7 @@ class DeliveryLedger:
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> DeliveryLedger:
-        """What `as_dict` gave."""
+        """Restore a ledger from `as_dict`."""
         ledger = cls(values["grace_ms"])
         vars(ledger).update(values)
         ledger.queues = {name: QueueState(**queue) for name, queue in values["queues"].items()}

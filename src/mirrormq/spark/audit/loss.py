@@ -1,9 +1,9 @@
-"""Which fault, and which epoch, a lost message is to be blamed on.
+"""Attribution of lost messages to faults and epochs.
 
-A confirmed message can be lost at any time until it is delivered, and nobody sees when. The best guess:
-the fault in which it was confirmed (of several, the one that began last); if there was none, the first
-fault after it; if there was none either, no fault at all. So every lost message is counted once. Times
-are compared in milliseconds, which keeps the tables that are joined small even if millions are lost.
+A confirmed message can be lost at any time until it is delivered, and the history does not show when. The
+attribution is heuristic: the fault in which the message was confirmed (of several, the one that began last);
+without one, the first fault after it; otherwise no fault. Every lost message is counted once. Times are
+compared in milliseconds, which keeps the joined tables small even if millions are lost.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 DURING, BEFORE, APART = "during", "before", "apart"
-"""Confirmed while the fault lasted; before it began; or with no fault during it or after."""
+"""Relation of a confirm to the fault: while it lasted, before it began, or no fault during or after."""
 
 
 def fault_windows(events: DataFrame) -> DataFrame:
-    """One row per fault, from its beginning to its end (null: it never ended)."""
+    """Return one row per fault with start and end (null: it never ended)."""
     began = F.col("kind") == EventKind.FAULT_BEGAN.value
     ended = F.col("kind") == EventKind.FAULT_ENDED.value
     return (
@@ -39,17 +39,18 @@ def fault_windows(events: DataFrame) -> DataFrame:
     )
 
 
-def lost_when(arbiter_decisions: DataFrame) -> DataFrame:
-    """How many messages were lost of those confirmed in each millisecond, per queue."""
+def lost_when(verdicts: DataFrame) -> DataFrame:
+    """Count lost messages by queue and millisecond of their confirm."""
     return (
-        arbiter_decisions.where(F.col("lost") > 0)
+        verdicts.where(F.col("lost") > 0)
         .groupBy("run", "queue", milliseconds("confirm_ns").alias("at_ms"))
         .agg(F.sum("lost").alias("lost"))
     )
 
 
 def lost_by_fault(lost: DataFrame, windows: DataFrame) -> DataFrame:
-    """Lost messages per run, fault and relation to it; the fault is null where the relation is APART."""
+    """Count lost messages per run, fault and relation to it; the fault is null where the relation is
+    APART."""
     spans = windows.select(
         "run", "fault", milliseconds("begin_ns").alias("begin_ms"), milliseconds("end_ns").alias("end_ms")
     )
@@ -81,7 +82,7 @@ def lost_by_fault(lost: DataFrame, windows: DataFrame) -> DataFrame:
 
 
 def lost_by_epoch(lost: DataFrame, known: DataFrame) -> DataFrame:
-    """Lost messages per run, queue and the epoch they were confirmed in (null: before any was seen)."""
+    """Count lost messages per run, queue and epoch of their confirm (null: before the first known epoch)."""
     started = known.select("run", "queue", "epoch", milliseconds("since_ns").alias("since_ms"))
     running = F.when(F.col("since_ms") <= F.col("at_ms"), F.struct("since_ms", "epoch"))
     return (
@@ -94,5 +95,5 @@ def lost_by_epoch(lost: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def milliseconds(column: str) -> Column:
-    """Nanoseconds as whole milliseconds."""
+    """Return nanoseconds as whole milliseconds."""
     return F.expr(f"{column} div 1000000")

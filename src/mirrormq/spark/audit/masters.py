@@ -1,4 +1,4 @@
-"""Who was master of what, in which epoch, and whether the replicas agreed in the end."""
+"""Masters of queues by epoch, and agreement of the replicas at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def epochs(events: DataFrame) -> DataFrame:
-    """One row per queue and epoch: since when, who said to be master in it, and who confirmed in it."""
+    """Return one row per queue and epoch: start, claimed masters, and nodes that confirmed."""
     claimed = F.col("kind") == EventKind.MASTER.value
     confirmed = F.col("kind") == EventKind.MASTER_CONFIRMED.value
     return (
@@ -29,13 +29,13 @@ def epochs(events: DataFrame) -> DataFrame:
 
 
 def split_epochs(known: DataFrame) -> DataFrame:
-    """The epochs with two masters. `both_confirmed` tells the ones in which more than one confirmed."""
-    everybody = F.array_union("masters", "confirming")
-    return known.withColumn("both_confirmed", F.size("confirming") > 1).where(F.size(everybody) > 1)
+    """Return the epochs with two masters; `both_confirmed` marks those in which more than one confirmed."""
+    all_masters = F.array_union("masters", "confirming")
+    return known.withColumn("both_confirmed", F.size("confirming") > 1).where(F.size(all_masters) > 1)
 
 
 def divergences(events: DataFrame) -> DataFrame:
-    """Places (epoch, sequence) of a queue at which replicas have different checksums."""
+    """Return the positions (epoch, sequence) of a queue at which replicas have different checksums."""
     return (
         events.where((F.col("kind") == EventKind.REPLICA.value) & F.col("checksum").isNotNull())
         .groupBy("run", "queue", "epoch", "sequence")
@@ -48,7 +48,7 @@ def divergences(events: DataFrame) -> DataFrame:
 
 
 def replicas(events: DataFrame) -> DataFrame:
-    """What each replica said last of what it holds."""
+    """Return the last reported contents of each replica."""
     at = F.struct("time_ns", "epoch", "sequence", "checksum", "count")
     return (
         events.where(F.col("kind") == EventKind.REPLICA.value)

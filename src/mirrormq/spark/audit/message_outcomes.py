@@ -1,18 +1,18 @@
-"""What became of each message, and the sums of that: the classes of Jepsen's total-queue checker.
+"""Outcome of each message, and sums by class: the classes of Jepsen's total-queue checker.
 
-One row per message, by one aggregation over (run, queue, publisher, number). Counters and times only, so
+One row per message, by one aggregation over (run, queue, publisher, number). It has counters and times only:
 the aggregation keeps fixed-size rows and can spill; nothing is ever collected per message.
 
-With a = attempts, e = confirms that promise something, d = deliveries of one message:
+With a = attempts, e = confirms without returns, d = deliveries of one message:
 
-    ok          min(d, a)          it came out as often as it went in, at most
-    lost        max(e - d, 0)      confirmed, and did not come out
-    unexpected  d, when a = 0      came out, and nobody put it in
-    duplicated  max(d - a, 0)      came out more often than it went in
-    recovered   max(ok - e, 0)     the publisher never learnt of it, and it came out
+    ok          min(d, a)          deliveries, up to the number of attempts
+    lost        max(e - d, 0)      confirmed, and not delivered
+    unexpected  d, when a = 0      delivered, and never attempted
+    duplicated  max(d - a, 0)      delivered more often than attempted
+    recovered   max(ok - e, 0)     delivered without a confirm
 
-A returned message is confirmed too, by the protocol, though no queue has it: each return takes away one
-confirm. Each attempt may be delivered once without the flag `redelivered`; what is more is *unflagged*.
+A returned message is confirmed too, by the protocol, though no queue has it: each return cancels one confirm.
+Each attempt may be delivered once without the flag `redelivered`; further such deliveries are *unflagged*.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 MESSAGE = ("run", "queue", "publisher", "number")
-"""What names a message."""
+"""Columns that identify a message."""
 
 MESSAGE_KINDS = (
     EventKind.ATTEMPTED,
@@ -42,11 +42,11 @@ CLASSES = (
     "attempted", "confirmed", "nacked", "returned", "unknown", "delivered", "ok", "lost", "unexpected",
     "duplicated", "recovered", "unflagged", "came_back",
 )  # fmt: skip
-"""The columns that `classes` sums up."""
+"""Columns that `classes` sums."""
 
 
 def messages(events: DataFrame) -> DataFrame:
-    """One row per message: how often each thing happened to it, and when first."""
+    """Return one row per message: the number of events by kind, and the time of the first."""
     of = {kind: F.col("kind") == kind.value for kind in MESSAGE_KINDS}
     flagged = F.coalesce(F.col("redelivered"), F.lit(False))
 
@@ -73,7 +73,7 @@ def messages(events: DataFrame) -> DataFrame:
 
 
 def judged(counted: DataFrame) -> DataFrame:
-    """The rows of `messages` with the class of each; kept apart so that only the counts need be stored."""
+    """Add the class to the rows of `messages`; a separate step, because only the counts need be stored."""
     zero = F.lit(0).cast("long")
     attempted, delivered, confirmed, ok = (
         F.col(name) for name in ("attempted", "delivered", "confirmed", "ok")
@@ -100,23 +100,23 @@ def judged(counted: DataFrame) -> DataFrame:
     )
 
 
-def classes(arbiter_decisions: DataFrame, *by: str) -> DataFrame:
-    """The sums over messages, for each value of the columns `by` (none: one row for everything)."""
+def classes(verdicts: DataFrame, *by: str) -> DataFrame:
+    """Sum over messages, for each value of the columns `by` (none: one row for everything)."""
     sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in CLASSES]
-    return arbiter_decisions.groupBy(*by).agg(F.count(F.lit(1)).alias("messages"), *sums)
+    return verdicts.groupBy(*by).agg(F.count(F.lit(1)).alias("messages"), *sums)
 
 
 def classes_summed(partial: DataFrame) -> DataFrame:
-    """One row with the sums of what `classes` gave for parts."""
+    """Sum the partial results of `classes` into one row."""
     return partial.agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("messages", *CLASSES)))
 
 
-def examples(arbiter_decisions: DataFrame, column: str, limit: int) -> DataFrame:
-    """Some messages that are `lost`, `unexpected` or `unflagged`: the first ones by time."""
+def examples(verdicts: DataFrame, column: str, limit: int) -> DataFrame:
+    """Return the first messages by time that are `lost`, `unexpected` or `unflagged`."""
     when = F.coalesce(F.col("attempt_ns"), F.col("delivery_ns"), F.col("confirm_ns"))
     times = ("attempt_ns", "confirm_ns", "delivery_ns", "last_delivery_ns")
     return (
-        arbiter_decisions.where(F.col(column) > 0)
+        verdicts.where(F.col(column) > 0)
         .select(*MESSAGE, "attempted", "confirmed", "delivered", *times)
         .orderBy("run", when, "publisher", "number")
         .limit(limit)

@@ -1,15 +1,14 @@
-"""Messages that overtook others of their publisher.
+"""Order check: messages that overtook others of their publisher.
 
-AMQP keeps the order of one channel's publishes on their way through one queue to one consumer. What was
-delivered before and comes again (flagged), and what the publisher sent again, is free to come later. So
-among the other deliveries of one publisher in one queue to one consumer, a number that is lower than
-one before it is an inversion. It needs no more than the highest number so far, over rows sorted by
-time; Spark sorts on disk what does not fit in memory.
+AMQP keeps the order of one channel's publishes on their way through one queue to one consumer. Redeliveries
+(flagged) and messages that the publisher sent again may arrive later. Among the other deliveries of one
+publisher in one queue to one consumer, a number lower than a previous one is an inversion. The check needs
+only the highest number so far, over rows sorted by time; Spark sorts on disk what does not fit in memory.
 
-A client may lose its connection and go on under the same number: that is a new *life* of it, and between
-two lives nothing is promised. A consumer's life ends with `disconnected` or `cancelled`. A publisher's
-ends with `disconnected`; a delivered message belongs to the life in whose range its number lies, where a
-life's range begins at the lowest number attempted in it.
+A client may lose its connection and continue under the same number: that is a new *incarnation*, and AMQP
+guarantees no order between two of them. A consumer's incarnation ends with `disconnected` or `cancelled`. A
+publisher's ends with `disconnected`. A delivered message belongs to the incarnation whose range holds its
+number; a range begins at the lowest number attempted in it.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 STREAM = ("run", "queue", "consumer", "publisher")
-INCARNATIONS = ("consumer_life", "publisher_life")
+INCARNATIONS = ("consumer_incarnation", "publisher_incarnation")
 
 
 def inversions(events: DataFrame, *, incarnations: bool = True) -> DataFrame:
-    """Each delivery that came after one with a higher number, which stands in `after`.
+    """Return each delivery that came after one with a higher number, which stands in `after`.
 
-    Who knows that nobody lost a connection or was cancelled says lives=False and saves some work.
+    `incarnations=False` saves work if no client lost a connection or was cancelled.
     """
     first_copies = events.where(
         (F.col("kind") == EventKind.DELIVERED.value)
@@ -58,13 +57,13 @@ def _with_incarnations(deliveries: DataFrame, events: DataFrame) -> DataFrame:
     return (
         deliveries.join(F.broadcast(consumer_ends), ["run", "consumer"], "left")
         .join(F.broadcast(_first_numbers(events)), ["run", "publisher"], "left")
-        .withColumn("consumer_life", _passed("ends", "time_ns"))
-        .withColumn("publisher_life", _passed("first_numbers", "number"))
+        .withColumn("consumer_incarnation", _passed("ends", "time_ns"))
+        .withColumn("publisher_incarnation", _passed("first_numbers", "number"))
     )
 
 
 def _ends(events: DataFrame, client: str, *kinds: EventKind) -> DataFrame:
-    """When the lives of each publisher or consumer ended."""
+    """Return the end times of the incarnations of each publisher or consumer."""
     return (
         events.where(F.col("kind").isin([kind.value for kind in kinds]) & F.col(client).isNotNull())
         .groupBy("run", client)
@@ -73,14 +72,15 @@ def _ends(events: DataFrame, client: str, *kinds: EventKind) -> DataFrame:
 
 
 def _first_numbers(events: DataFrame) -> DataFrame:
-    """The lowest number in each later life of a publisher, for publishers that had more than one."""
+    """Return the lowest number in each later incarnation of a publisher, for publishers with more than
+    one."""
     ends = _ends(events, "publisher", EventKind.DISCONNECTED)
     return (
         events.where((F.col("kind") == EventKind.ATTEMPTED.value) & F.col("number").isNotNull())
         .join(F.broadcast(ends), ["run", "publisher"])
-        .withColumn("life", _passed("ends", "time_ns"))
-        .where(F.col("life") > 0)
-        .groupBy("run", "publisher", "life")
+        .withColumn("incarnation", _passed("ends", "time_ns"))
+        .where(F.col("incarnation") > 0)
+        .groupBy("run", "publisher", "incarnation")
         .agg(F.min("number").alias("first_number"))
         .groupBy("run", "publisher")
         .agg(F.collect_list("first_number").alias("first_numbers"))
@@ -88,5 +88,5 @@ def _first_numbers(events: DataFrame) -> DataFrame:
 
 
 def _passed(marks: str, value: str) -> Column:
-    """How many of an array's marks are not above a value; none without an array."""
+    """Count the marks of an array that are not above a value; 0 without an array."""
     return F.coalesce(F.size(F.filter(marks, lambda mark: mark <= F.col(value))), F.lit(0))

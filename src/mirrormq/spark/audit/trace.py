@@ -1,8 +1,8 @@
-"""Traces as rows, and what became of each message as far as traces show it.
+"""Traces as rows, and the outcome of each message as far as traces show it.
 
-A message is known by a hash of what it is made of: exchange, properties, body. Messages that are equal in all
-of these are counted together, as in a multiset; whoever gives messages an id has each judged for itself. What
-a publisher numbers (`x-publish-id`) is kept once however often it is sent, and counts once.
+A hash of exchange, properties and body identifies a message. Messages that are equal in all of these are
+counted together, as in a multiset; a message id lets each be judged separately. A numbered message
+(`x-publish-id`) is stored once however often it is sent, and counts once.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 TICK, ECHO, PUBLISHED, DELIVERED = "tick", "echo", "published", "delivered"
 
 REPLIES = "amq.rabbitmq.reply-to"
-"""Direct replies pass through no queue."""
+"""Pseudo queue of direct replies, which pass through no queue."""
 
 EXAMPLE_BYTES = 80
-"""What is shown of a body."""
+"""Length of a body excerpt."""
 
 COUNTED = ("published", "ok", "lost", GONE, LEASED, UNSEEN, "duplicated", "unflagged", "before")
 
@@ -33,43 +33,43 @@ OPEN_SCHEMA = (
 
 
 def observed(messages: DataFrame, own: str, trace: str, tick: str) -> DataFrame:
-    """Traces and ticks in the queue `own` as rows, at the places they have there."""
+    """Return traces and ticks in the queue `own` as rows, with their places in it."""
     header = messages["headers"].getItem
     traced, key = F.col("exchange") == trace, F.col("routing_key")
     published, delivered = traced & key.startswith("publish."), traced & key.startswith("deliver.")
     routed = F.from_json(header("routed_queues"), "array<string>")
-    said = header("properties")
-    ticking = F.get_json_object(said, "$.type") == tick
+    properties = header("properties")
+    ticking = F.get_json_object(properties, "$.type") == tick
     kind = (
         F.when(F.col("properties.type") == tick, TICK)
         .when(published & ticking & F.array_contains(routed, own), ECHO)
         .when(published, PUBLISHED)
         .when(delivered, DELIVERED)
     )
-    # A hidden copy's header is taken off on the way, so the message would not be known again.
-    hidden = F.get_json_object(said, "$.headers.BCC").isNotNull()
+    # The broker removes the header BCC before delivery, which changes the hash: leave such messages out.
+    hidden = F.get_json_object(properties, "$.headers.BCC").isNotNull()
     queues = F.when(published, routed).when(delivered, F.array(F.substring(key, 9, 1000)))
     rows = messages.select(
         F.col("sequence").alias("place"),
         kind.alias("kind"),
         F.when(~hidden, queues).alias("queues"),
-        F.xxhash64(header("exchange_name"), said, F.col("body")).alias("message"),
-        F.get_json_object(said, "$.headers['x-publish-id']").isNotNull().alias("numbered"),
+        F.xxhash64(header("exchange_name"), properties, F.col("body")).alias("message"),
+        F.get_json_object(properties, "$.headers['x-publish-id']").isNotNull().alias("numbered"),
         (header("redelivered") == "1").alias("redelivered"),
-        F.coalesce(F.get_json_object(said, "$.message_id"), start_of(F.col("body"))).alias("example"),
-        F.when(kind.isin(TICK, ECHO), F.col("body").cast("string")).alias("said"),
+        F.coalesce(F.get_json_object(properties, "$.message_id"), start_of(F.col("body"))).alias("example"),
+        F.when(kind.isin(TICK, ECHO), F.col("body").cast("string")).alias("tick"),
     )
     return rows.where("kind is not null")
 
 
 def start_of(body: Column) -> Column:
-    """How a body begins, for people: as text, or in hexadecimal digits if it is none."""
+    """Return an excerpt of a body: as text, or in hexadecimal digits if it is not text."""
     text = F.substring(F.try_validate_utf8(body.cast("string")), 1, EXAMPLE_BYTES)
     return F.coalesce(text, F.hex(F.substring(body, 1, EXAMPLE_BYTES // 2)))
 
 
-def connectivity(rows: DataFrame, pattern: str) -> DataFrame:
-    """Publishes and deliveries of queues whose name matches, as rows like those that are kept open."""
+def message_counts(rows: DataFrame, pattern: str) -> DataFrame:
+    """Return publishes and deliveries of queues whose name matches, as rows like the pending ones."""
     published = F.col("kind") == PUBLISHED
     delivered = F.col("kind") == DELIVERED
     one, zero = F.lit(1).cast("long"), F.lit(0).cast("long")
@@ -94,7 +94,7 @@ def connectivity(rows: DataFrame, pattern: str) -> DataFrame:
 
 
 def merged(kept: DataFrame, new: DataFrame, now_ms: int) -> DataFrame:
-    """One row for each message: what was kept of it and what was seen of it now."""
+    """Merge pending and new rows into one row per message."""
     return (
         kept.unionByName(new.withColumn("first_ms", F.lit(now_ms).cast("long")))
         .groupBy("queue", "message")
@@ -111,11 +111,11 @@ def merged(kept: DataFrame, new: DataFrame, now_ms: int) -> DataFrame:
     )
 
 
-def judged(messages: DataFrame, arbiter_decisions: DataFrame, settled: int, blind: int) -> DataFrame:
-    """The messages with the column `fate`, null while they are waited for, and their classes.
+def judged(messages: DataFrame, verdicts: DataFrame, settled: int, blind: int) -> DataFrame:
+    """Add the column `fate`, null while a message is pending, and the classes.
 
-    `arbiter_decisions` says for queues up to which place their messages can be judged; a delivery without a
-    publish is given up when it is a grace old (`settled`).
+    `verdicts` gives per queue the place up to which messages can be judged. A delivery without a publish is
+    dropped when it is older than the grace period (`settled`).
     """
     zero = F.lit(0).cast("long")
     sent = F.col("published") > 0
@@ -138,12 +138,12 @@ def judged(messages: DataFrame, arbiter_decisions: DataFrame, settled: int, blin
         "unflagged": F.when(F.col("fate") == JUDGED, unflagged).otherwise(zero),
         "before": F.when(sent, zero).otherwise(F.col("delivered")),
     }
-    known = messages.join(F.broadcast(arbiter_decisions), "queue", "left")
+    known = messages.join(F.broadcast(verdicts), "queue", "left")
     return known.withColumn("fate", fate).withColumns(classes).drop("until", "verdict")
 
 
 def followed(messages: DataFrame) -> DataFrame:
-    """Of judged messages those that are not done with, by queue: how many came out, how many did not yet."""
+    """Count pending messages by queue: delivered ones, and undelivered ones."""
     out = F.least(F.col("delivered"), _attempts())
     return (
         messages.where("fate is null and published > 0")
@@ -153,11 +153,12 @@ def followed(messages: DataFrame) -> DataFrame:
 
 
 def _attempts() -> Column:
-    """How often a message must come out: a numbered one is kept once however often it is sent."""
+    """Return how often a message must be delivered: a numbered one is stored once however often it is
+    sent."""
     once = F.col("numbered") & (F.col("published") > 0)
     return F.when(once, F.lit(1)).otherwise(F.col("published")).cast("long")
 
 
 def counted(done: DataFrame) -> DataFrame:
-    """The classes of what is done with, by queue."""
+    """Sum the classes of judged messages by queue."""
     return done.groupBy("queue").agg(*(F.sum(name).alias(name) for name in COUNTED))

@@ -1,5 +1,5 @@
-"""A small blocking AMQP client for Spark's driver and executors: ask the broker, publish, consume.
+"""Blocking AMQP client for Spark's driver and executors: range requests, publishing, consuming.
 
-Executors live for one task and do one thing after the other, so this client has one channel, no threads
-and no callbacks. It knows several nodes of a cluster and goes on with another one when a node dies.
+An executor process runs one task and works sequentially. The client therefore has one channel, no threads and
+no callbacks. It knows several nodes of a cluster and continues with another one when a node fails.
 """

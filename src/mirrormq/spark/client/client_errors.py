@@ -1,40 +1,40 @@
-"""What can go wrong with a broker, by what helps: another node, or a person.
+"""Errors of the Spark client, by remedy: retry on another node, or an operator's action.
 
 BrokerError
-├── Lost      nobody answers, or the connection broke: another node, or a later time, may do better
-└── Refused   the broker said no, with a code and a text: asking again gives the same answer
+├── ConnectionLost   no reply, or the connection broke: retry on another node, or later
+└── RequestRefused   refused by the broker with a code and a text: a retry gives the same result
 """
 
 from __future__ import annotations
 
 CONNECTION_FORCED = 320
-"""The code of a node that is being stopped."""
+"""Reply code of a node that is being stopped."""
 
 
 class BrokerError(Exception):
-    """One sentence; never has credentials in it."""
+    """Base error; its text is one sentence without credentials."""
 
 
 class ConnectionLost(BrokerError):
-    """The connection is gone or was never there."""
+    """Connection broke or could not be opened."""
 
 
 class RequestRefused(BrokerError):
-    """The broker refused."""
+    """Request refused by the broker."""
 
     def __init__(self, code: int, text: str, reason: str = "") -> None:
         super().__init__(code, text, reason)
         self.code = code
         self.text = text
         self.reason = reason
-        """Reason code of a range request (`ranges.reasons`); empty for any other refusal."""
+        """Reason code of a range request (`ranges.error_reasons`); empty for any other refusal."""
 
     def __str__(self) -> str:
         return f"the broker refused: {self.text}"
 
 
 def closed(code: int, text: str) -> BrokerError:
-    """What a close from the broker means."""
+    """Return the error for a close by the broker."""
     if code == CONNECTION_FORCED:
         return ConnectionLost(f"the broker closed the connection: {text}")
     return RequestRefused(code, text)

@@ -1,4 +1,4 @@
-"""Where brokers listen and who we are there. Nothing here shows a password when it is printed."""
+"""Node addresses with credentials. Their representation never shows a password."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ URI_FORM = "amqp://user:password@host:port/vhost"
 
 @dataclass(frozen=True)
 class NodeTls:
-    """How the broker's certificate is checked and which one we show; paths of PEM files."""
+    """TLS options: verification of the broker's certificate, and the client's own; paths of PEM files."""
 
     ca_file: str | None = None
     certificate_file: str | None = None
     key_file: str | None = None
     verify: bool = True
     server_name: str | None = None
-    """What the broker's certificate must be for, if not the host of the URI."""
+    """Name that the broker's certificate must match, if not the host of the URI."""
 
     def context(self) -> ssl.SSLContext:
-        """Raises OSError (ssl.SSLError is one) when a file cannot be used."""
+        """Create a TLS context; raises OSError (ssl.SSLError is one) if a file is unusable."""
         context = ssl.create_default_context(cafile=self.ca_file)
         if not self.verify:
             context.check_hostname = False
@@ -36,7 +36,7 @@ class NodeTls:
 
 @dataclass(frozen=True)
 class NodeAddress:
-    """One node."""
+    """Address of one node."""
 
     host: str
     port: int
@@ -47,12 +47,12 @@ class NodeAddress:
 
     @property
     def where(self) -> str:
-        """For sentences."""
+        """Host and port, for messages."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_uris(uris: str, vhost: str | None = None, tls: NodeTls | None = None) -> tuple[NodeAddress, ...]:
-    """The nodes of a comma-separated list; ValueError says in one sentence what is wrong with it."""
+    """Parse a comma-separated list of nodes; ValueError describes the fault in one sentence."""
     found = [parse_uri(uri.strip(), vhost, tls) for uri in uris.split(",") if uri.strip()]
     if not found:
         raise ValueError(f"give at least one URI of the form {URI_FORM}")
@@ -60,7 +60,7 @@ def parse_uris(uris: str, vhost: str | None = None, tls: NodeTls | None = None) 
 
 
 def parse_uri(uri: str, vhost: str | None = None, tls: NodeTls | None = None) -> NodeAddress:
-    """One node; what the URI leaves out is what every AMQP client takes for it."""
+    """Parse the URI of one node, with the usual defaults of AMQP clients."""
     try:
         parts = urlsplit(uri)
         port = parts.port
@@ -80,6 +80,6 @@ def parse_uri(uri: str, vhost: str | None = None, tls: NodeTls | None = None) ->
 
 
 def preferring(addresses: Sequence[NodeAddress], first: int) -> tuple[NodeAddress, ...]:
-    """The same nodes, beginning with another one, so that tasks spread over them."""
+    """Rotate the nodes to begin at index `first`, to spread tasks over them."""
     first %= len(addresses)
     return (*addresses[first:], *addresses[:first])

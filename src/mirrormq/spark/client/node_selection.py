@@ -1,9 +1,9 @@
-"""Connections to one of several nodes. A dead or frozen node is avoided while another one answers.
+"""Connections to one of several nodes. Clients avoid a dead or frozen node while another one replies.
 
-A frozen node takes TCP connections, because the kernel does, and answers nothing. So handshakes are
-staggered: if a node is silent for `STAGGER_S` the next one is tried beside it, and the first that answers is
-used. A node that was silent or broke a connection is a *suspect* for a while: all connections of this process
-try it last.
+A frozen node accepts TCP connections, because the kernel does, and replies to nothing. Handshakes are
+therefore staggered: if a node is silent for `STAGGER_S` the client also tries the next one, and uses the
+first that replies. A node that was silent or broke a connection is a *suspect* for `SUSPECT_S`: all
+connections of this process try it last.
 """
 
 from __future__ import annotations
@@ -19,58 +19,60 @@ from mirrormq.spark.client.node_address import NodeAddress
 from mirrormq.spark.client.spark_connection import CONNECT_TIMEOUT_S, SparkConnection
 
 PATIENCE_S = 60.0
-"""How long a cluster of which no node answers is tried again: restarts and elections take seconds."""
+"""Time to retry a cluster of which no node replies: restarts and elections take seconds."""
 
 PAUSE_S = 0.2
-"""Between two rounds over all nodes."""
+"""Pause between two rounds over all nodes."""
 
 REQUEST_TIMEOUT_S = 10.0
-"""For the answer to a request that may be repeated: a failover takes 5 s. Other nodes are tried meanwhile."""
+"""Time limit for the reply to a repeatable request: a failover takes 5 s. The client tries other nodes
+meanwhile."""
 
 STAGGER_S = 0.5
-"""Silence of a node during the handshake before the next one is tried too. A handshake takes milliseconds."""
+"""Silence of a node during the handshake before the client tries the next one too. A handshake takes
+milliseconds."""
 
 PROBE_S = 2.0
-"""For a step of a handshake that is only to see whether a node is alive. A busy node needs a tenth of it."""
+"""Time limit for a handshake step that only probes a node. A busy node needs a tenth of it."""
 
 SUSPECT_S = 30.0
-"""How long a node that failed is tried last. A node that restarts needs seconds."""
+"""Time for which a failed node is tried last. A node that restarts needs seconds."""
 
 _suspects: dict[tuple[str, int], float] = {}
-"""Host and port → until when (time.monotonic). At most one entry for each configured node."""
+"""Host and port → end of suspicion (time.monotonic). At most one entry per configured node."""
 
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Limits of waiting for a node."""
+    """Time limits of waiting for a node."""
 
     handshake_s: float = CONNECT_TIMEOUT_S
     request_s: float = REQUEST_TIMEOUT_S
 
     @property
     def hedge_s(self) -> float:
-        """Silence of a node before a request is sent to the next one too."""
+        """Silence of a node before a request is also sent to the next one."""
         return self.request_s / 5
 
 
 def suspect(address: NodeAddress) -> None:
-    """Remember that a node failed."""
+    """Mark a node as failed."""
     _suspects[address.host, address.port] = time.monotonic() + SUSPECT_S
 
 
 def is_suspect(address: NodeAddress) -> bool:
-    """Has the node failed within the last `SUSPECT_S`?"""
+    """Whether the node has failed within the last `SUSPECT_S`."""
     return _suspects.get((address.host, address.port), 0.0) > time.monotonic()
 
 
 def trusted_first(addresses: Sequence[NodeAddress]) -> list[NodeAddress]:
-    """The same nodes, suspects last, those that failed most recently at the end."""
+    """Sort the nodes: suspects last, the most recently failed at the end."""
     now_s = time.monotonic()
     return sorted(addresses, key=lambda each: max(0.0, _suspects.get((each.host, each.port), 0.0) - now_s))
 
 
 class Nodes:
-    """The nodes of one cluster that a client may use."""
+    """Nodes of one cluster that a client may use."""
 
     def __init__(
         self,
@@ -84,15 +86,15 @@ class Nodes:
 
     @property
     def where(self) -> str:
-        """All of them, for sentences."""
+        """Addresses of all nodes, for messages."""
         return ", ".join(address.where for address in self.addresses)
 
     def connect(
         self, deadline_s: float | None = None, avoiding: NodeAddress | None = None
     ) -> SparkConnection:
-        """A connection to the first node that answers, tried until `deadline_s` (time.monotonic's).
+        """Connect to the first node that replies, until `deadline_s` (of time.monotonic).
 
-        Each node is tried once even if the deadline is over. A refusal, of a password for example, is final.
+        Each node is tried once even after the deadline. A refusal, of a password for example, is final.
         """
         deadline_s = time.monotonic() + self.patience_s if deadline_s is None else deadline_s
         while True:
@@ -106,10 +108,10 @@ class Nodes:
             time.sleep(PAUSE_S)
         if len(self.addresses) == 1:
             raise last
-        raise ConnectionLost(f"no broker answers at any of {self.where}; the last one said: {last}")
+        raise ConnectionLost(f"no broker answers at any of {self.where}; the last error is: {last}")
 
     def answers(self, address: NodeAddress) -> bool:
-        """Does a node that has been silent take part in a handshake?"""
+        """Whether a silent node completes a handshake."""
         try:
             with SparkConnection(address, self.timeouts.request_s, min(self.timeouts.handshake_s, PROBE_S)):
                 return True
@@ -119,7 +121,7 @@ class Nodes:
 
 
 class _Race:
-    """Handshakes with several nodes, each begun when the one before fails or is silent."""
+    """Handshakes with several nodes, each started when the one before fails or is silent."""
 
     def __init__(self, addresses: Sequence[NodeAddress], timeouts: Timeouts) -> None:
         self._left = list(addresses)
@@ -127,7 +129,7 @@ class _Race:
         self._lock = threading.Lock()
         self._over = False
         self._silent: list[NodeAddress] = []
-        """Begun, and neither connected nor failed."""
+        """Nodes whose handshake was started and has neither completed nor failed."""
         self._done: queue.SimpleQueue[tuple[NodeAddress, SparkConnection | BrokerError]] = queue.SimpleQueue()
 
     def run(self) -> SparkConnection:
@@ -155,6 +157,8 @@ class _Race:
                 for silent in self._silent:
                     suspect(silent)
                 return found
+            # A refusal (wrong password, missing vhost) is the same on every node: retrying others only
+            # delays it.
             if not isinstance(found, ConnectionLost):
                 raise found
             suspect(address)
@@ -171,6 +175,7 @@ class _Race:
         except BrokerError as error:
             self._done.put((address, error))
             return
+        # A handshake that completes after the race is over has no owner: close it.
         with self._lock:
             if not self._over:
                 self._done.put((address, connection))

@@ -1,8 +1,8 @@
-"""Questions to the broker: published to a well-known name, answered by direct reply-to.
+"""Client of the range protocol: requests to a well-known routing key, replies by direct reply-to.
 
-A question can be asked again without harm (`mirrormq.ranges` says why), so a connection that breaks while
-an answer is awaited costs a reconnection, to another node if need be, and nothing else. If a node is silent
-the next one is asked too, and the first answer counts.
+Requests are idempotent (`mirrormq.ranges` explains why). A connection that breaks while a reply is awaited
+costs only a reconnection, to another node if necessary. If a node is silent the client also sends the request
+to the next one, and uses the first reply.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from mirrormq.wire.fields import Table, plain
 from mirrormq.wire.properties import BasicProperties, decode_properties, encode_properties
 
 PUBLISH = method_frame(CHANNEL, methods.encode_basic_publish("", ROUTING_KEY, True))
-"""Mandatory: a broker that does not know the name returns the question instead of dropping it."""
+"""Mandatory publish: a broker that does not know the routing key returns the request instead of dropping it.
+"""
 
 NO_ROUTE, INTERNAL_ERROR = 312, 541
 
 POLL_S = 0.02
-"""How long each of two nodes is listened to in turn."""
+"""Time to wait for each of two nodes in turn."""
 
 NOT_NOW = frozenset({506, 541})
-"""Codes of answers that may be others a moment later: too much to do, something broke."""
+"""Reply codes that may change a moment later: overload, internal error."""
 
 
 class RangeAnswer(NamedTuple):
-    """What the broker answered."""
+    """Reply of the broker."""
 
     headers: dict[str, Any]
     body: bytes | bytearray
@@ -44,26 +45,26 @@ class RangeAnswer(NamedTuple):
 
 @dataclass(slots=True)
 class OutstandingRequest:
-    """One that has been sent, and can be sent again."""
+    """Request that was sent and can be sent again."""
 
     headers: Table
     body: bytes
     number: int
     sent_over: SparkConnection | None = None
-    """None when it did not get out, or is to be sent again."""
+    """None if the request was not sent, or has to be sent again."""
 
 
 class RangeClient:
-    """Asks over one connection, made when the first question is asked."""
+    """Client with one connection, opened by the first request."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         self._connection: SparkConnection | None = None
         self._number = 0
         self._open_numbers: set[int] = set()
-        """Questions that were asked and whose answers were not fetched."""
+        """Requests whose replies were not fetched."""
         self._arrived: dict[int, tuple[str | None, RangeAnswer]] = {}
-        """Answers that came before it was their turn."""
+        """Replies that arrived before they were fetched."""
 
     def __enter__(self) -> Self:
         return self
@@ -74,53 +75,53 @@ class RangeClient:
         self.close()
 
     def close(self) -> None:
-        """Hang up; asking again connects again."""
+        """Close the connection; the next request opens another one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def ask(self, headers: Table, body: bytes = b"") -> RangeAnswer:
-        """Ask (`mirrormq.ranges.range_protocol` has the headers) and wait for the answer.
+        """Send a request (`mirrormq.ranges.range_protocol` has the headers) and wait for the reply.
 
-        Refused if it is an error, Lost if no node gives one.
+        Raises RequestRefused for an error reply, ConnectionLost if no node replies.
         """
         return self.finish(self.begin(headers, body))
 
     def begin(self, headers: Table, body: bytes = b"") -> OutstandingRequest:
-        """Ask; `finish` waits for the answer. Several questions may be under way."""
+        """Send a request; `finish` waits for the reply. Several requests may be in flight."""
         self._number += 1
         self._open_numbers.add(self._number)
-        question = OutstandingRequest(headers, body, self._number)
+        request = OutstandingRequest(headers, body, self._number)
         try:
-            self._send(question, time.monotonic())
+            self._send(request, time.monotonic())
         except ConnectionLost:
             self._drop()
-        return question
+        return request
 
-    def finish(self, question: OutstandingRequest) -> RangeAnswer:
-        """Wait for the answer; ask again, elsewhere, if the connection breaks or the node is silent."""
+    def finish(self, request: OutstandingRequest) -> RangeAnswer:
+        """Wait for the reply; resend, to another node, if the connection breaks or the node is silent."""
         deadline_s = time.monotonic() + self._nodes.patience_s
         while True:
             try:
-                if question.sent_over is None or question.sent_over is not self._connection:
-                    self._send(question, deadline_s)
-                kind, answer = self._wait(question, deadline_s)
+                if request.sent_over is None or request.sent_over is not self._connection:
+                    self._send(request, deadline_s)
+                kind, answer = self._wait(request, deadline_s)
             except ConnectionLost:
                 self._drop()
                 if time.monotonic() >= deadline_s:
                     raise
                 continue
-            except RequestRefused:  # the channel or the connection was closed with it
+            except RequestRefused:  # the broker has closed the channel or the connection
                 self._drop()
                 raise
             if kind == OK:
-                self._open_numbers.discard(question.number)
+                self._open_numbers.discard(request.number)
                 return answer
             refused = _refusal(answer.headers)
             if not _may_change(refused) or time.monotonic() >= deadline_s:
                 raise refused
             time.sleep(PAUSE_S)
-            question.sent_over = None
+            request.sent_over = None
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -129,20 +130,18 @@ class RangeClient:
             self._connection = None
         self._arrived.clear()
 
-    def _send(self, question: OutstandingRequest, deadline_s: float) -> None:
-        question.sent_over = None
+    def _send(self, request: OutstandingRequest, deadline_s: float) -> None:
+        request.sent_over = None
         if self._connection is None:
             self._connection = self._open(deadline_s)
-        self._publish(question, self._connection)
-        question.sent_over = self._connection
+        self._publish(request, self._connection)
+        request.sent_over = self._connection
 
-    def _publish(self, question: OutstandingRequest, connection: SparkConnection) -> None:
+    def _publish(self, request: OutstandingRequest, connection: SparkConnection) -> None:
         properties = encode_properties(
-            BasicProperties(
-                headers=question.headers, correlation_id=str(question.number), reply_to=REPLY_QUEUE
-            )
+            BasicProperties(headers=request.headers, correlation_id=str(request.number), reply_to=REPLY_QUEUE)
         )
-        connection.send(PUBLISH + build_frames(CHANNEL, properties, question.body, connection.frame_max))
+        connection.send(PUBLISH + build_frames(CHANNEL, properties, request.body, connection.frame_max))
 
     def _open(self, deadline_s: float, avoiding: NodeAddress | None = None) -> SparkConnection:
         connection = self._nodes.connect(deadline_s, avoiding)
@@ -154,11 +153,12 @@ class RangeClient:
             raise
         return connection
 
-    def _wait(self, question: OutstandingRequest, deadline_s: float) -> tuple[str | None, RangeAnswer]:
-        """The answer to a question that was sent. Lost if the node gives none within the request's limit.
+    def _wait(self, request: OutstandingRequest, deadline_s: float) -> tuple[str | None, RangeAnswer]:
+        """Return the reply to a request that was sent. Raises ConnectionLost after the time limit of a
+        request.
 
-        A node that is silent may be frozen, or wait for a promotion. So it is not given up when another node
-        is asked too: whichever answers first is the one to go on with.
+        A silent node may be frozen, or wait for a promotion. The client therefore keeps its connection when
+        it also sends the request to another node. The first node that replies is used from then on.
         """
         connection = self._connection
         assert connection is not None
@@ -166,7 +166,7 @@ class RangeClient:
         give_up_s = time.monotonic() + timeouts.request_s
         other: SparkConnection | None = None
         try:
-            while question.number not in self._arrived:
+            while request.number not in self._arrived:
                 quiet_s = timeouts.hedge_s if other is None else POLL_S
                 if connection.comes_within(quiet_s):
                     self._receive(connection)
@@ -174,23 +174,25 @@ class RangeClient:
                 if time.monotonic() >= give_up_s:
                     raise ConnectionLost(f"{connection.address.where} did not answer in time")
                 if other is None and len(self._nodes.addresses) > 1:
-                    other = self._ask_another(question, connection)
+                    other = self._ask_another(request, connection)
                 elif other is not None and other.comes_within(POLL_S):
                     self._receive(other)
-                    if question.number in self._arrived:
+                    if request.number in self._arrived:
                         suspect(connection.address)
+                        # Keep the node that replied; `finally` drops the silent one, whose late reply is
+                        # then ignored.
                         self._connection, connection, other = other, other, connection
-            return self._arrived.pop(question.number)
+            return self._arrived.pop(request.number)
         finally:
             if other is not None:
                 other.drop()
 
-    def _ask_another(self, question: OutstandingRequest, silent: SparkConnection) -> SparkConnection | None:
-        """Ask another node as well, if one answers at once."""
+    def _ask_another(self, request: OutstandingRequest, silent: SparkConnection) -> SparkConnection | None:
+        """Send the request to another node as well, if one accepts a connection at once."""
         connection: SparkConnection | None = None
         try:
             connection = self._open(time.monotonic(), silent.address)
-            self._publish(question, connection)
+            self._publish(request, connection)
             return connection
         except ConnectionLost:
             if connection is not None:
@@ -198,7 +200,7 @@ class RangeClient:
             return None
 
     def _receive(self, connection: SparkConnection) -> None:
-        """Take one method from a node; keep it if it is an answer that was asked for."""
+        """Receive one method from a node; keep it if it is the reply to an open request."""
         received = connection.receive()
         if received.method == methods.BASIC_RETURN:
             where = connection.address.where
@@ -213,7 +215,7 @@ class RangeClient:
 
 
 def _may_change(refused: RequestRefused) -> bool:
-    """Whether the same question may get another answer in a moment."""
+    """Whether the same request may get another reply a moment later."""
     return refused.code in NOT_NOW or refused.reason == TRY_AGAIN
 
 

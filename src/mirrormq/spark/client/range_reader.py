@@ -1,4 +1,5 @@
-"""Range reads, several questions under way, so that the broker works while we do."""
+"""Range reads with several requests in flight: the broker prepares one reply while the client decodes
+another."""
 
 from __future__ import annotations
 
@@ -13,20 +14,20 @@ from mirrormq.ranges.spans import Span, pack
 from mirrormq.spark.client.range_client import OutstandingRequest, RangeClient
 
 QUESTIONS_UNDER_WAY = 3
-"""One is being answered, one is on its way, one is taken apart here."""
+"""Requests in flight: the broker handles one, one is on the network, the client decodes one."""
 
 
 class RangePiece(NamedTuple):
-    """A part of a range that one answer should hold, as far as one can tell."""
+    """Part of a range that one reply is expected to hold."""
 
     from_: int
     to: int
     spans: bytes
-    """Empty if every message from `from_` to `to` is wanted."""
+    """Packed spans; empty if every message from `from_` to `to` is requested."""
 
 
 def pieces(spans: Sequence[Span], rows: int) -> Iterator[RangePiece]:
-    """Stretches, cut and put together so that each piece has `rows` messages, the last one fewer."""
+    """Cut and combine spans into pieces of `rows` messages each, the last one fewer."""
     part: list[Span] = []
     held = 0
     for first, count in spans:
@@ -46,7 +47,7 @@ def _piece(part: Sequence[Span]) -> RangePiece:
 
 
 def rows_per_piece(message_bytes: float) -> int:
-    """How many messages of this size an answer holds."""
+    """Return the number of messages of this size that one reply holds."""
     return max(1, min(READ_ROWS_MAX, int(READ_BYTES_MAX / (message_bytes + 1))))
 
 
@@ -57,7 +58,7 @@ def read(
     message_bytes: float = 0.0,
     queue_id: int = 0,
 ) -> Iterator[RangeBatch]:
-    """The messages of these stretches that are (still) there, in order."""
+    """Yield the messages of these spans that are (still) in the queue, in order."""
     left = pieces(spans, rows_per_piece(message_bytes))
     asked: deque[tuple[RangePiece, OutstandingRequest]] = deque()
 

@@ -1,8 +1,7 @@
-"""One blocking connection with one channel: methods out, methods and contents in.
+"""Blocking connection with one channel: sends methods, receives methods and contents.
 
-Heartbeats are not asked for: a task may be busy with Spark for longer than any interval, and would be
-taken for dead. A peer that is silent is noticed by the time limit of whoever waits for it, and one that
-is gone by the keep-alive of TCP.
+The client disables heartbeats: a task may be busy with Spark for longer than any interval, and the broker
+would close its connection. Time limits detect a silent broker, TCP keep-alive one that has disappeared.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 CHANNEL = 1
 
 FRAME_MAX_BYTES = 131072
-"""RabbitMQ's default; no broker offers less and the next size up is no faster."""
+"""Frame size: RabbitMQ's default. No broker offers less, and larger frames are no faster."""
 
 CONNECT_TIMEOUT_S = 5.0
-"""For a node to take a connection, and for each step of the handshake: a dead machine or a frozen process
-answers nothing, and there are other nodes."""
+"""Time limit for a connection attempt and for each step of the handshake: a dead machine or a frozen process
+does not reply, and there are other nodes."""
 
 ANSWER_TIMEOUT_S = 60.0
-"""For anything that is waited for: longer than a failover takes, shorter than a person's patience."""
+"""Time limit for any reply: longer than a failover takes, shorter than a user's patience."""
 
 RECEIVE_BYTES = 256 * 1024
-"""One read's worth."""
+"""Bytes per read."""
 
 CLIENT_PROPERTIES: dict[str, object] = {
     "product": "mirrormq spark",
@@ -55,17 +54,17 @@ _CONTENT = (methods.BASIC_DELIVER, methods.BASIC_RETURN, methods.BASIC_GET_OK)
 
 
 class ReceivedFrame(NamedTuple):
-    """A method from the broker, with the content that follows it if it has one."""
+    """Method from the broker, with its content if it has one."""
 
     method: int
     payload: bytes
     properties: bytes = b""
-    """From the flags on."""
+    """Encoded properties, from the flags on."""
     body: bytes | bytearray = b""
 
 
 class SparkConnection:
-    """Open when made; every method may raise Lost or Refused."""
+    """Connection that is open after construction; every method may raise ConnectionLost or RequestRefused."""
 
     def __init__(
         self,
@@ -75,7 +74,7 @@ class SparkConnection:
     ) -> None:
         self.address = address
         self.blocked: str | None = None
-        """Why the broker takes no publishes at the moment, if it said so."""
+        """Reason of the broker's connection.blocked while it is in force."""
         self._timeout_s = handshake_timeout_s
         self._buffer = bytearray(RECEIVE_BYTES)
         self._view = memoryview(self._buffer)
@@ -137,7 +136,7 @@ class SparkConnection:
         self.call(methods.encode_channel_open(), methods.CHANNEL_OPEN_OK)
 
     def close(self) -> None:
-        """Say goodbye, so that the broker has handled all that was sent; then hang up in any case."""
+        """Close after the broker has handled everything sent before; close the socket in any case."""
         try:
             self._send_method(0, methods.encode_connection_close(200, "done", 0, 0))
             while self.receive(CONNECT_TIMEOUT_S).method != methods.CONNECTION_CLOSE_OK:
@@ -147,18 +146,18 @@ class SparkConnection:
         self.drop()
 
     def drop(self) -> None:
-        """Hang up without a word: what is unacknowledged returns to its queue."""
+        """Close the socket without connection.close: unacked deliveries return to their queue."""
         self._socket.close()
 
-    # --- speaking --------------------------------------------------------------------------------
+    # --- sending ---------------------------------------------------------------------------------
 
     def call(self, payload: bytes, answer: int) -> bytes:
-        """Send a method on the channel and wait for its answer, which is returned undecoded."""
+        """Send a method on the channel, wait for its reply and return it undecoded."""
         self._send_method(CHANNEL, payload)
         return self._expect(answer).payload
 
     def send(self, data: bytes | bytearray | memoryview) -> None:
-        """All of it, waiting until the broker takes it."""
+        """Send all bytes; blocks until the broker accepts them."""
         try:
             self._socket.settimeout(self._timeout_s)
             self._socket.sendall(data)
@@ -178,16 +177,17 @@ class SparkConnection:
             if received.method == wanted:
                 return received
 
-    # --- listening -------------------------------------------------------------------------------
+    # --- receiving -------------------------------------------------------------------------------
 
     def receive(self, timeout_s: float | None = None) -> ReceivedFrame:
-        """The next method; Lost when none comes in time. What any client must answer is answered here."""
+        """Return the next method; raises ConnectionLost after the time limit. Replies to protocol methods
+        itself."""
         while True:
             kind, payload = self._frame(self._timeout_s if timeout_s is None else timeout_s)
             if kind == HEARTBEAT:
                 continue
             if kind != METHOD:
-                raise self._nonsense()
+                raise self._wrong_protocol()
             method = int.from_bytes(payload[:4], "big")
             if method in _CONTENT:
                 return self._content(method, payload)
@@ -195,7 +195,7 @@ class SparkConnection:
                 return ReceivedFrame(method, payload)
 
     def comes_within(self, timeout_s: float) -> bool:
-        """Whether something is there to receive, or begins to come within this time."""
+        """Whether input is buffered, or begins to arrive within this time."""
         return self._end > self._start or self._fill(timeout_s)
 
     def _common(self, method: int, payload: bytes) -> bool:
@@ -219,7 +219,7 @@ class SparkConnection:
     def _content(self, method: int, payload: bytes) -> ReceivedFrame:
         kind, header = self._frame(self._timeout_s)
         if kind != HEADER:
-            raise self._nonsense()
+            raise self._wrong_protocol()
         size = _BODY_SIZE.unpack_from(header, 4)[0]
         kind, body = self._frame(self._timeout_s) if size else (BODY, b"")
         if len(body) == size and kind == BODY:
@@ -229,7 +229,7 @@ class SparkConnection:
             kind, piece = self._frame(self._timeout_s)
             whole += piece
         if kind != BODY or len(whole) != size:
-            raise self._nonsense()
+            raise self._wrong_protocol()
         return ReceivedFrame(method, payload, header[12:], whole)
 
     def _frame(self, timeout_s: float) -> tuple[int, bytes]:
@@ -237,12 +237,12 @@ class SparkConnection:
             self._fill_or_raise(timeout_s)
         kind, _channel, size = _HEAD.unpack_from(self._buffer, self._start)
         if size + FRAME_OVERHEAD > RECEIVE_BYTES:
-            raise self._nonsense()
+            raise self._wrong_protocol()
         while self._end - self._start < size + FRAME_OVERHEAD:
             self._fill_or_raise(timeout_s)
         at = self._start + HEAD_SIZE
         if self._buffer[at + size] != FRAME_END:
-            raise self._nonsense()
+            raise self._wrong_protocol()
         self._start = at + size + 1
         return kind, bytes(self._view[at : at + size])
 
@@ -251,7 +251,7 @@ class SparkConnection:
             raise ConnectionLost(f"{self.address.where} did not answer in time")
 
     def _fill(self, timeout_s: float) -> bool:
-        """Read once, behind what is not used yet; False when nothing came in time."""
+        """Read once, behind unused bytes; return False if nothing arrived in time."""
         rest = self._end - self._start
         if self._start:
             self._buffer[:rest] = self._buffer[self._start : self._end]
@@ -271,5 +271,5 @@ class SparkConnection:
     def _broken(self, error: OSError) -> ConnectionLost:
         return ConnectionLost(f"the connection to {self.address.where} broke ({error.strerror or error})")
 
-    def _nonsense(self) -> ConnectionLost:
+    def _wrong_protocol(self) -> ConnectionLost:
         return ConnectionLost(f"what listens at {self.address.where} does not speak AMQP 0-9-1")

@@ -1,4 +1,4 @@
-"""Plain consuming, for brokers that have no leases: what was delivered is held until it is acknowledged."""
+"""Plain consumer for brokers without leases: deliveries stay unacked until the caller acknowledges them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
 
 PREFETCH_MAX = 65_535
-"""basic.qos has 16 bits for it."""
+"""Largest prefetch: basic.qos has 16 bits."""
 
 
 class SparkDelivery(NamedTuple):
-    """One message of the broker's; `tag` acknowledges it."""
+    """Delivery from the broker; `tag` acknowledges it."""
 
     tag: int
     queue: str
@@ -27,8 +27,8 @@ class SparkDelivery(NamedTuple):
 
 
 class SparkConsumer:
-    """Consumes from several queues over one connection. Once that is lost it stays lost: what it held is
-    back in the queues, so whoever uses it must know."""
+    """Consumer of several queues over one connection. It does not reconnect: its unacked deliveries are back
+    in the queues, and the caller must know."""
 
     def __init__(self, nodes: Nodes, queues: list[str], prefetch: int) -> None:
         self._connection: SparkConnection = nodes.connect()
@@ -51,7 +51,7 @@ class SparkConsumer:
     def take(
         self, messages_max: int, bytes_max: int, first_wait_s: float, wait_s: float
     ) -> list[SparkDelivery]:
-        """What comes: waits `first_wait_s` for the first message and `wait_s` for each further one."""
+        """Receive deliveries: waits `first_wait_s` for the first and `wait_s` for each further one."""
         taken: list[SparkDelivery] = []
         size = 0
         while len(taken) < messages_max and size < bytes_max:
@@ -74,9 +74,10 @@ class SparkConsumer:
         return taken
 
     def acknowledge(self, tag: int) -> None:
-        """Everything up to and including this one."""
+        """Acknowledge all deliveries up to and including this one."""
         self._connection.send(method_frame(CHANNEL, methods.encode_basic_ack(tag, True)))
 
     def close(self) -> None:
-        """What is not acknowledged returns to its queue; what was acknowledged surely is."""
+        """Close the connection: unacked deliveries return to their queue, acknowledgements have been
+        handled."""
         self._connection.close()

@@ -1,8 +1,8 @@
-"""Publishing with confirms, many messages under way at once.
+"""Publisher with confirms and many messages in flight.
 
-Messages are handed over as the bytes that go to the socket and are kept until their confirm is there. If
-the connection breaks before, they are sent again over another one. A MirrorMQ that has them already knows
-them by their producer and number and only confirms them; any other broker gets some of them twice.
+The publisher takes messages as encoded frames and keeps them until they are confirmed. If the connection
+breaks before, it resends them over another one. A MirrorMQ that already has them recognises them by producer
+and number and only confirms them. Any other broker receives some of them twice.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from mirrormq.spark.client.spark_connection import ReceivedFrame, SparkConnectio
 from mirrormq.wire import methods
 
 RUN_BYTES = 256 * 1024
-"""How much is put together before it is sent."""
+"""Bytes to collect before a send."""
 
 WINDOW_MESSAGES = 10_000
-"""How many messages may wait for their confirms: a mirrored durable queue answers some ms later, during
-which the broker should not be idle."""
+"""Unconfirmed messages: a mirrored durable queue confirms some ms later, and the broker should not be idle
+meanwhile."""
 
 WINDOW_BYTES = 32 * 1024 * 1024
-"""The same in bytes; at least one message may always be under way."""
+"""Unconfirmed bytes; at least one message may always be in flight."""
 
 
 OnReturn = Callable[[tuple[str, str], ReceivedFrame], bytes | None]
-"""Takes the exchange and routing key of a message that reached no queue, and the message. Returns what to
-publish in its place, or None if the write is to fail."""
+"""Callback with exchange and routing key of an unroutable message, and the message. Returns a message to
+publish in its place, or None to fail the write."""
 
 
 class NotRouted(BrokerError):
-    """A mandatory message reached no queue."""
+    """Mandatory message that reached no queue."""
 
 
 class SparkPublisher:
-    """Publishes over one connection at a time; `flush` or leaving the `with` block waits for all confirms."""
+    """Publisher over one connection at a time; `flush` or leaving the `with` block waits for all confirms."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class SparkPublisher:
         self._window_bytes = window_bytes
         self._connection: SparkConnection | None = None
         self._run: list[bytes] = []
-        """Collected and not yet sent."""
+        """Messages collected and not yet sent."""
         self._run_bytes = 0
         self._waiting: dict[int, bytes] = {}
-        """Sent and not confirmed, by delivery tag, in order."""
+        """Messages sent and not confirmed, by delivery tag, in order."""
         self._waiting_bytes = 0
         self._tag = 0
         self._returned: str | None = None
-        """Where the first message went that no queue was bound for."""
+        """Target of the first unroutable message."""
 
     def __enter__(self) -> Self:
         return self
@@ -78,7 +78,7 @@ class SparkPublisher:
                 self._connection.drop()
 
     def publish(self, message: bytes) -> None:
-        """Take a message (method, header and body frames); waits while too many are unconfirmed."""
+        """Add a message (method, header and body frames); blocks while too many are unconfirmed."""
         self._run.append(message)
         self._run_bytes += len(message)
         if self._run_bytes >= RUN_BYTES:
@@ -86,13 +86,13 @@ class SparkPublisher:
             self._settle(self._window_messages, self._window_bytes)
 
     def push(self) -> None:
-        """Send what is collected now, because nothing more comes for a while."""
+        """Send collected messages now, because no more come for a while."""
         if self._run:
             self._send_run()
             self._settle(self._window_messages, self._window_bytes)
 
     def flush(self) -> None:
-        """Send what is left and wait until everything is confirmed; returned messages may add to it."""
+        """Send collected messages and wait until all are confirmed; returned messages may add more."""
         while True:
             if self._run:
                 self._send_run()
@@ -113,7 +113,7 @@ class SparkPublisher:
                 self._connection = self._open(None)
             self._connection.send(b"".join(run))
         except ConnectionLost:
-            self._again(time.monotonic() + self._nodes.patience_s)
+            self._resend(time.monotonic() + self._nodes.patience_s)
 
     def _open(self, deadline_s: float | None) -> SparkConnection:
         connection = self._nodes.connect(deadline_s)
@@ -124,8 +124,8 @@ class SparkPublisher:
             raise
         return connection
 
-    def _again(self, deadline_s: float) -> None:
-        """Over a new connection: everything that is not confirmed, in the same order."""
+    def _resend(self, deadline_s: float) -> None:
+        """Resend all unconfirmed messages over a new connection, in the same order."""
         while True:
             if self._connection is not None:
                 suspect(self._connection.address)
@@ -145,7 +145,7 @@ class SparkPublisher:
     # --- confirms --------------------------------------------------------------------------------
 
     def _settle(self, messages_max: int, bytes_max: int) -> None:
-        """Take the confirms that are there; wait for more while more than this is unconfirmed."""
+        """Handle the confirms that have arrived; wait for more while more than this is unconfirmed."""
         deadline_s = time.monotonic() + self._nodes.patience_s
         while self._waiting:
             try:
@@ -158,23 +158,25 @@ class SparkPublisher:
                 if not connection.comes_within(self._nodes.timeouts.hedge_s):
                     self._check_alive(connection, deadline_s)
                     continue
-                self._take(connection.receive())
+                self._on_method(connection.receive())
+                # Progress resets the deadline: only a node that confirms nothing for the whole patience is
+                # given up.
                 if self.confirmed > before:
                     deadline_s = time.monotonic() + self._nodes.patience_s
             except ConnectionLost:
                 if time.monotonic() >= deadline_s:
                     raise
-                self._again(deadline_s)
+                self._resend(deadline_s)
         if self._returned is not None:
             raise NotRouted(self._returned)
 
     def _check_alive(self, connection: SparkConnection, deadline_s: float) -> None:
-        """No confirm comes. A queue without a reachable master, or a broker that blocks publishers, is silent
-        for good reason; a frozen node is found by its silence in a handshake."""
+        """Check a node that sends no confirms. A queue without a reachable master, or a broker that blocks
+        publishers, is rightly silent; a frozen node also fails a handshake."""
         if time.monotonic() >= deadline_s or not self._nodes.answers(connection.address):
             raise ConnectionLost(f"{connection.address.where} did not answer in time")
 
-    def _take(self, received: ReceivedFrame) -> None:
+    def _on_method(self, received: ReceivedFrame) -> None:
         if received.method == methods.BASIC_ACK:
             ack = methods.decode_basic_ack(received.payload)
             self._confirm(ack.delivery_tag, ack.multiple)
@@ -185,7 +187,7 @@ class SparkPublisher:
             place = (returned.exchange, returned.routing_key)
             instead = None if self._on_return is None else self._on_return(place, received)
             if instead is not None:
-                # Kept with the next run: the confirm of the returned message is still to come.
+                # Added to the next run: the confirm of the returned message is still outstanding.
                 self._run.append(instead)
                 self._run_bytes += len(instead)
                 return

@@ -1,1 +1,1 @@
-"""The programs of `mirrormq pipeline`: each a thin main over transforms from DataFrame to DataFrame."""
+"""Jobs of `mirrormq pipeline`: each a thin main over transforms from DataFrame to DataFrame."""

@@ -1,17 +1,17 @@
-"""Queues into Parquet files or a Delta table, each message once: `mirrormq pipeline archive`.
+"""Archive job: queues into Parquet files or a Delta table, exactly once (`mirrormq pipeline archive`).
 
-Every batch of the stream is written to directories of its own, `date=…/queue=…/batch=QUERY.NUMBER`, which a
-batch that is written again replaces. So there is no moment at which a crash leaves a message twice, and any
-reader of Parquet can use the archive: there is no log beside the files that it would have to know.
+Every batch of the stream is written to its own directories, `date=…/queue=…/batch=QUERY.NUMBER`. A repeated
+batch replaces them. A crash therefore never leaves a message twice. Any Parquet reader can use the archive:
+there is no log beside the files that it would have to know.
 
-Many batches make many small files. Compaction puts the batches of a directory together into one,
-`batch=QUERY.FIRST-LAST`, and then deletes those it is made of. If it dies between the two, whatever lies
-inside the range of another directory is superfluous by its name, and is deleted at the next compaction.
+Many batches make many small files. Compaction merges the batches of a directory into one,
+`batch=QUERY.FIRST-LAST`, and then deletes the merged ones. If it is interrupted between the two steps, a
+directory inside the range of another one is redundant by its name, and the next compaction deletes it.
 
-Over Spark Connect neither is possible, because the batches are written where we cannot see what query they
-belong to. There Spark's own Parquet sink is used, whose log in `_spark_metadata` says which files count.
+Over Spark Connect neither is possible, because batches are written without access to the id of their query.
+The job then uses Spark's own Parquet sink, whose log in `_spark_metadata` lists the valid files.
 
-How a Delta table is written is told in `delta.py`.
+`delta.py` describes the Delta table.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mirrormq.spark.data_source_options import SourceOptions
 
 CHECKPOINT = "_checkpoint"
-"""Inside the archive; names with an underscore in front are not read as data."""
+"""Directory inside the archive; readers skip names with a leading underscore."""
 
 PARTITION_COLUMNS = ("date", "queue")
 
@@ -50,20 +50,20 @@ UNITS = {
 }  # fmt: skip
 
 BATCH_DIGITS = 12
-"""So that names sort as numbers do."""
+"""Digits of a batch number: names sort like numbers."""
 
 QUERY_PROPERTY = "sql.streaming.queryId"
 QUERY_DIGITS = 8
-"""Of the query's id, which its checkpoint keeps: enough that two queries into one archive do not meet."""
+"""Digits of the query's id, which its checkpoint keeps: enough to keep two queries of one archive apart."""
 
 
 @dataclass(frozen=True)
 class ArchiveOptions:
-    """What `mirrormq pipeline archive` was asked to do."""
+    """Options of `mirrormq pipeline archive`."""
 
     uri: str
     queues: str
-    """A regular expression."""
+    """Regular expression of queue names."""
     to: str
     partition_by: tuple[str, ...] = PARTITION_COLUMNS
     once: bool = False
@@ -77,7 +77,7 @@ class ArchiveOptions:
 
     @property
     def given(self) -> dict[str, str]:
-        """The source's options."""
+        """Options of the source."""
         return {"uri": self.uri, "queuePattern": self.queues, **self.source}
 
     @property
@@ -87,23 +87,23 @@ class ArchiveOptions:
 
 
 def archived(messages: DataFrame) -> DataFrame:
-    """Messages with the date they are archived under: of their time stamp, or else of their batch."""
+    """Add the archive date to messages: of their time stamp, otherwise of their batch."""
     from pyspark.sql import functions as f
 
-    # In a stream the current time is the batch's, and the same when the batch is run again.
+    # In a stream the current time is the batch's, and equal when the batch is repeated.
     return messages.withColumn("date", f.to_date(f.coalesce("timestamp", f.current_timestamp())))
 
 
 def query_of(messages: DataFrame) -> str:
-    """The id of the query that a batch is of, which its checkpoint keeps."""
+    """Return the id of a batch's query, which its checkpoint keeps."""
     query = messages.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY)
     if query is None:
-        raise RuntimeError("Spark did not say which query a batch is of")
+        raise RuntimeError("Spark did not provide the id of the query")
     return query
 
 
 def write_batch(messages: DataFrame, batch: int, to: str, partition_by: Sequence[str]) -> None:
-    """Write a batch in place of what an earlier attempt may have left of it."""
+    """Write a batch and replace the output of an earlier attempt."""
     from pyspark.sql import functions as f
 
     query = query_of(messages)[:QUERY_DIGITS]
@@ -113,14 +113,14 @@ def write_batch(messages: DataFrame, batch: int, to: str, partition_by: Sequence
 
 
 def run(options: ArchiveOptions) -> int:
-    """Archive until stopped, or once; says how many messages it were."""
+    """Archive until stopped, or once; return the number of messages."""
     check_login(check(options).addresses)
     with session_for("mirrormq archive", options.master, options.settings) as spark:
         return archive(spark, options)
 
 
 def archive(spark: SparkSession, options: ArchiveOptions) -> int:
-    """The same with a session there is."""
+    """Archive with an existing session."""
     from mirrormq.spark import register
     from mirrormq.spark.jobs.compaction import compact
 
@@ -138,7 +138,7 @@ def archive(spark: SparkSession, options: ArchiveOptions) -> int:
     with JobReporter(read.addresses, "archive", f"queues {options.queues} into {options.to}") as reporter:
         follower = follow(stream.start(), "archive", gate, reporter)
         if options.compact:
-            reporter.tell("putting small files together")
+            reporter.update("merging small files")
             if options.file_format == DELTA:
                 delta.compact(options.to)
             else:
@@ -148,7 +148,7 @@ def archive(spark: SparkSession, options: ArchiveOptions) -> int:
 
 
 def written(messages: DataFrame, options: ArchiveOptions, gate: BatchBoundary) -> DataStreamWriter:
-    """The stream that writes them, in the format that was asked for."""
+    """Return the stream writer for the requested format."""
 
     def write_files(batch: DataFrame, number: int) -> None:
         write_batch(batch, number, options.to, options.partition_by)
@@ -165,7 +165,7 @@ def written(messages: DataFrame, options: ArchiveOptions, gate: BatchBoundary) -
 
 
 def interval(text: str) -> str:
-    """An interval as Spark writes it, of one as people do: 10s, 500ms, 1 minute."""
+    """Convert an interval such as 10s, 500ms or 1 minute to Spark's notation."""
     found = re.fullmatch(r"(\d+) ?([a-z]+)", text)
     unit = UNITS.get(found[2]) or UNITS.get(found[2].removesuffix("s")) if found else None
     if found is None or unit is None:
@@ -174,7 +174,7 @@ def interval(text: str) -> str:
 
 
 def check(options: ArchiveOptions) -> SourceOptions:
-    """Say before Spark starts what can be seen to be wrong."""
+    """Refuse invalid options before Spark starts."""
     from mirrormq.spark.data_source_options import OptionError, source_options
 
     unknown = [name for name in options.partition_by if name not in PARTITION_COLUMNS]
@@ -191,7 +191,7 @@ def check(options: ArchiveOptions) -> SourceOptions:
 
 
 def check_format(options: ArchiveOptions) -> None:
-    """A directory holds an archive of one format."""
+    """Refuse a format that differs from that of the existing archive."""
     if options.file_format not in FORMATS:
         raise PipelineError(
             f"--format {options.file_format} cannot be written: there is {' and '.join(FORMATS)}"
@@ -199,7 +199,7 @@ def check_format(options: ArchiveOptions) -> None:
     there = "://" not in options.to and Path(options.to).is_dir()
     if options.file_format == PARQUET:
         if there and delta.is_table(options.to):
-            raise PipelineError(f"{options.to} is a Delta table: say --format delta")
+            raise PipelineError(f"{options.to} is a Delta table: use --format delta")
         return
     delta.require_delta()
     if options.remote:

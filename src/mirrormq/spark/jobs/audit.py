@@ -1,4 +1,4 @@
-"""The audit of a history: read it, judge it, write the report, and answer with an exit code."""
+"""Audit job: read a history, judge it, write the report, and return an exit code."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ if TYPE_CHECKING:
     from mirrormq.spark.audit.findings import Findings
 
 PASSED, FAILED = 0, 1
-"""Exit codes: nothing serious; something serious."""
+"""Exit codes: without and with serious problems."""
 
 CLASSES = ("attempted", "confirmed", "ok", "lost", "unexpected", "duplicated", "recovered", "unflagged")
 COLUMNS = ("queue", *CLASSES)
-"""What a cluster is told."""
+"""Columns of the table that the job reports to the cluster."""
 
 STEPS = 7
-"""How many steps the collector tells of."""
+"""Number of steps of the collector."""
 
 SMALL_BYTES = 50_000_000
-"""A history below this (some 8 million rows) is judged sooner when Java does not compile its best."""
+"""Size of a history (some 8 million rows) below which quick compilation of Java gives a faster audit."""
 
 SETTINGS = {
-    # For a Spark in this process. With one task per core and data on disk between the steps, it is
-    # enough for a history of any size.
+    # For a Spark in this process. It is enough for a history of any size, with one task per core and
+    # data on disk between the steps.
     "spark.driver.memory": "2g",
 }
 
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """What `mirrormq pipeline audit` was asked to do."""
+    """Options of `mirrormq pipeline audit`."""
 
     history: str
     report: Path | None = None
     master: str = DEFAULT_MASTER
     settings: Mapping[str, str] = field(default_factory=dict)
     uri: str | None = None
-    """A cluster that is told of it, if any."""
+    """Cluster to which the job reports; None for none."""
 
 
 def audit(events: DataFrame, history: str = "", progress: Progress = lambda step, text: None) -> Findings:
@@ -60,7 +60,7 @@ def audit(events: DataFrame, history: str = "", progress: Progress = lambda step
 
 
 def run(options: AuditOptions) -> Findings:
-    """Start Spark, judge the history, write the report. What goes wrong is a PipelineError."""
+    """Start Spark, judge the history, write the report. Raises PipelineError."""
     addresses = _check(options)
     require_spark()
     if not addresses:
@@ -68,7 +68,7 @@ def run(options: AuditOptions) -> Findings:
     with JobReporter(addresses, "audit", f"history {options.history}") as reporter:
         found = _audit(options, reporter)
         numbers = {name: found.totals[name] for name in CLASSES}
-        reporter.tell(numbers=numbers, rows=[{name: row[name] for name in COLUMNS} for row in found.queues])
+        reporter.update(numbers=numbers, rows=[{name: row[name] for name in COLUMNS} for row in found.queues])
         reporter.end(DONE if found.passed else NOT_PASSED, found.verdict)
     return found
 
@@ -103,7 +103,7 @@ def _settings(options: AuditOptions) -> dict[str, str]:
 
 
 def _is_local(options: AuditOptions) -> bool:
-    """Whether the history is on this machine, as far as one can tell."""
+    """Whether the history is on this machine, as far as the options show."""
     return options.master.startswith("local") and "://" not in options.history
 
 
@@ -121,18 +121,18 @@ def _judge(
     from mirrormq.spark.audit.history_events import read_events
 
     def tell(step: int, text: str) -> None:
-        line.tell(step, text)
+        line.update(step, text)
         if reporter is not None:
-            reporter.tell(text, {"step": step, "steps": STEPS})
+            reporter.update(text, {"step": step, "steps": STEPS})
 
     try:
         return audit(read_events(spark, options.history), options.history, tell)
     except (PySparkException, Py4JError) as error:
-        raise PipelineError(f"Spark gave up on {options.history}: {sentence(error)}") from None
+        raise PipelineError(f"Spark cannot judge {options.history}: {sentence(error)}") from None
 
 
 def _check(options: AuditOptions) -> Sequence[NodeAddress]:
-    """Say before Spark starts, which takes seconds, what can be seen to be wrong."""
+    """Refuse invalid options before Spark starts, which takes seconds."""
     if options.report is not None:
         directory = options.report.absolute().parent
         if not directory.is_dir():

@@ -1,4 +1,4 @@
-"""What a live audit knows after a batch, but for the messages it waits for; kept as one JSON file a batch."""
+"""State of a live audit after a batch, without the pending messages; one JSON file per batch."""
 
 from __future__ import annotations
 
@@ -38,36 +38,36 @@ CLASSES = (
 SERIOUS = ("lost", "unflagged")
 
 OPEN = ("out", "waiting")
-"""Of messages that are still followed: they came out and may come again; they are waited for."""
+"""Classes of pending messages: delivered and possibly redelivered; not yet delivered."""
 
 FINDINGS_MAX = 1000
-"""Findings remembered one by one; the totals count everything."""
+"""Findings kept individually; the totals count everything."""
 
 QUEUES_MAX = 10_000
-"""Queues whose counts are remembered; those of further ones are in the totals only."""
+"""Queues with separate counts; further ones are in the totals only."""
 
 ECHOES_MAX = 1024
-"""Ticks of which it is remembered that they were traced."""
+"""Ticks remembered as traced."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Messages of a queue that were found lost, or without their flag, by one batch."""
+    """Lost or unflagged messages of a queue, found by one batch."""
 
     kind: str
     queue: str
     count: int
     time_ms: int
     failovers: int
-    """How often the queue had got another master while they were waited for."""
+    """Failovers of the queue while the messages were pending."""
     examples: list[str]
 
     @property
     def sentence(self) -> str:
         one = self.count == 1
         things, what = {
-            "lost": ("message" if one else "messages", "went in and did not come out"),
-            "unflagged": ("delivery" if one else "deliveries", "came again without the flag"),
+            "lost": ("message" if one else "messages", "published and not delivered"),
+            "unflagged": ("delivery" if one else "deliveries", "repeated without the flag redelivered"),
         }[self.kind]
         shown = f", such as {', '.join(self.examples)}" if self.examples else ""
         meanwhile = " (its master changed meanwhile)" if self.failovers else ""
@@ -76,40 +76,40 @@ class Finding:
 
 @dataclass
 class AuditState:
-    """Everything that the next batch needs, and everything that is shown."""
+    """State that the next batch needs and the report shows."""
 
     ledger: DeliveryLedger
     queues: dict[str, dict[str, int]] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CLASSES, 0))
     waiting: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Queues with messages that are still followed, and how many of each kind."""
+    """Queues with pending messages, and their number by class."""
     findings: list[Finding] = field(default_factory=list)
     traces: int = 0
-    """Traces and ticks there were."""
+    """Number of traces and ticks."""
     echoes: int = 0
-    """Ticks that were traced: tracing is on."""
+    """Number of traced ticks: above 0 if tracing is on."""
     gaps: int = 0
-    """How often traces were missing."""
+    """Number of gaps in the traces."""
     takeovers: int = 0
-    """How often the queue of traces got another master."""
+    """Number of master changes of the trace queue."""
     first_ms: int = 0
     time_ms: int = 0
-    """Of the first tick and the last."""
+    """Time of the last tick; `first_ms` is that of the first."""
     unanswered: list[list[int]] = field(default_factory=list)
-    """[place, time] of ticks whose own trace has not come yet."""
+    """[place, time] of ticks whose own trace has not arrived yet."""
     echoed: list[int] = field(default_factory=list)
-    """Times of ticks whose own trace came."""
-    arbiter_decisions: list[TickVerdict] = field(default_factory=list)
-    """What this batch allows to be judged."""
+    """Times of ticks whose own trace arrived."""
+    verdicts: list[TickVerdict] = field(default_factory=list)
+    """Verdicts that this batch allows; not stored."""
 
     @classmethod
     def new(cls, grace_ms: int) -> AuditState:
-        """Before the first batch."""
+        """Return the state before the first batch."""
         return cls(DeliveryLedger(grace_ms))
 
     @property
     def traffic(self) -> bool:
-        """Was anything published?"""
+        """Whether any message was published."""
         return any(self.totals[name] for name in ("published", *OPEN))
 
     @property
@@ -118,33 +118,33 @@ class AuditState:
 
     @property
     def verdict(self) -> str:
-        """All of it in one sentence."""
+        """Summary in one sentence."""
         totals = self.totals
         if not self.traffic:
-            return "Nothing can be said: no message went into such a queue"
+            return "No verdict: no message was published to a matching queue"
         if self.passed:
             out = totals["ok"] + totals["out"]
-            return f"Nothing was lost: {out:,} messages came out, {totals['waiting']:,} are waited for"
+            return f"No message was lost: {out:,} delivered, {totals['waiting']:,} pending"
         parts = []
         if totals["lost"]:
-            parts.append(f"{totals['lost']:,} went in and did not come out")
+            parts.append(f"{totals['lost']:,} published and not delivered")
         if totals["unflagged"]:
-            parts.append(f"{totals['unflagged']:,} came again without the flag")
-        return "Of the messages " + ", and ".join(parts)
+            parts.append(f"{totals['unflagged']:,} repeated without the flag redelivered")
+        return "Messages: " + ", ".join(parts)
 
     # --- a batch -----------------------------------------------------------------------------------
 
     def seen(self, first: int, last: int, count: int) -> None:
-        """A batch has these places of the queue of traces, all of one epoch."""
+        """Record the places of a batch in the trace queue, all of one epoch."""
         self.traces += count
         follow = self.ledger.seen(first, last, count)
         self.gaps += follow == GAP
         self.takeovers += follow == TAKEN_OVER
 
-    def hear(self, said: Sequence[tuple[int, bool, dict[str, Any]]]) -> None:
-        """The ticks of a batch in their order, and the traces of ticks."""
+    def add_ticks(self, rows: Sequence[tuple[int, bool, dict[str, Any]]]) -> None:
+        """Process the ticks of a batch in order, and the traces of ticks."""
         latest: dict[str, TickVerdict] = {}
-        for place, echo, values in said:
+        for place, echo, values in rows:
             if echo:
                 self.echoed.append(values["time_ms"])
                 self.echoes += 1
@@ -152,7 +152,7 @@ class AuditState:
             self.time_ms = values["time_ms"]
             self.first_ms = self.first_ms or self.time_ms
             self.unanswered.append([place, self.time_ms])
-            self._miss()
+            self._detect_untraced()
             tick = AuditTick(
                 place,
                 self.time_ms,
@@ -162,10 +162,10 @@ class AuditState:
             )
             for verdict in self.ledger.advance(tick):
                 latest[verdict.queue] = verdict
-        self.arbiter_decisions = list(latest.values())
+        self.verdicts = list(latest.values())
 
-    def _miss(self) -> None:
-        """A tick that is a grace old and was not traced says that tracing was off."""
+    def _detect_untraced(self) -> None:
+        """Record that tracing was off at a tick that is older than the grace period and was not traced."""
         traced = set(self.echoed)
         self.unanswered = [each for each in self.unanswered if each[1] not in traced]
         self.echoed = self.echoed[-ECHOES_MAX:]
@@ -181,7 +181,7 @@ class AuditState:
         waiting: Mapping[str, Mapping[str, int]],
         examples: Mapping[str, Sequence[str]],
     ) -> list[Finding]:
-        """What was judged, and what is waited for; what was found."""
+        """Add the counts of judged and pending messages; return the findings."""
         found = []
         for queue, classes in counts.items():
             mine = self._row(queue)
@@ -217,16 +217,16 @@ class AuditState:
 
     @staticmethod
     def path(directory: Path, number: int) -> Path:
-        """The file after a batch."""
+        """Return the path of the state file after a batch."""
         return directory / f"book-{number}.json"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the state for JSON."""
         findings = [vars(finding) for finding in self.findings]
         return {**vars(self), "ledger": self.ledger.as_dict(), "findings": findings, "verdicts": []}
 
     def save(self, directory: Path, number: int) -> None:
-        """Whole or not at all."""
+        """Write the state file atomically."""
         draft = self.path(directory, number).with_suffix(".new")
         with draft.open("w") as file:
             json.dump(self.as_dict(), file)
@@ -236,7 +236,7 @@ class AuditState:
 
     @classmethod
     def load(cls, directory: Path, number: int) -> AuditState:
-        """As it was after a batch."""
+        """Read the state after a batch."""
         try:
             values = json.loads(cls.path(directory, number).read_text())
         except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Small files of an archive put together, directory by directory. The idea is told in `archive.py`."""
+"""Compaction of an archive's small files, directory by directory. `archive.py` describes the protocol."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BATCHES_MIN = 8
-"""Fewer in a directory are not worth the work."""
+"""Smallest number of batches in a directory that is worth compacting."""
 
 WORKSPACE = "_compacting"
-"""Where a new directory is written before it gets its place."""
+"""Directory for a merged batch before it is renamed to its place."""
 
 
 class ArchiveBatches(NamedTuple):
-    """A directory `batch=QUERY.FIRST` or `batch=QUERY.FIRST-LAST`."""
+    """Directory `batch=QUERY.FIRST` or `batch=QUERY.FIRST-LAST`."""
 
     path: str
     query: str
@@ -28,13 +28,13 @@ class ArchiveBatches(NamedTuple):
 
 
 def parse(path: str) -> ArchiveBatches | None:
-    """The batches that a directory says it has."""
+    """Parse the batches in the name of a directory."""
     found = re.search(r"/batch=([0-9a-f]+)\.(\d+)(?:-(\d+))?$", path)
     return ArchiveBatches(path, found[1], int(found[2]), int(found[3] or found[2])) if found else None
 
 
 def superfluous(found: Sequence[ArchiveBatches]) -> list[ArchiveBatches]:
-    """Those whose batches are all in another one too."""
+    """Return the directories whose batches are all in another one too."""
     return [
         one
         for one in found
@@ -49,7 +49,7 @@ def superfluous(found: Sequence[ArchiveBatches]) -> list[ArchiveBatches]:
 
 
 def tidy(spark: SparkSession, archive: str) -> int:
-    """Delete what an interrupted compaction left; how many directories it were."""
+    """Delete leftovers of an interrupted compaction; return the number of directories."""
     files = ArchiveFiles(spark)
     files.delete(f"{archive}/{WORKSPACE}")
     count = 0
@@ -61,9 +61,9 @@ def tidy(spark: SparkSession, archive: str) -> int:
 
 
 def compact(spark: SparkSession, archive: str, batches_min: int = BATCHES_MIN) -> int:
-    """Put batches together in each directory that has many; how many directories it were.
+    """Merge batches in each directory that has many; return the number of directories.
 
-    Nothing may write to the archive meanwhile.
+    No other process may write to the archive meanwhile.
     """
     tidy(spark, archive)
     files = ArchiveFiles(spark)
@@ -84,7 +84,7 @@ def compact(spark: SparkSession, archive: str, batches_min: int = BATCHES_MIN) -
 
 
 class ArchiveFiles:
-    """The archive's file system, whatever kind it is, through Spark's own Java."""
+    """File system of the archive, of any kind, through Spark's own Java."""
 
     def __init__(self, spark: SparkSession) -> None:
         context = getattr(spark, "_sc", None)
@@ -107,7 +107,7 @@ class ArchiveFiles:
             raise PipelineError(f"{path} cannot be renamed to {to}")
 
     def groups(self, archive: str) -> Iterator[list[ArchiveBatches]]:
-        """The directories of batches, those of one query with the same parent together."""
+        """Yield the batch directories, grouped by query and parent."""
         system = self._system(archive)
         if not system.exists(self._path(archive)):
             return

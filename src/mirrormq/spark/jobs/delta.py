@@ -1,15 +1,15 @@
-"""An archive as a Delta table: each batch is one transaction that carries the query's name and its number.
+"""Archive as a Delta table: each batch is one transaction with the query's name and the batch number.
 
-The tasks write Parquet files into the table's directory and hand back what they wrote; the driver then adds
-all of them to the table's log at once, through delta-rs, which needs no Java and no jars. A batch that is run
-again finds its number in the log and writes nothing. Files of a task or a batch that died are in no
-transaction, so no reader sees them; cleaning up deletes them when they are a week old.
+The tasks write Parquet files into the table's directory and return their metadata. The driver then adds all
+of them to the table's log at once, through delta-rs, which needs no Java and no jars. A repeated batch finds
+its number in the log and writes nothing. Files of a failed task or batch are in no transaction, and no reader
+sees them; cleanup deletes them when they are a week old.
 
-Two drivers of one checkpoint, of which the first is only believed to be dead, cannot both add a batch: the
-log refuses a transaction whose application has gone on since it was begun.
+Two drivers of one checkpoint, of which the first is wrongly believed dead, cannot both add a batch: the log
+refuses a transaction if its application has committed since it began.
 
-The column `batch` says which batch a message came with. It stays when small files are put together, so that
-a replay knows a batch it has published.
+The column `batch` names the batch of a message. It stays when small files are merged; a replay recognises a
+published batch by it.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ BATCH = "batch"
 APPLICATION = "mirrormq-archive"
 
 FILES_OPEN_MAX = 32
-"""Files a task has open at once, one for each date and queue; publishers may give any time stamp."""
+"""Files that a task has open at once, one per date and queue; publishers may set any time stamp."""
 
 WRITTEN = "path string, bytes long, messages long, partition string, time_ms long"
-"""What a task says of each file."""
+"""Metadata of each file that a task returns."""
 
 
 def require_delta() -> None:
-    """Say so when the package of the extra is not there."""
+    """Raise PipelineError if the package of the extra is not installed."""
     if find_spec("deltalake") is None:
         raise PipelineError("Delta tables need the package deltalake: run pip install 'mirrormq[delta]'")
 
 
 def is_table(directory: str) -> bool:
-    """Whether a directory of this machine holds a Delta table."""
+    """Whether a local directory holds a Delta table."""
     return Path(directory, LOG).is_dir()
 
 
 def write_batch(
     messages: DataFrame, query: str, batch: int, directory: str, partition_by: Sequence[str]
 ) -> bool:
-    """Add a batch to the table, which is made if there is none; False if it was added before."""
+    """Add a batch to the table, which is created if absent; return False if the batch was added before."""
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction
     from deltalake.exceptions import DeltaError
     from deltalake.transaction import AddAction, RemoveAction
@@ -90,7 +90,7 @@ def write_batch(
 def write_files(
     batches: Iterator[pa.RecordBatch], directory: str, partition_by: tuple[str, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """What a task does: its rows into files by the values of the partitions' columns."""
+    """Write the rows of a task into files by the values of the partition columns."""
     import pyarrow as pa
 
     files: dict[tuple[str, ...], TableFile] = {}
@@ -103,7 +103,7 @@ def write_files(
                     done.append(files.pop(next(iter(files))).finish())
                 file = TableFile(directory, dict(zip(partition_by, values, strict=True)), rows.schema)
             file.write(rows)
-            files[values] = file  # behind the others: it was used last
+            files[values] = file  # moved to the end: most recently used
     done += [file.finish() for file in files.values()]
     types = {"path": pa.string(), "bytes": pa.int64(), "messages": pa.int64(), "partition": pa.string()}
     if done:
@@ -113,7 +113,7 @@ def write_files(
 def _by_partition(
     rows: pa.Table, partition_by: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
-    """The rows of each combination of values, without the columns that have them."""
+    """Yield the rows of each combination of partition values, without the partition columns."""
     import pyarrow.compute as pc
 
     if not partition_by:
@@ -127,7 +127,7 @@ def _by_partition(
 
 
 class TableFile:
-    """A Parquet file in the table's directory that is in no transaction yet."""
+    """Parquet file in the table's directory that is in no transaction yet."""
 
     def __init__(self, directory: str, partition: dict[str, str], schema: pa.Schema) -> None:
         import pyarrow.parquet as pq
@@ -145,7 +145,7 @@ class TableFile:
         self._messages += rows.num_rows
 
     def finish(self) -> dict[str, Any]:
-        """Close it and see it on the disk; what is to be known of it."""
+        """Close and fsync the file; return its metadata."""
         self._writer.close()
         with self._path.open("rb") as file:
             os.fsync(file.fileno())
@@ -156,8 +156,8 @@ class TableFile:
 
 
 def compact(directory: str) -> int:
-    """Put small files together and delete what nobody has needed for a week; how many files went into
-    others. Others may write meanwhile."""
+    """Merge small files and delete files unused for a week; return the number of merged files. Other writers
+    may run meanwhile."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
@@ -174,7 +174,7 @@ def compact(directory: str) -> int:
 
 
 def read_table(spark: SparkSession, directory: str) -> DataFrame:
-    """The table as it is now, read by Spark's own Parquet reader."""
+    """Return the current table, read by Spark's own Parquet reader."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
@@ -196,7 +196,6 @@ def _frame(spark: SparkSession, table: DeltaTable, directory: str) -> DataFrame:
         return spark.createDataFrame([], schema)
     found = spark.read.schema(schema).option("basePath", directory).parquet(*files)
     if "queue" in table.metadata().partition_columns:
-        # In the names of directories a letter outside ASCII is written as its bytes; Spark takes each of
-        # them for a letter.
+        # Directory names hold a non-ASCII letter as its bytes; Spark reads each byte as a letter.
         found = found.withColumn("queue", f.decode(f.encode("queue", "ISO-8859-1"), "UTF-8"))
     return found

@@ -1,12 +1,12 @@
-"""The audit of a cluster while it runs: `mirrormq pipeline audit --live`.
+"""Live audit: judge a running cluster (`mirrormq pipeline audit --live`).
 
-A queue collects the firehose's traces and our ticks (`traces.py`). Each batch of the stream is added to what
-is known of messages that are still waited for, and what can be judged (`audit.ledger`) is counted and let go.
-So there is as much to keep as there are messages in the queues, however long the audit runs.
+A queue collects the firehose's traces and our ticks (`traces.py`). Each batch of the stream is merged with
+the pending messages. Messages that can be judged (`audit.ledger`) are counted and dropped. The state is
+therefore as large as the queues' contents, however long the audit runs.
 
-After batch N, `open-N` has the messages that are waited for and `book-N.json` the rest: the ledger, the
-counts, what was found. Both follow from those of the batch before and the traces alone, so that a batch which
-is run again comes to the same result; `book-N.json` is written last and says that the batch is done.
+After batch N, `open-N` has the pending messages and `book-N.json` the rest: the ledger, the counts, the
+findings. Both depend only on those of the batch before and the traces, hence a repeated batch gives the same
+result. `book-N.json` is written last and marks the batch as complete.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TICK_S = 1.0
-"""How often the queues are asked what they hold."""
+"""Interval at which the extents of the queues are requested."""
 
 QUEUES_PER_TICK_MAX = 500
-"""Queues asked for one tick: each costs a question to the broker. If more wait, they take turns."""
+"""Queues requested per tick: each costs a request to the broker. Further pending queues take turns."""
 
 EXAMPLES_MAX = 5
-"""Messages shown of each finding."""
+"""Messages shown per finding."""
 
 UNIT_S = {"milliseconds": 0.001, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
 
@@ -58,24 +58,24 @@ SETTINGS = {"spark.sql.shuffle.partitions": "4"}
 
 @dataclass(frozen=True)
 class LiveAuditOptions:
-    """What `mirrormq pipeline audit --live` was asked to do."""
+    """Options of `mirrormq pipeline audit --live`."""
 
     uri: str
     queues: str = ".*"
-    """A regular expression."""
+    """Regular expression of queue names."""
     report: Path | None = None
     duration: str | None = None
     trigger: str = "5s"
     grace: str = "5s"
-    """How far traces of different nodes may lag behind each other."""
+    """Largest delay between traces of different nodes."""
     state: Path | None = None
-    """Where to keep what is known, for a run that goes on later."""
+    """Directory of the state, for a run that continues later."""
     master: str = DEFAULT_MASTER
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
 class LiveAudit:
-    """Judges batch after batch."""
+    """Audit that judges batch after batch."""
 
     def __init__(self, directory: Path, own: str, pattern: str, grace_ms: int) -> None:
         self.book = AuditState.new(grace_ms)
@@ -84,22 +84,22 @@ class LiveAudit:
         self._pattern = pattern
         self._turn = 0
 
-    # --- what ticks say ----------------------------------------------------------------------------
+    # --- ticks -------------------------------------------------------------------------------------
 
     def note(self, range_client: RangeClient) -> dict[str, Any]:
-        """What the queues that are waited for hold, and which are read under a lease."""
+        """Return the extents of the queues with pending messages, and the leased queues."""
         leases = range_protocol.read_leases(bytes(range_client.ask(range_protocol.leases()).body))
         names = sorted(self.book.waiting)
         if len(names) > QUEUES_PER_TICK_MAX:
             self._turn = (self._turn + QUEUES_PER_TICK_MAX) % len(names)
             names = (names[self._turn :] + names[: self._turn])[:QUEUES_PER_TICK_MAX]
-        said = {name: found for name in names if (found := _extent(range_client, name)) is not False}
-        return {"queues": said, "leased": sorted({lease.queue for lease in leases} - {self._own})}
+        extents = {name: found for name in names if (found := _extent(range_client, name)) is not False}
+        return {"queues": extents, "leased": sorted({lease.queue for lease in leases} - {self._own})}
 
     # --- batches -----------------------------------------------------------------------------------
 
     def batch(self, messages: DataFrame, number: int) -> list[Finding]:
-        """Add a batch; what was found by it."""
+        """Process a batch; return its findings."""
         from mirrormq.spark.audit import trace
 
         book = self._before(number)
@@ -109,13 +109,13 @@ class LiveAudit:
             self._read_ticks(book, kept)
             rows = trace.observed(kept, self._own, TRACE, TICK)
             before = self._open(spark, number - 1)
-            open_now = trace.merged(before, trace.connectivity(rows, self._pattern), book.time_ms)
-            arbiter_decisions = spark.createDataFrame(
-                [(v.queue, v.place, v.fate) for v in book.arbiter_decisions],
+            open_now = trace.merged(before, trace.message_counts(rows, self._pattern), book.time_ms)
+            verdicts = spark.createDataFrame(
+                [(v.queue, v.place, v.fate) for v in book.verdicts],
                 "queue string, until long, verdict string",
             )
             settled, blind = book.ledger.settled, book.ledger.blind
-            judged = trace.judged(open_now, arbiter_decisions, settled, blind).persist()
+            judged = trace.judged(open_now, verdicts, settled, blind).persist()
             try:
                 found = self._count(book, judged)
                 left = judged.where("fate is null").select(*before.columns)
@@ -130,7 +130,7 @@ class LiveAudit:
         return found
 
     def _before(self, number: int) -> AuditState:
-        """The book after the batch before, as a copy: a batch that fails leaves it as it was."""
+        """Return a copy of the state after the previous batch: a batch that fails leaves it unchanged."""
         if number == 0:
             return AuditState.new(self.book.ledger.grace_ms)
         return AuditState.load(self._directory, number - 1)
@@ -155,9 +155,9 @@ class LiveAudit:
         for _, first, last, count in sorted(places):
             book.seen(first, last, count)
         rows = observed(messages, self._own, TRACE, TICK)
-        said = rows.where(f.col("kind").isin(A_TICK, ECHO)).select("place", "kind", "said").collect()
-        ticks = sorted((row.place, row.kind == ECHO, row.said) for row in said)
-        book.hear([(place, echo, json.loads(text)) for place, echo, text in ticks])
+        found = rows.where(f.col("kind").isin(A_TICK, ECHO)).select("place", "kind", "tick").collect()
+        ticks = sorted((row.place, row.kind == ECHO, row.tick) for row in found)
+        book.add_ticks([(place, echo, json.loads(text)) for place, echo, text in ticks])
 
     def _count(self, book: AuditState, judged: DataFrame) -> list[Finding]:
         from mirrormq.spark.audit import trace
@@ -173,14 +173,14 @@ class LiveAudit:
         )
 
     def _tidy(self, number: int) -> None:
-        """What was before the batch before is not needed again."""
+        """Delete state older than the previous batch."""
         for old in range(max(0, number - 2), number):
             shutil.rmtree(self._directory / f"open-{old}", ignore_errors=True)
             AuditState.path(self._directory, old).unlink(missing_ok=True)
 
 
 def _extent(range_client: RangeClient, queue: str) -> list[Any] | bool | None:
-    """What a queue says of itself, None if there is none, False if it cannot say now."""
+    """Return the extent of a queue; None if it does not exist, False if it is unavailable now."""
     try:
         extent = range_protocol.read_extent(range_client.ask(range_protocol.extent(queue)).headers)
     except RequestRefused as error:
@@ -189,7 +189,7 @@ def _extent(range_client: RangeClient, queue: str) -> list[Any] | bool | None:
 
 
 def run(options: LiveAuditOptions, tell: Callable[[str], None] = print) -> AuditState:
-    """Follow the cluster until stopped, or for the time that was given; each finding is told at once."""
+    """Audit the cluster until stopped, or for the given time; report each finding at once."""
     check_login(check(options))
     settings = {**SETTINGS, **options.settings}
     if options.master.startswith("local"):
@@ -202,7 +202,7 @@ def run(options: LiveAuditOptions, tell: Callable[[str], None] = print) -> Audit
 def live_audit(
     spark: SparkSession, options: LiveAuditOptions, tell: Callable[[str], None] = print
 ) -> AuditState:
-    """The same with a session there is."""
+    """Audit the cluster with an existing session."""
     from mirrormq.spark import register
     from mirrormq.spark.report.live_page import page
 
@@ -216,7 +216,7 @@ def live_audit(
         def judge(batch: DataFrame, number: int) -> None:
             for finding in audit.batch(batch, number):
                 tell(f"{finding.kind.upper()}: {finding.sentence}")
-            reporter.tell(audit.book.verdict, audit.book.totals, _rows(audit.book))
+            reporter.update(audit.book.verdict, audit.book.totals, _rows(audit.book))
             if options.report is not None:
                 _replace(options.report, page(audit.book))
 
@@ -231,17 +231,19 @@ def live_audit(
             for_s = math.inf if options.duration is None else seconds(options.duration)
             follow(stream.start(), "audit", gate, for_s=for_s, more=lambda: _line(audit.book))
             if not audit.book.time_ms:
-                raise PipelineError("no batch was done in that time: give it longer, or Spark more cores")
+                raise PipelineError(
+                    "no batch was completed in that time: use a longer duration, or give Spark more cores"
+                )
             if not audit.book.echoes:
-                raise PipelineError("no traces came: turn tracing on with mirrormqctl trace_on")
+                raise PipelineError("no traces arrived: turn tracing on with mirrormqctl trace_on")
             reporter.end(DONE if audit.book.passed else FAILED, audit.book.verdict)
     return audit.book
 
 
 @contextmanager
 def _place(options: LiveAuditOptions, addresses: Sequence[NodeAddress]) -> Iterator[tuple[Path, str]]:
-    """The directory of what is known and the name of the queue; both are gone afterwards unless a place was
-    named for them."""
+    """Provide the state directory and the name of the trace queue; both are removed afterwards unless the
+    option `state` is set."""
     if options.state is not None:
         options.state.mkdir(parents=True, exist_ok=True)
         named = options.state / "queue"
@@ -272,20 +274,20 @@ def _rows(book: AuditState) -> list[dict[str, Any]]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """As a whole, so that whoever looks at it never sees half of one."""
+    """Replace a file atomically: a reader never sees a partial one."""
     draft = path.with_name(f".{path.name}.new")
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)
 
 
 def seconds(text: str) -> float:
-    """An interval in seconds."""
+    """Return an interval in seconds."""
     number, unit = interval(text).split()
     return int(number) * UNIT_S[unit]
 
 
 def check(options: LiveAuditOptions) -> Sequence[NodeAddress]:
-    """Say before Spark starts what can be seen to be wrong."""
+    """Refuse invalid options before Spark starts."""
     for text in (options.trigger, options.grace, options.duration or "1s"):
         interval(text)
     try:

@@ -1,4 +1,5 @@
-"""Login before Spark starts: a wrong password or vhost is told at once, not after Java has come up."""
+"""Login check before Spark starts: a wrong password or vhost is reported at once, not after Java has
+started."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from mirrormq.spark.pipeline_errors import PipelineError
 
 
 def check_login(addresses: Sequence[NodeAddress]) -> None:
-    """Log in once. A cluster that does not answer may be starting: the job itself waits for it."""
+    """Log in once. Ignore a cluster that does not reply, because it may be starting: the job itself waits for
+    it."""
     try:
         Nodes(addresses, patience_s=0.0).connect().close()
     except ConnectionLost:

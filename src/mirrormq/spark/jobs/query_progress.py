@@ -1,4 +1,4 @@
-"""Running a streaming query from a terminal: a line of progress, an end at a batch boundary, one sentence."""
+"""Streaming query on a terminal: a progress line, a stop at a batch boundary, an error as one sentence."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 POLL_S = 0.5
-"""How often the query is looked at."""
+"""Interval at which the query is polled."""
 
 STOP_PATIENCE_S = 60.0
-"""How long a batch may still take after Ctrl-C before it is given up, as it is when Ctrl-C is pressed
-again; it is then done again next time."""
+"""Time for the running batch to complete after Ctrl-C before it is aborted, as it is by a second Ctrl-C. An
+aborted batch is repeated next time."""
 
 
 class QueryFollower:
-    """What was seen of a query's progress."""
+    """Observed progress of a query."""
 
     def __init__(self, name: str, reporter: JobReporter | None = None, more: Callable[[], str] = str) -> None:
         self.rows = 0
@@ -37,11 +37,11 @@ class QueryFollower:
         self._shown = sys.stderr.isatty()
 
     def see(self, progress: dict[str, Any] | None) -> None:
-        """Count a batch once, draw the line, and tell the cluster."""
+        """Count a batch once, draw the line, and report to the cluster."""
         if progress is None or progress["batchId"] <= self._batch:
             return
         self._batch = progress["batchId"]
-        # Over Spark Connect only the sources say so.
+        # Over Spark Connect only the sources have this number.
         self.rows += sum(source["numInputRows"] for source in progress["sources"])
         rate = sum(source.get("processedRowsPerSecond") or 0.0 for source in progress["sources"])
         waiting = behind(progress)
@@ -52,7 +52,7 @@ class QueryFollower:
             text += f", {waiting:,} behind"
         text += self._more()
         if self._reporter is not None:
-            self._reporter.tell(text, numbers)
+            self._reporter.update(text, numbers)
         if self._shown:
             sys.stderr.write(f"\r{self._name}: {text}\x1b[K")
             sys.stderr.flush()
@@ -64,7 +64,7 @@ class QueryFollower:
 
 
 def behind(progress: dict[str, Any]) -> int | None:
-    """How many messages wait, as the source's last offset says."""
+    """Return the number of ready messages in the source's last offset."""
     offsets = [source.get("latestOffset") for source in progress["sources"]]
     try:
         found = [json.loads(offset) if isinstance(offset, str) else offset for offset in offsets]
@@ -82,9 +82,8 @@ def follow(
     for_s: float = math.inf,
     more: Callable[[], str] = str,
 ) -> QueryFollower:
-    """Until the query ends, so many seconds have passed or Ctrl-C is pressed: both of these stop it after the
-    batch that is being worked on, behind which the gate is closed. `more` is what the line of progress ends
-    with."""
+    """Follow the query until it ends, `for_s` seconds have passed or Ctrl-C is pressed. The latter two close
+    the boundary and stop the query after the running batch. `more` returns the end of the progress line."""
     from pyspark.errors import PySparkException
 
     follower = QueryFollower(name, reporter, more)

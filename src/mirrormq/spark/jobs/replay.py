@@ -1,12 +1,12 @@
-"""An archive back into exchanges, each message once: `mirrormq pipeline replay`.
+"""Replay job: publish an archive to exchanges, each message once (`mirrormq pipeline replay`).
 
-The archive is published in slices, one directory of it after the other, oldest first. Each slice is one write
-under a name of its own, its messages in the order they had, so the broker knows them if they come again. What
-was published is noted in a file after each slice; a replay that was interrupted begins with the slice it was
-at, and the broker drops what it has of it.
+The archive is published in slices, one directory after the other, oldest first. Each slice is one write under
+its own name, with the messages in their original order: the broker recognises repeated ones. A file records
+published slices. An interrupted replay begins with the slice at which it stopped, and the broker drops the
+messages that it already has.
 
-A replay at the speed of the original publishes the queues of a batch together, in the order of their time
-stamps: one after the other each queue would have its own time.
+A replay at the original speed publishes the queues of a batch together, in the order of their time stamps:
+one after the other each queue would have its own time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SLICE_COLUMNS = ("date", "queue", "batch")
 SLICE_COLUMNS_IN_TIME = ("date", "batch")
-"""With --speed."""
+"""Slice columns with --speed."""
 MESSAGE_COLUMNS = (
     "body", "exchange", "routing_key", "content_type", "message_id", "timestamp", "headers", "properties",
 )  # fmt: skip
@@ -45,11 +45,11 @@ NAME_DIGITS = 16
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """What `mirrormq pipeline replay` was asked to do."""
+    """Options of `mirrormq pipeline replay`."""
 
     uri: str
     source: str
-    """The archive's directory."""
+    """Directory of the archive."""
     where: str | None = None
     exchange: str | None = None
     rate: str | None = None
@@ -60,12 +60,12 @@ class ReplayOptions:
 
 
 class ReplaySlice(NamedTuple):
-    """A part of the archive."""
+    """Part of the archive."""
 
     key: dict[str, str | None]
     messages: int
     first_s: float | None
-    """The earliest time stamp in it."""
+    """Earliest time stamp in the slice."""
 
     @property
     def name(self) -> str:
@@ -73,7 +73,7 @@ class ReplaySlice(NamedTuple):
 
 
 class ReplayProgress:
-    """What was published, in a file."""
+    """File of published slices."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -92,7 +92,7 @@ class ReplayProgress:
         self._write()
 
     def _write(self) -> None:
-        """Replaced as a whole, so that a crash leaves the old one or the new one."""
+        """Replace the file atomically: a crash leaves the old one or the new one."""
         draft = self._path.with_name(f".{self._path.name}.new")
         try:
             with draft.open("w") as file:
@@ -107,18 +107,18 @@ class ReplayProgress:
 
 
 def messages_of(archive: DataFrame) -> DataFrame:
-    """The columns of an archive that make a message to publish."""
+    """Return the columns of an archive that make a message to publish."""
     from pyspark.sql import functions as f
 
     found = archive.select([name for name in MESSAGE_COLUMNS if name in archive.columns])
     if "properties" in found.columns:
-        # Brokers refuse a message in the name of another user.
+        # Brokers refuse a message whose user_id is another user.
         found = found.withColumn("properties", f.col("properties").dropFields("user_id"))
     return found
 
 
 def read(spark: SparkSession, options: ReplayOptions) -> DataFrame:
-    """What of the archive is to be published, whatever its format."""
+    """Return the part of the archive to publish, in either format."""
     found = (
         delta.read_table(spark, options.source)
         if delta.is_table(options.source)
@@ -128,8 +128,8 @@ def read(spark: SparkSession, options: ReplayOptions) -> DataFrame:
 
 
 def read_files(spark: SparkSession, source: str) -> DataFrame:
-    """An archive of Parquet files, with the names of its directories as they are: Spark would take a queue
-    that is called 1e5, and batches like 12345678.000000000001, for numbers."""
+    """Read an archive of Parquet files with queue and batch names as text: Spark would parse a queue that is
+    called 1e5, and batches like 12345678.000000000001, as numbers."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     guessed = spark.read.parquet(source).schema
@@ -140,7 +140,7 @@ def read_files(spark: SparkSession, source: str) -> DataFrame:
 
 
 def slices(archive: DataFrame, in_time: bool = False) -> list[ReplaySlice]:
-    """The parts of an archive, oldest first."""
+    """Return the slices of an archive, oldest first."""
     from pyspark.sql import functions as f
 
     wanted = SLICE_COLUMNS_IN_TIME if in_time else SLICE_COLUMNS
@@ -160,7 +160,7 @@ def slices(archive: DataFrame, in_time: bool = False) -> list[ReplaySlice]:
 
 
 def part(archive: DataFrame, slice_: ReplaySlice, in_time: bool = False) -> DataFrame:
-    """The messages of a slice, in one partition and in their order."""
+    """Return the messages of a slice, in one partition and in their order."""
     from pyspark.sql import functions as f
 
     found = archive
@@ -173,7 +173,7 @@ def part(archive: DataFrame, slice_: ReplaySlice, in_time: bool = False) -> Data
 
 
 def run(options: ReplayOptions) -> int:
-    """Publish what was not published yet; says how many messages it were."""
+    """Publish the slices that are not published yet; return the number of messages."""
     check_login(check(options).addresses)
     with (
         ProgressLine(1, "replay") as line,
@@ -183,7 +183,7 @@ def run(options: ReplayOptions) -> int:
 
 
 def replay(spark: SparkSession, options: ReplayOptions, line: ProgressLine | None = None) -> int:
-    """The same with a session there is."""
+    """Replay with an existing session."""
     from pyspark.errors import PySparkException
 
     from mirrormq.spark import register
@@ -207,7 +207,7 @@ def publish(
     line: ProgressLine,
     reporter: JobReporter,
 ) -> int:
-    """Slice by slice; how many messages it were."""
+    """Publish slice by slice; return the number of messages."""
     in_time = options.speed is not None
     archive = read(spark, options)
     left = [each for each in slices(archive, in_time) if each.name not in notes.done]
@@ -219,18 +219,19 @@ def publish(
     count = 0
     for number, each in enumerate(left, 1):
         text = f"{each.name}, {count:,} messages so far"
-        line.tell(number, text)
-        reporter.tell(text, {"messages": count, "slice": number, "slices": len(left)})
+        line.update(number, text)
+        reporter.update(text, {"messages": count, "slice": number, "slices": len(left)})
         writer = messages_of(part(archive, each, in_time)).write.format("mirrormq").mode("append")
         writer.options(writeId=f"{notes.replay}/{digest(each.name)}", **given).save()
         notes.add(each)
         count += each.messages
-        reporter.tell(text, {"messages": count, "slice": number, "slices": len(left)})
+        reporter.update(text, {"messages": count, "slice": number, "slices": len(left)})
     return count
 
 
 def check_uncompacted(left: list[ReplaySlice], notes: ReplayProgress) -> None:
-    """Batches that were put together are another slice than those that were published of them."""
+    """Refuse an archive that was compacted since: merged batches form another slice than the published
+    ones."""
     done = [(name.rpartition("/")[0], found) for name in notes.done if (found := parse(f"/{name}"))]
     for each in left:
         place, slice_ = each.name.rpartition("/")[0], parse(f"/{each.name}")
@@ -243,12 +244,12 @@ def check_uncompacted(left: list[ReplaySlice], notes: ReplayProgress) -> None:
 
 
 def digest(text: str) -> str:
-    """A short name for a long one."""
+    """Return a short name for a long one."""
     return hashlib.sha256(text.encode()).hexdigest()[:NAME_DIGITS]
 
 
 def sink(options: ReplayOptions) -> dict[str, str]:
-    """The options of the writes."""
+    """Return the options of the writes."""
     found = {"uri": options.uri}
     if options.exchange is not None:
         found["exchange"] = options.exchange
@@ -266,7 +267,7 @@ def sink(options: ReplayOptions) -> dict[str, str]:
 
 
 def progress_file(options: ReplayOptions) -> Path:
-    """Beside the archive's data, another one for each kind of replay."""
+    """Return the default progress file, beside the archive's data and separate for each kind of replay."""
     what: list[Any] = [options.where, options.exchange, sorted(re.findall(r"@([^/,]+)", options.uri))]
     if options.speed is not None:
         what.append("in time")
@@ -274,7 +275,7 @@ def progress_file(options: ReplayOptions) -> Path:
 
 
 def check(options: ReplayOptions) -> SinkOptions:
-    """Say before Spark starts what can be seen to be wrong."""
+    """Refuse invalid options before Spark starts."""
     try:
         found = sink_options(sink(options))
     except OptionError as error:

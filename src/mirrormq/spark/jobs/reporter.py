@@ -1,8 +1,8 @@
-"""A job tells the cluster it works on how it is getting on, so that people see it on the Pipeline page.
+"""Reporter of a job's progress to its cluster, for the Pipeline page.
 
-Nothing depends on it: the words are sent by a thread of their own, the latest one only, at most one a second,
-and one that is not new from time to time so that the job is not taken for dead. A broker that does not know
-such reports, or does not let us give them, is left alone.
+Reports are optional. A separate thread sends only the latest one, at most one a second, and repeats an old
+one from time to time to show that the job is alive. The reporter stops if the broker does not support
+reports, or refuses them.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from mirrormq.spark.client.node_selection import Nodes, Timeouts
 from mirrormq.spark.client.range_client import RangeClient
 
 INTERVAL_S = 1.0
-"""Between two words: the broker agrees on each in the whole cluster."""
+"""Interval between two reports: each is a metadata change of the cluster."""
 
 REPEAT_S = 30.0
-"""A job whose batch takes long says so again; the broker calls one silent after two minutes."""
+"""Interval at which a job with a long batch repeats its report; the broker marks a job silent after two
+minutes."""
 
 ANSWER_TIMEOUT_S = 5.0
 END_TIMEOUT_S = 5.0
-"""How long the end of a job waits for its last word to be taken."""
+"""Time that the end of a job waits for its last report."""
 
 RETRY_S = 2.0
-"""Before a cluster of which no node answered is tried again."""
+"""Pause before a retry after no node replied."""
 
 NAME_DIGITS = 12
 
@@ -43,7 +44,7 @@ Number = int | float | str
 
 @dataclass(frozen=True)
 class JobReport:
-    """What is said at one time."""
+    """Report of a job."""
 
     state: str = RUNNING
     text: str = ""
@@ -52,13 +53,13 @@ class JobReport:
 
 
 class JobReporter:
-    """Use as a context manager; it says how the block ended."""
+    """Reporter as a context manager; it reports how the block ended."""
 
     def __init__(self, addresses: Sequence[NodeAddress], kind: str, text: str) -> None:
         self.job = f"{kind}-{uuid.uuid4().hex[:NAME_DIGITS]}"
         self._kind = kind
         self._addresses = addresses
-        self._word = JobReport(text=text)
+        self._report = JobReport(text=text)
         self._changed = threading.Condition()
         self._fresh = True
         self._thread = threading.Thread(target=self._send_until_over, daemon=True)
@@ -71,37 +72,37 @@ class JobReporter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, Exception):
-            self._say(replace(self._word, state=FAILED, text=str(error) or type(error).__name__))
+            self._set(replace(self._report, state=FAILED, text=str(error) or type(error).__name__))
         elif error is not None:
-            self._say(replace(self._word, state=FAILED, text="stopped by hand"))
-        elif self._word.state == RUNNING:
-            self._say(replace(self._word, state=DONE))
+            self._set(replace(self._report, state=FAILED, text="stopped by the operator"))
+        elif self._report.state == RUNNING:
+            self._set(replace(self._report, state=DONE))
         self._thread.join(END_TIMEOUT_S)
 
-    def tell(
+    def update(
         self,
         text: str | None = None,
         numbers: Mapping[str, Number] | None = None,
         rows: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """How it stands; what is left out stays as it was."""
-        word = self._word
-        self._say(
+        """Update the report; omitted values stay unchanged."""
+        latest = self._report
+        self._set(
             JobReport(
                 RUNNING,
-                word.text if text is None else text,
-                word.numbers if numbers is None else dict(numbers),
-                word.rows if rows is None else rows,
+                latest.text if text is None else text,
+                latest.numbers if numbers is None else dict(numbers),
+                latest.rows if rows is None else rows,
             )
         )
 
     def end(self, state: str, text: str) -> None:
-        """How it ended, where that is not simply that it did."""
-        self._say(replace(self._word, state=state, text=text))
+        """Set the final state and text, if they are not simply "done"."""
+        self._set(replace(self._report, state=state, text=text))
 
-    def _say(self, word: JobReport) -> None:
+    def _set(self, report: JobReport) -> None:
         with self._changed:
-            self._word = word
+            self._report = report
             self._fresh = True
             self._changed.notify()
 
@@ -109,38 +110,40 @@ class JobReporter:
         give_up_s: float | None = None
         with RangeClient(Nodes(self._addresses, 0.0, Timeouts(request_s=ANSWER_TIMEOUT_S))) as range_client:
             while True:
-                word = self._next()
-                if word.state != RUNNING and give_up_s is None:
+                report = self._next()
+                if report.state != RUNNING and give_up_s is None:
                     give_up_s = time.monotonic() + END_TIMEOUT_S
                 try:
-                    range_client.ask(self._question(word))
+                    range_client.ask(self._request(report))
                 except ConnectionLost:
                     if give_up_s is not None and time.monotonic() > give_up_s:
                         return
-                    self._say_again()
+                    self._mark_fresh()
                     self._rest(RETRY_S)
                     continue
-                except BrokerError:  # it knows no reports, or does not want ours
+                except BrokerError:  # the broker does not support reports, or refuses ours
                     return
-                if word.state != RUNNING:
+                if report.state != RUNNING:
                     return
                 self._rest(INTERVAL_S)
 
-    def _question(self, word: JobReport) -> Any:
-        return range_protocol.report(self.job, self._kind, word.state, word.text, word.numbers, word.rows)
+    def _request(self, report: JobReport) -> Any:
+        return range_protocol.report(
+            self.job, self._kind, report.state, report.text, report.numbers, report.rows
+        )
 
     def _next(self) -> JobReport:
-        """The latest word once it is new, or has been said long ago."""
+        """Wait for a new report, or for the repeat interval; return the latest one."""
         with self._changed:
             self._changed.wait_for(lambda: self._fresh, REPEAT_S)
             self._fresh = False
-            return self._word
+            return self._report
 
-    def _say_again(self) -> None:
+    def _mark_fresh(self) -> None:
         with self._changed:
             self._fresh = True
 
     def _rest(self, seconds: float) -> None:
-        """No more words for so long, but for the last one."""
+        """Pause, unless the final report is pending."""
         with self._changed:
-            self._changed.wait_for(lambda: self._word.state != RUNNING and self._fresh, seconds)
+            self._changed.wait_for(lambda: self._report.state != RUNNING and self._fresh, seconds)

@@ -1,13 +1,13 @@
-"""What flows through the cluster, by window: `mirrormq pipeline stats`.
+"""Statistics job: traffic of the cluster by window (`mirrormq pipeline stats`).
 
-A queue of our own collects traces and events (`traces.py`). The stream consumes that queue, counts in
-windows, and writes each window to Parquet when it is over; the latest ones are also in `summary.json`, and
-shown on the cluster's Pipeline page.
+A separate queue collects traces and events (`traces.py`). The stream consumes that queue, counts in windows,
+and writes each complete window to Parquet. The latest ones are also in `summary.json`, and on the cluster's
+Pipeline page.
 
-Traces carry no time of their own; they get that of the ticks they lie between. Traces from a time when no
-job ran lie between ticks far apart, and count as of some time between these. If publishers give messages the
-header `timestamp_in_ms`, as RabbitMQ's plugin for it does, the age of a delivery is known too, from publish
-to delivery, as exactly as ticks lie together.
+Traces carry no time; they get the time of the ticks between which they lie. Traces from a time when no job
+ran lie between ticks far apart, and get some time between these. If publishers set the header
+`timestamp_in_ms`, as RabbitMQ's plugin does, the age of a delivery is known too, with the precision of the
+tick interval.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 QUEUE = "mirrormq.stats"
 
 TICK_S = 0.02
-"""How close ticks lie, and so how exact a time is: fifty small messages a second."""
+"""Interval of ticks, which is the precision of times: fifty small messages a second."""
 
 LATE = "2 seconds"
-"""How long a window waits for traces that come late."""
+"""Time that a window waits for late traces."""
 
 SUMMARY = "summary.json"
 SUMMARY_ROWS_MAX = 500
@@ -49,7 +49,7 @@ SETTINGS = {"spark.sql.shuffle.partitions": "4"}
 
 @dataclass(frozen=True)
 class StatsOptions:
-    """What `mirrormq pipeline stats` was asked to do."""
+    """Options of `mirrormq pipeline stats`."""
 
     uri: str
     to: str
@@ -62,8 +62,8 @@ class StatsOptions:
 
 
 def observations(messages: DataFrame) -> DataFrame:
-    """Traces and events as rows: time, kind, queue, node, size_bytes, redelivered, age_ms; and our own ticks,
-    by which time goes on when nothing else happens."""
+    """Return traces and events as rows: time, kind, queue, node, size_bytes, redelivered, age_ms. The rows
+    include our own ticks, which advance the watermark when nothing else happens."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
@@ -72,8 +72,8 @@ def observations(messages: DataFrame) -> DataFrame:
     published, delivered = traced & key.startswith("publish."), traced & key.startswith("deliver.")
     routed = f.from_json(header("routed_queues"), "array<string>")
     queues = f.when(published, routed).when(delivered, f.array(f.substring(key, 9, 1000)))
-    said = header("properties")
-    ours = (f.col("properties.type") == TICK) | (f.get_json_object(said, "$.type") == TICK)
+    properties = header("properties")
+    ours = (f.col("properties.type") == TICK) | (f.get_json_object(properties, "$.type") == TICK)
     rows = messages.select(
         f.coalesce(ours, f.lit(False)).alias("ours"),
         f.when(f.col("properties.type") == TICK, f.get_json_object(f.col("body").cast("string"), "$.time_ms"))
@@ -84,7 +84,7 @@ def observations(messages: DataFrame) -> DataFrame:
         header("node").alias("node"),
         f.when(traced, f.octet_length("body")).cast("long").alias("size_bytes"),
         (header("redelivered") == "1").alias("redelivered"),
-        f.when(delivered, f.get_json_object(said, "$.headers.timestamp_in_ms").cast("long")).alias(
+        f.when(delivered, f.get_json_object(properties, "$.headers.timestamp_in_ms").cast("long")).alias(
             "stamp_ms"
         ),
     )
@@ -105,12 +105,12 @@ def observations(messages: DataFrame) -> DataFrame:
 
 
 def windows(observed: DataFrame, length: str) -> DataFrame:
-    """Counted by window, kind, queue and node; a window is given out when it is over."""
+    """Count by window, kind, queue and node; a window is emitted when it is complete."""
     from pyspark.sql import functions as f
 
     counted = (
         observed.withWatermark("time", LATE)
-        # The time is in the condition so that Spark does not leave out the ticks before it looks at the time.
+        # The time is in the condition to keep Spark from dropping the ticks before the watermark sees them.
         .where("not ours or time is null")
         .groupBy(f.window("time", length), "kind", "queue", "node")
         .agg(
@@ -132,19 +132,19 @@ def windows(observed: DataFrame, length: str) -> DataFrame:
 
 
 def run(options: StatsOptions) -> int:
-    """Count until stopped, or once; says how many traces and events it were."""
+    """Count until stopped, or once; return the number of traces and events."""
     check_login(check(options))
     with session_for("mirrormq stats", options.master, {**SETTINGS, **options.settings}) as spark:
         return stats(spark, options)
 
 
 def stats(spark: SparkSession, options: StatsOptions) -> int:
-    """The same with a session there is."""
+    """Count with an existing session."""
     from mirrormq.spark import register
 
     addresses = check(options)
     register(spark)
-    # Events are told in the default vhost only.
+    # The event exchange exists in the default vhost only.
     prepare(addresses, options.queue, (TRACE, EVENTS) if addresses[0].vhost == "/" else (TRACE,))
     source = spark.readStream.format("mirrormq").options(uri=options.uri, queue=options.queue)
     counted = windows(observations(source.load()), interval(options.window))
@@ -157,7 +157,7 @@ def stats(spark: SparkSession, options: StatsOptions) -> int:
         if latest:
             found = [row.asDict() for row in latest]
             summarise(directory / SUMMARY, found)
-            reporter.tell(rows=found)
+            reporter.update(rows=found)
         rows.unpersist()
 
     gate = BatchBoundary()
@@ -174,7 +174,7 @@ def stats(spark: SparkSession, options: StatsOptions) -> int:
 
 
 def check(options: StatsOptions) -> Sequence[NodeAddress]:
-    """Say before Spark starts what can be seen to be wrong."""
+    """Refuse invalid options before Spark starts."""
     for text in (options.window, options.trigger):
         interval(text)
     if "://" in options.to:
@@ -190,7 +190,7 @@ def check(options: StatsOptions) -> Sequence[NodeAddress]:
 
 
 def summarise(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Replace the summary as a whole, so that whoever shows it never sees half of one."""
+    """Replace the summary atomically: a reader never sees a partial one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.new")
     draft.write_text(json.dumps({"written": time.time(), "windows": rows}, default=str))

@@ -1,8 +1,8 @@
-"""The time of traces, from the ticks they lie between.
+"""Times of traces, interpolated from the ticks around them.
 
-What a task reads is a stretch of the queue in its order. A trace between two ticks gets a time between
-theirs, by its place; that is right to the time between them. A trace with a tick on one side only gets that
-tick's time, and one without any gets none.
+A task reads a contiguous span of the queue. A trace between two ticks gets a time between theirs, by its
+place; the error is at most the interval between them. A trace with a tick on one side only gets that tick's
+time, and one without any gets none.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 APART_MS_MAX = 200
-"""Ticks that lie farther apart, because the job or its connection stood still, give no exact time."""
+"""Largest distance of two ticks for an exact time; larger if the job or its connection stalled."""
 
 
 def timed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows that have `tick_ms` where they are ticks, in their order: with `time_ms` and `exact` for each."""
+    """Add `time_ms` and `exact` to ordered rows, of which ticks have `tick_ms`."""
     import pyarrow as pa
 
     before: int | None = None
@@ -37,7 +37,8 @@ def timed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def times_of(ticks: np.ndarray, before: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """The time of each row, NaN if there is none, and whether it is exact. `before`: the last tick before."""
+    """Return the time of each row, NaN if unknown, and whether it is exact. `before` is the last earlier
+    tick."""
     places = np.flatnonzero(~np.isnan(ticks))
     values = ticks[places]
     if before is not None:

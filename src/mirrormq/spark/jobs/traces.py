@@ -1,11 +1,11 @@
-"""The broker's traces in a queue of ours, with the time between them.
+"""Trace queue: the broker's traces in a queue of ours, with ticks between them.
 
 `amq.rabbitmq.trace` has a copy of every publish and delivery while tracing is on (`mirrormqctl trace_on`),
-`amq.rabbitmq.event` what happens to connections, queues and users. A job binds a queue to them and reads it.
+`amq.rabbitmq.event` the events of connections, queues and users. A job binds a queue to them and reads it.
 
-Traces carry no time. So while a job runs it puts *ticks* into the same queue, messages that say what time it
-is: what lies between two of them was traced between their times. The tick's own publish is traced too, and so
-a job sees whether tracing is on. A tick may say more, whatever must be known in the order of the traces.
+Traces carry no time. A running job therefore publishes *ticks* to the same queue, messages with the current
+time: traces between two ticks were made between their times. The tick's own publish is traced too, which
+shows whether tracing is on. A tick may carry further data that must be ordered with the traces.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from mirrormq.wire.properties import BasicProperties, encode_properties
 TRACE, EVENTS = "amq.rabbitmq.trace", "amq.rabbitmq.event"
 
 QUEUE_MESSAGES_MAX = 1_000_000
-"""What is kept while no job runs; older traces are dropped."""
+"""Traces kept while no job runs; older ones are dropped."""
 
 TICK = "mirrormq.tick"
-"""The type of a message that says what time it is."""
+"""Message type of a tick."""
 
 PAUSE_S = 1.0
-"""After a connection was lost, before another one is made."""
+"""Pause after a lost connection before the next attempt."""
 
 Note = Callable[[RangeClient], dict[str, Any]]
-"""What a tick is to say beside the time."""
+"""Function that returns further data of a tick."""
 
 
 def prepare(addresses: Sequence[NodeAddress], queue: str, exchanges: Sequence[str]) -> None:
@@ -57,7 +57,7 @@ def prepare(addresses: Sequence[NodeAddress], queue: str, exchanges: Sequence[st
 
 
 def delete(addresses: Sequence[NodeAddress], queue: str) -> None:
-    """Take the queue away again; if no node answers it stays."""
+    """Delete the queue; if no node replies it stays."""
     try:
         with Nodes(addresses, 0.0).connect() as connection:
             connection.call(methods.encode_queue_delete(queue), methods.QUEUE_DELETE_OK)
@@ -66,7 +66,7 @@ def delete(addresses: Sequence[NodeAddress], queue: str) -> None:
 
 
 class Ticker:
-    """Puts ticks into a queue from a thread of its own, as long as the `with` block lasts."""
+    """Publisher of ticks from a separate thread, for the duration of the `with` block."""
 
     def __init__(
         self, addresses: Sequence[NodeAddress], queue: str, interval_s: float, note: Note | None = None
@@ -110,8 +110,8 @@ class Ticker:
 
     def _message(self, frame_max: int) -> bytes:
         asked_ms = int(time.time() * 1000)
-        said = self._note(self._range_client) if self._note is not None else {}
-        body = json.dumps({**said, "asked_ms": asked_ms, "time_ms": int(time.time() * 1000)}).encode()
+        note = self._note(self._range_client) if self._note is not None else {}
+        body = json.dumps({**note, "asked_ms": asked_ms, "time_ms": int(time.time() * 1000)}).encode()
         publish = method_frame(CHANNEL, methods.encode_basic_publish("", self._queue))
         return publish + build_frames(
             CHANNEL, encode_properties(BasicProperties(type_=TICK)), body, frame_max

@@ -1,1 +1,1 @@
-"""The audit's page: one HTML file with its style and its plots inside, and nothing from elsewhere."""
+"""Report of the audit: one self-contained HTML file with style and plots."""

@@ -1,4 +1,4 @@
-"""Puts the page together: the verdict, what there is to know, the timeline, then the tables behind it."""
+"""Page of an audit: verdict, problems, timeline, then the tables behind them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from mirrormq.spark.report.number_format import duration, moment, number, text
 from mirrormq.spark.report.timeline_plot import timeline
 
 TILES = (
-    ("attempted", "Publishes that were tried."),
-    ("confirmed", "Publishes the broker promised to keep."),
-    ("ok", "Came out as often as they went in, at most."),
-    ("lost", "Confirmed, and never came out."),
-    ("unexpected", "Came out, and nobody put them in."),
-    ("unflagged", "Came again without the flag redelivered."),
-    ("duplicated", "Came out more often than they went in."),
-    ("recovered", "Never confirmed, and came out all the same."),
+    ("attempted", "Publishes that were attempted."),
+    ("confirmed", "Publishes that the broker confirmed."),
+    ("ok", "Deliveries, up to the number of attempts."),
+    ("lost", "Confirmed, and never delivered."),
+    ("unexpected", "Delivered, and never published."),
+    ("unflagged", "Redelivered without the flag redelivered."),
+    ("duplicated", "Delivered more often than published."),
+    ("recovered", "Never confirmed, and delivered."),
 )
 
 
 def page(found: Findings) -> str:
-    """The whole report as one HTML text."""
+    """Return the whole report as one HTML text."""
     style = files("mirrormq.spark.report").joinpath("style.css").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -62,13 +62,11 @@ def _problems(found: Findings) -> str:
         f"{text(problem.explanation)}</li>"
         for problem in found.problems
     )
-    return (
-        f'<section><h2>What there is to know</h2><ul class="problems">{items}</ul></section>' if items else ""
-    )
+    return f'<section><h2>Problems and notes</h2><ul class="problems">{items}</ul></section>' if items else ""
 
 
 def _sections(found: Findings) -> str:
-    """Everything below the summary; a section without contents is left out."""
+    """Return everything below the summary; an empty section is left out."""
     many, few = TABLE_ROWS_MAX, EXAMPLES_MAX
     examples = {name: report_tables.message_examples(found, name) for name in report_tables.BAD}
     cut = {name: report_tables.cut(rows, few) for name, rows in found.examples.items()}
@@ -77,7 +75,7 @@ def _sections(found: Findings) -> str:
         ("Faults", report_tables.faults(found, many) + report_tables.cut(found.faults, many)),
         ("Loss by epoch", report_tables.lost_by_epoch(found)),
         ("Lost messages", examples["lost"] + cut.get("lost", "")),
-        ("Messages nobody put in", examples["unexpected"] + cut.get("unexpected", "")),
+        ("Unexpected messages", examples["unexpected"] + cut.get("unexpected", "")),
         ("Redeliveries without the flag", examples["unflagged"] + cut.get("unflagged", "")),
         ("Epochs with two masters", report_tables.split_epochs(found)),
         ("Replicas that differ", report_tables.divergences(found)),
@@ -112,14 +110,14 @@ def _footer() -> str:
     return (
         "<footer><h2>Words</h2><dl>"
         "<dt>ok</dt><dd>deliveries of a message, up to the number of its attempts</dd>"
-        "<dt>lost</dt><dd>confirms (less returns) that no delivery answers</dd>"
+        "<dt>lost</dt><dd>confirms (less returns) without a delivery</dd>"
         "<dt>unexpected</dt><dd>deliveries of what was never attempted in that queue</dd>"
         "<dt>duplicated</dt><dd>deliveries beyond the number of attempts</dd>"
         "<dt>recovered</dt><dd>ok without a confirm</dd>"
         "<dt>unknown</dt><dd>attempts with neither confirm nor nack</dd>"
         "<dt>unflagged</dt><dd>deliveries without the flag redelivered, beyond the number of attempts</dd>"
         "<dt>came back</dt><dd>delivered again after the acknowledgement was sent</dd>"
-        '</dl><p class="quiet">Times are since the first row of the history. A lost message is put to the '
-        "fault in which it was confirmed, else to the next fault after its confirm. Percentiles are exact to "
+        '</dl><p class="quiet">Times are since the first row of the history. A lost message counts for the '
+        "fault in which it was confirmed, or the next fault after its confirm. Percentiles are exact to "
         "about one percent. Shaded: a fault lasts.</p></footer>"
     )

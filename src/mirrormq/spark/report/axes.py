@@ -1,4 +1,4 @@
-"""Scales of a plot: where a value lies, and which values are worth a line and a label."""
+"""Axes of a plot: positions of values, tick lines and labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirrormq.spark.report.number_format import duration, short_number
 
 WIDTH = 1060
 LEFT, RIGHT = 132, 12
-"""Room for the names of lanes and the numbers of axes; a little air on the other side."""
+"""Margins: names of lanes and numbers of axes on the left, padding on the right."""
 
 TIME_STEPS_S = (
     0.01,
@@ -39,23 +39,23 @@ VALUE_TICKS = 4
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """From the first event of the history to the last, left to right."""
+    """Time axis from the first event of the history to the last, left to right."""
 
     start_ns: int
     end_ns: int
 
     @property
     def span_ns(self) -> int:
-        """How long it is."""
+        """Length of the axis."""
         return max(self.end_ns - self.start_ns, 1)
 
     def x(self, time_ns: float) -> float:
-        """Where a time lies; what is outside lies on the edge."""
+        """Return the position of a time; times outside lie on the edge."""
         part = min(max((time_ns - self.start_ns) / self.span_ns, 0.0), 1.0)
         return round(LEFT + part * (WIDTH - LEFT - RIGHT), 1)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Places and labels, in time since the start."""
+        """Return positions and labels, in time since the start."""
         span_s = self.span_ns / 1e9
         step = next(
             (step for step in TIME_STEPS_S if span_s / step <= TIME_TICKS_MAX), span_s / TIME_TICKS_MAX
@@ -74,7 +74,7 @@ def _clock(seconds: float, step: float) -> str:
 
 @dataclass(frozen=True)
 class ValueAxis:
-    """From zero (or, in a logarithmic one, from `low`) up to `high`, bottom to top."""
+    """Value axis from zero (a logarithmic one from `low`) to `high`, bottom to top."""
 
     high: float
     low: float = 0.0
@@ -82,27 +82,27 @@ class ValueAxis:
 
     @classmethod
     def counting(cls, values: list[float]) -> ValueAxis:
-        """For rates: from zero to a round number above all."""
+        """Return an axis for rates: from zero to a round number above all values."""
         highest = max(values, default=0.0) or 1.0
         step = _round_up(highest / VALUE_TICKS)
         return cls(step * math.ceil(highest / step))
 
     @classmethod
     def latency(cls, values: list[float]) -> ValueAxis:
-        """For times: whole powers of ten around all values."""
+        """Return an axis for times: whole powers of ten around all values."""
         positive = [value for value in values if value > 0] or [1e6]
         low, high = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
         return cls(10.0 ** max(high, low + 1), 10.0**low, logarithmic=True)
 
     def part(self, value: float) -> float:
-        """0 at the bottom, 1 at the top."""
+        """Return the relative position: 0 at the bottom, 1 at the top."""
         if not self.logarithmic:
             return min(max(value / self.high, 0.0), 1.0)
         value = min(max(value, self.low), self.high)
         return math.log10(value / self.low) / math.log10(self.high / self.low)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Values and labels."""
+        """Return values and labels."""
         if self.logarithmic:
             powers = range(round(math.log10(self.low)), round(math.log10(self.high)) + 1)
             return [
@@ -113,6 +113,6 @@ class ValueAxis:
 
 
 def _round_up(value: float) -> float:
-    """The next 1, 2 or 5 with zeros."""
+    """Round up to 1, 2 or 5 with zeros."""
     power = 10.0 ** math.floor(math.log10(value))
     return next(power * step for step in (1, 2, 5, 10) if power * step >= value * 0.999999)

@@ -1,4 +1,4 @@
-"""How the latencies are spread: for each measure a curve of how many messages took how long."""
+"""Latency distribution: for each measure a histogram of messages by latency."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ HEIGHT = 150
 TOP = 30
 LEGEND_WIDTH = 170
 BUCKETS_PER_COLUMN = BUCKETS_PER_DOUBLING // 4
-"""Four columns to each doubling: fine enough to see two humps, coarse enough to be smooth."""
+"""Four columns per doubling: fine enough to show two peaks, coarse enough to be smooth."""
 
 STYLES = {"confirm": "c0", "delivery": "c2"}
 NAMES = {"confirm": "time to confirm", "delivery": "time to delivery"}
 
 
 def distribution(found: Findings) -> str:
-    """The figure as SVG; empty when nothing was measured."""
+    """Return the figure as SVG; empty without measurements."""
     columns = _columns(found)
     if not columns:
         return ""
@@ -58,7 +58,7 @@ def _columns(found: Findings) -> dict[str, dict[int, int]]:
 
 
 def _time(column: float) -> float:
-    """The latency at a column's left edge."""
+    """Return the latency at a column's left edge."""
     return max(middle_ns(math.floor(column * BUCKETS_PER_COLUMN)), 1.0)
 
 

@@ -1,4 +1,4 @@
-"""The page of a live audit: how it stands, what was found, and the queues."""
+"""Page of a live audit: state, findings, and queues."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     from mirrormq.spark.jobs.audit_state import AuditState
 
 ROWS_MAX = 200
-"""Queues and findings on the page; the counts at its top are of everything."""
+"""Queues and findings on the page; the counts at its top cover everything."""
 
 RELOAD_S = 10
-"""The page is written again after each batch, and loads itself again."""
+"""Reload interval; the page is rewritten after each batch."""
 
 HINTS = {
-    "published": "Went into a queue, and what became of them is known.",
-    "ok": "Came out as often as they went in, at most.",
-    "out": "Came out, and are followed in case they come again.",
-    "waiting": "Went in and may still be there.",
-    "lost": "Went in, left the queue, and nobody got them.",
-    "unflagged": "Came again without the flag redelivered.",
-    "duplicated": "Came out more often than they went in.",
-    "before": "Came out, and went in before tracing began.",
+    "published": "Routed to a queue, with a known outcome.",
+    "ok": "Deliveries, up to the number of publishes.",
+    "out": "Delivered; a redelivery is still possible.",
+    "waiting": "Published, and possibly still in the queue.",
+    "lost": "Published, left the queue, and were not delivered.",
+    "unflagged": "Redelivered without the flag redelivered.",
+    "duplicated": "Delivered more often than published.",
+    "before": "Delivered, and published before tracing began.",
     "gone": "Their queue was deleted.",
     "leased": "Their queue is read under a lease, which is not traced.",
-    "unseen": "Traces were missing, or may be: nothing can be said.",
+    "unseen": "Traces are or may be missing: not judged.",
 }
 BAD = ("lost", "unflagged")
 
 
 def page(book: AuditState) -> str:
-    """The whole page as one HTML text."""
+    """Return the whole page as one HTML text."""
     style = files("mirrormq.spark.report").joinpath("style.css").read_text(encoding="utf-8")
     serious = any(book.totals[name] for name in BAD)
     state, word = ("failed", "Failed") if serious else ("passed", "Nothing serious")
@@ -52,7 +52,7 @@ def page(book: AuditState) -> str:
         f'<header class="{state}"><p class="stamp">{word}</p><h1>{text(book.verdict)}.</h1>'
         f'<p class="quiet">{number(book.traces)} traces since {moment(book.first_ms * 1_000_000)}, '
         f'over {spent}.{_gaps(book)}</p></header><section class="tiles">{tiles}</section>'
-        f"{_section('What was found', _findings(book))}{_section('Queues', _queues(book))}{_words()}"
+        f"{_section('Findings', _findings(book))}{_section('Queues', _queues(book))}{_words()}"
         "</main></body></html>\n"
     )
 
@@ -85,6 +85,6 @@ def _words() -> str:
     items = "".join(f"<dt>{name}</dt><dd>{text(hint)}</dd>" for name, hint in HINTS.items())
     return (
         f"<footer><h2>Words</h2><dl>{items}</dl>"
-        '<p class="quiet">A trace shows what went in and what was delivered, not what was confirmed. What '
-        "expired, was dropped by a limit or purged counts as lost.</p></footer>"
+        '<p class="quiet">A trace shows publishes and deliveries, not confirms. Messages that '
+        "expired, were dropped by a limit or purged count as lost.</p></footer>"
     )

@@ -1,4 +1,4 @@
-"""Numbers, times and names as a reader wants them, safe to stand in HTML."""
+"""Formatting of numbers, times and names for HTML."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ MISSING = "–"
 
 
 def text(value: Any) -> str:
-    """Anything as HTML text."""
+    """Return any value as HTML text."""
     return MISSING if value is None else escape(str(value))
 
 
 def number(value: int | float | None) -> str:
-    """1234567 → 1,234,567"""
+    """Format a number: 1234567 → 1,234,567"""
     return MISSING if value is None else f"{value:,}"
 
 
 def duration(nanoseconds: float | None) -> str:
-    """Three digits and the unit that fits."""
+    """Format a duration with three digits and a fitting unit."""
     if nanoseconds is None:
         return MISSING
     for unit, size in (("h", 3.6e12), ("min", 6e10), ("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
@@ -36,7 +36,7 @@ def _three_digits(value: float) -> str:
 
 
 def short_number(value: float) -> str:
-    """12500 → 12.5 k, for the axis of a plot."""
+    """Format a number for an axis: 12500 → 12.5 k"""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= size:
             return f"{value / size:g} {unit}"
@@ -44,10 +44,10 @@ def short_number(value: float) -> str:
 
 
 def moment(nanoseconds: int) -> str:
-    """A time of day with its date, in UTC."""
+    """Format a time of day with its date, in UTC."""
     return f"{datetime.fromtimestamp(nanoseconds / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def since(nanoseconds: int | None, start_ns: int) -> str:
-    """How long after the start of the history."""
+    """Format the time since the start of the history."""
     return MISSING if nanoseconds is None else f"+{(nanoseconds - start_ns) / 1e9:,.3f} s"

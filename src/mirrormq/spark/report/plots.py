@@ -1,4 +1,4 @@
-"""Panels of SVG, drawn one below the other over one time axis."""
+"""SVG panels, drawn one below the other over one time axis."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ TITLE_HEIGHT = 30
 PANEL_HEIGHT = 120
 AXIS_HEIGHT = 26
 LETTER_WIDTH = 6.4
-"""About the width of a letter at the labels' size, to know what fits into a bar."""
+"""Approximate width of a letter at the labels' size, to check what fits into a bar."""
 LABEL_LETTERS_MAX = 19
-"""What fits left of the plots."""
+"""Letters that fit left of the plots."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A stretch of time in a lane."""
+    """Span of time in a lane."""
 
     begin_ns: float
     end_ns: float
@@ -30,7 +30,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Series:
-    """A line: times and values, None where there is nothing to show."""
+    """Line of times and values, None for a missing value."""
 
     name: str
     style: str
@@ -39,16 +39,16 @@ class Series:
 
 @dataclass
 class Figure:
-    """Collects panels from top to bottom, then gives the SVG."""
+    """Builder of panels from top to bottom, rendered as SVG."""
 
     axis: TimeAxis
     shades: list[tuple[float, float, str]] = field(default_factory=list)
-    """Times that are marked in every panel: from, to, and what to say of them."""
+    """Times marked in every panel: start, end, and hint."""
     top: float = 0.0
     parts: list[str] = field(default_factory=list)
 
     def lanes(self, title: str, lanes: list[tuple[str, list[Bar]]]) -> None:
-        """One row of bars for each name."""
+        """Draw one row of bars for each name."""
         self._title(title, [])
         for name, bars in lanes:
             middle = self.top + LANE_HEIGHT / 2
@@ -64,7 +64,7 @@ class Figure:
         self._time_axis()
 
     def lines(self, title: str, scale: ValueAxis, series: list[Series]) -> None:
-        """Lines over time, each with its name in the legend."""
+        """Draw lines over time, each with its name in the legend."""
         self._title(title, [(one.name, one.style) for one in series])
         self._background(scale)
         for one in series:
@@ -80,7 +80,7 @@ class Figure:
     def columns(
         self, title: str, scale: ValueAxis, bars: list[tuple[float, float, float, str]], style: str
     ) -> None:
-        """Upright bars: from, to, value, hint."""
+        """Draw vertical bars: start, end, value, hint."""
         self._title(title, [])
         self._background(scale)
         bottom = self.top + PANEL_HEIGHT
@@ -94,7 +94,7 @@ class Figure:
         self._end_panel()
 
     def svg(self, label: str) -> str:
-        """The whole figure."""
+        """Return the whole figure."""
         return (
             f'<svg viewBox="0 0 {WIDTH} {self.top:.0f}" role="img" aria-label="{text(label)}">'
             + "".join(self.parts)
@@ -143,7 +143,8 @@ class Figure:
         self.top += AXIS_HEIGHT
 
     def _bar(self, bar: Bar, room: float) -> str:
-        """A bar with its label in it, or beside it if that ends before `room`, where the next bar begins."""
+        """Return a bar with its label inside, or beside it if that ends before `room`, where the next bar
+        begins."""
         x = self.axis.x(bar.begin_ns)
         width = max(self.axis.x(bar.end_ns) - x, 3.0)
         needs = len(bar.label) * LETTER_WIDTH + 8
@@ -161,7 +162,7 @@ class Figure:
 
 
 def _spans(points: list[tuple[float, float | None]]) -> list[list[tuple[float, float]]]:
-    """The line in pieces, cut where a value is missing."""
+    """Split a line where a value is missing."""
     pieces: list[list[tuple[float, float]]] = [[]]
     for time, value in points:
         if value is None:

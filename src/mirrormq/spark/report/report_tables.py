@@ -1,4 +1,4 @@
-"""The report's tables. Each is empty text when it has nothing to say, and its section is then left out."""
+"""Tables of the report. Each is empty text without contents, and its section is then left out."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mirrormq.spark.audit.message_outcomes import CLASSES
 from mirrormq.spark.report.number_format import duration, number, since, text
 
 BAD = ("lost", "unexpected", "unflagged")
-"""Numbers that are red when they are not zero."""
+"""Numbers shown in red when they are not zero."""
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[str]], left: int = 1) -> str:
-    """Cells that are ready-made HTML; all but the first `left` columns are aligned to the right."""
+    """Return a table of ready-made HTML cells; all but the first `left` columns are aligned to the right."""
     head = "".join(f"<th{_aligned(i, left)}>{name}</th>" for i, name in enumerate(heads))
     body = "".join(
         "<tr>" + "".join(f"<td{_aligned(i, left)}>{cell}</td>" for i, cell in enumerate(row)) + "</tr>"
@@ -31,7 +31,7 @@ def _aligned(index: int, left: int) -> str:
 
 
 def _run(found: Findings, row: Row) -> list[str]:
-    """The run's number, where there is more than one."""
+    """Return the run's number, if there is more than one run."""
     return [text(row["run"])] if found.runs > 1 else []
 
 
@@ -40,7 +40,7 @@ def _run_head(found: Findings) -> list[str]:
 
 
 def queues(found: Findings) -> str:
-    """The classes per queue."""
+    """Return the classes per queue."""
 
     def cell(name: str, value: int) -> str:
         return f'<b class="bad">{number(value)}</b>' if name in BAD and value else number(value)
@@ -54,7 +54,7 @@ def queues(found: Findings) -> str:
 
 
 def faults(found: Findings, limit: int) -> str:
-    """Each fault, with what was lost in it."""
+    """Return each fault with its lost messages."""
     lost: dict[tuple[int, int | None], dict[str, int]] = {}
     for row in found.lost_by_fault:
         lost.setdefault((row["run"], row["fault"]), {})[row["relation"]] = row["lost"]
@@ -88,7 +88,7 @@ def _lost(count: int) -> str:
 
 
 def lost_by_epoch(found: Findings) -> str:
-    """What was lost of what each epoch's master confirmed."""
+    """Return the lost messages of each epoch's master."""
     nodes = {
         (row["run"], row["queue"], row["epoch"]): ", ".join(sorted({*row["masters"], *row["confirming"]}))
         for row in found.epochs
@@ -97,7 +97,7 @@ def lost_by_epoch(found: Findings) -> str:
         [
             *_run(found, row),
             text(row["queue"]),
-            text("before any was seen" if row["epoch"] is None else row["epoch"]),
+            text("before the first known" if row["epoch"] is None else row["epoch"]),
             text(nodes.get((row["run"], row["queue"], row["epoch"]))),
             _lost(row["lost"]),
         ]
@@ -109,7 +109,7 @@ def lost_by_epoch(found: Findings) -> str:
 
 
 def message_examples(found: Findings, name: str) -> str:
-    """Some messages of a class, with their times."""
+    """Return examples of a class, with their times."""
     rows = [
         [
             *_run(found, row),
@@ -130,7 +130,7 @@ def message_examples(found: Findings, name: str) -> str:
 
 
 def inversions(found: Findings) -> str:
-    """Some messages that were overtaken."""
+    """Return examples of overtaken messages."""
     rows = [
         [
             *_run(found, row),
@@ -148,7 +148,7 @@ def inversions(found: Findings) -> str:
 
 
 def split_epochs(found: Findings) -> str:
-    """Epochs with more than one master."""
+    """Return epochs with more than one master."""
     rows = [
         [
             *_run(found, row),
@@ -161,12 +161,12 @@ def split_epochs(found: Findings) -> str:
         ]
         for row in found.split_epochs
     ]
-    heads = ["queue", "epoch", "said to be master", "confirmed as master", "confirms", "since"]
+    heads = ["queue", "epoch", "claimed to be master", "confirmed as master", "confirms", "since"]
     return table([*_run_head(found), *heads], rows, left=4 + len(_run_head(found)))
 
 
 def divergences(found: Findings) -> str:
-    """Places where replicas differ, and what each has there."""
+    """Return positions where replicas differ, with the contents of each."""
     rows = [
         [
             *_run(found, row),
@@ -189,7 +189,7 @@ def _hexadecimal(checksum: int | None) -> str:
 
 
 def replicas(found: Findings) -> str:
-    """What every replica held last."""
+    """Return the last contents of every replica."""
     rows = [
         [
             *_run(found, row),
@@ -207,7 +207,7 @@ def replicas(found: Findings) -> str:
 
 
 def silences(found: Findings) -> str:
-    """The longest time without a confirm, and without a delivery, in the cluster and at each node."""
+    """Return the longest time without a confirm, and without a delivery, in the cluster and at each node."""
     rows = [
         [
             *_run(found, row),
@@ -225,7 +225,7 @@ def silences(found: Findings) -> str:
 
 
 def latencies(found: Findings) -> str:
-    """Percentiles."""
+    """Return percentiles."""
     names = [name for name in (found.latencies[0] if found.latencies else {}) if name[0] == "p"]
     rows = [
         [
@@ -239,7 +239,7 @@ def latencies(found: Findings) -> str:
 
 
 def interruptions(found: Findings) -> str:
-    """Connections lost and consumers cancelled, per node."""
+    """Return lost connections and cancelled consumers, per node."""
     rows = [
         [text(row["node"]), number(row["disconnected"]), number(row["cancelled"])]
         for row in found.interruptions
@@ -248,10 +248,10 @@ def interruptions(found: Findings) -> str:
 
 
 def kinds(found: Findings) -> str:
-    """How many rows of each kind the history has."""
+    """Return the number of rows of each kind."""
     return table(["kind", "rows"], [[text(kind), number(count)] for kind, count in found.kinds.items()])
 
 
 def cut(shown: list[Any], limit: int) -> str:
-    """A remark below a table that was cut."""
+    """Return a note below a table that was cut."""
     return f'<p class="quiet">Only the first {limit} are shown.</p>' if len(shown) >= limit else ""

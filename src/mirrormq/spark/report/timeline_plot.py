@@ -1,4 +1,4 @@
-"""The timeline: faults, masters, rates and latencies over the time of the history, one below the other."""
+"""Timeline plot: faults, masters, rates and latencies over the time of the history."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from mirrormq.spark.report.number_format import duration, number, since
 from mirrormq.spark.report.plots import Bar, Figure, Series
 
 NODE_COLOURS = 8
-"""Colours of the style sheet; more nodes share them."""
+"""Colours of the style sheet; further nodes share them."""
 
 QUEUE_LANES_MAX = 8
 CLUSTER = "cluster"
-"""The lane of faults that are of no single node."""
+"""Lane of faults without a single node."""
 
 
 def timeline(found: Findings) -> str:
-    """The figure as SVG."""
+    """Return the figure as SVG."""
     axis = TimeAxis(found.start_ns, found.end_ns)
     figure = Figure(axis, _shades(found))
     colours = node_colours(found)
@@ -36,7 +36,7 @@ def timeline(found: Findings) -> str:
 
 
 def node_colours(found: Findings) -> dict[str, str]:
-    """A style for every node that is named anywhere."""
+    """Return a style for every node."""
     names = {row["node"] for row in found.rates} | {row["node"] for row in found.faults}
     names |= {node for row in found.epochs for node in (*row["masters"], *row["confirming"])}
     return {name: f"c{index % NODE_COLOURS}" for index, name in enumerate(sorted(filter(None, names)))}
@@ -65,7 +65,8 @@ def _fault_lanes(found: Findings) -> list[tuple[str, list[Bar]]]:
 
 
 def _master_lanes(found: Findings, colours: dict[str, str]) -> list[tuple[str, list[Bar]]]:
-    """Each queue's epochs, the queues with most of them first. An epoch lasts until the next begins."""
+    """Return each queue's epochs, the queues with most of them first. An epoch lasts until the next
+    begins."""
     by_queue: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for row in found.epochs:
         by_queue[row["run"], row["queue"]].append(row)

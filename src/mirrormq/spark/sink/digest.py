@@ -1,6 +1,6 @@
 """Digest of a partition's rows: equal for the same rows in the same order, however Arrow batches cut them.
 
-Each buffer of each column has a hash of its own, fed batch by batch. Values of null rows are not part of it.
+Each buffer of each column has its own hash, fed batch by batch. Values of null rows do not count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TEXTS = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.ty
 
 
 class RowsDigest:
-    """Feed with record batches of one schema. `seed` is whatever else the messages depend on."""
+    """Digest of record batches of one schema. `seed` covers everything else that the messages depend on."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed

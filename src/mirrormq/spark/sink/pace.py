@@ -1,4 +1,4 @@
-"""Publishing no faster than asked: so many messages a second, or as far apart as they once were."""
+"""Publish rate: a fixed number of messages per second, or the original intervals between messages."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from datetime import datetime
 from mirrormq.spark.client.spark_publisher import SparkPublisher
 
 SLEEP_MIN_S = 0.01
-"""Shorter waits are saved up: a sleep costs more than they are worth."""
+"""Shortest sleep; shorter waits accumulate, because a sleep costs more."""
 
 
 @dataclass(frozen=True)
 class PublishPace:
-    """How fast a partition is published."""
+    """Publish rate of a partition."""
 
     rate: float | None = None
     """Messages per second."""
     speed: float | None = None
-    """How much faster time passes than it did; messages must have time stamps."""
+    """Factor by which time passes faster than it did; messages need time stamps."""
     origin_s: float = 0.0
-    """The time stamp that is published at `start_s`, both in seconds since the Unix epoch."""
+    """Time stamp that is published at `start_s`, both in seconds since the Unix epoch."""
     start_s: float = 0.0
 
 
 class PublishPacer:
-    """Waits before a message until it is its time."""
+    """Pacer that waits before each message until it is due."""
 
     def __init__(self, pace: PublishPace, publisher: SparkPublisher) -> None:
         self._pace = pace
@@ -35,7 +35,7 @@ class PublishPacer:
         self._count = 0
 
     def wait(self, stamp: datetime | None) -> None:
-        """Before the next message, which has this time stamp."""
+        """Wait until the next message, with this time stamp, is due."""
         pace = self._pace
         due_s = 0.0
         if pace.rate is not None:

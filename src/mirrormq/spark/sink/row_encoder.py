@@ -1,4 +1,4 @@
-"""Which columns make a message, and a DataFrame's rows as what goes to the socket."""
+"""Encoder of a DataFrame's rows as messages, and the columns that make a message."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BODY = "body"
 TEXTS = ("routing_key", "exchange", "content_type", "message_id")
 OTHERS = ("headers", "properties", "timestamp")
 IGNORED = ("queue", "sequence", "redelivered")
-"""What the source gives and a message to publish has no place for."""
+"""Columns of the source that a published message does not have."""
 
 PROPERTY_NAMES = {
     name.rstrip("_"): name
@@ -35,7 +35,7 @@ PROPERTY_NAMES = {
 NUMBERS = ("delivery_mode", "priority")
 
 REMEMBERED_MAX = 4096
-"""Distinct properties, and distinct places, whose bytes are kept: publishers repeat themselves."""
+"""Cached encodings of distinct properties, and of distinct targets: publishers repeat themselves."""
 
 _BODY_HEAD = b"\x03" + CHANNEL.to_bytes(2, "big")
 _HEADER_HEAD = struct.Struct(">BHIHH")
@@ -46,8 +46,8 @@ _FRAME_END = b"\xce"
 def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
     """Refuse a DataFrame that cannot be published; `types` are Spark's simple names of its columns' types."""
     if types.get(BODY) not in ("binary", "string"):
-        said = f"is {types[BODY]}" if BODY in types else "is missing"
-        raise OptionError(f"column body must be binary or string to be published, and {said}")
+        actual = f"is {types[BODY]}" if BODY in types else "is missing"
+        raise OptionError(f"column body must be binary or string to be published, and {actual}")
     for name, kind in types.items():
         if name in TEXTS and kind != "string":
             raise OptionError(f"column {name} must be a string to be published, and is {kind}")
@@ -64,13 +64,11 @@ def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
             )
     exchange = options.exchange if options.exchange is not None else types.get("exchange", "")
     if not exchange and options.routing_key is None and "routing_key" not in types:
-        raise OptionError(
-            "where to publish is not said: set option exchange or routingKey, or have such a column"
-        )
+        raise OptionError("the target is missing: set option exchange or routingKey, or add such a column")
 
 
 def check_properties(fields: Mapping[str, str]) -> None:
-    """The same for the fields of the column `properties`."""
+    """Refuse fields of the column `properties` that cannot be published."""
     for name, kind in fields.items():
         if name not in PROPERTY_NAMES:
             known = ", ".join(PROPERTY_NAMES)
@@ -81,17 +79,17 @@ def check_properties(fields: Mapping[str, str]) -> None:
 
 
 class _Template(NamedTuple):
-    """A header frame with holes for the body's size and the message's number, and a body frame's head."""
+    """Header frame with gaps for the body's size and the message's number, and the head of a body frame."""
 
     head: bytes
     before: bytes
     after: bytes
     tail: bytes
-    """The same up to the end of the header frame, if no body follows."""
+    """Part after the number up to the end of the header frame, if no body follows."""
 
 
 class RowEncoder:
-    """Turns rows into messages, numbered from `first_number` on if there is a producer."""
+    """Encoder of rows as messages, numbered from `first_number` on if there is a producer."""
 
     def __init__(self, options: SinkOptions, producer: str | None, first_number: int, frame_max: int) -> None:
         self.count = 0
@@ -104,7 +102,7 @@ class RowEncoder:
         self._templates: dict[Any, _Template] = {}
 
     def messages(self, batch: pa.RecordBatch) -> Iterator[bytes]:
-        """One after the other, in the order of the rows."""
+        """Yield the messages in the order of the rows."""
         columns = {name: batch.column(name) for name in batch.schema.names if name not in IGNORED}
         bodies = columns.pop(BODY).to_pylist()
         exchanges = self._texts(columns.pop("exchange", None), self._options.exchange, len(bodies))
@@ -146,7 +144,7 @@ class RowEncoder:
     def _dead(
         self, reason: str, place: tuple[str, str], row: dict[str, Any], body: str | bytes | None
     ) -> bytes:
-        """A row that cannot be published, as a dead letter, under the number that it has."""
+        """Return a row that cannot be published as a dead letter, under the row's number."""
         to = self._options.dead_letter_place
         assert to is not None
         properties = self._properties(row, self._number)
@@ -174,7 +172,7 @@ class RowEncoder:
             given["delivery_mode"] = PERSISTENT if self._options.persistent else TRANSIENT
         headers: Table = {name: _header(value) for name, value in row.get("headers") or ()}
         if self._producer:
-            # Written by whoever publishes: what a message had of an earlier journey means nothing now.
+            # The publisher sets these headers: values of an earlier publish are meaningless.
             headers.pop(NUMBER_HEADER, None)
             headers[PRODUCER_HEADER] = Field("S", self._producer.encode())
             headers[NUMBER_HEADER] = Field("l", number)
@@ -189,7 +187,7 @@ class RowEncoder:
 
 
 class Unpublishable(NamedTuple):
-    """Why a row is no message: for headers, and for people."""
+    """Reason why a row cannot be published: a code for headers, and a text."""
 
     reason: str
     text: str
@@ -199,7 +197,7 @@ def _unpublishable(body: str | bytes | None, place: tuple[str, str]) -> Unpublis
     if body is None:
         return Unpublishable("no_body", "a row has no body: filter out rows whose body is null")
     for name, text in zip(("exchange", "routing key"), place, strict=True):
-        # A character has at most four bytes in UTF-8.
+        # A character has at most four bytes in UTF-8: short texts need no encoding to check.
         if len(text) * 4 > PLACE_BYTES_MAX < len(text.encode()):
             return Unpublishable("place_too_long", f"a row's {name} is too long: {len(text.encode())} bytes")
     return None
@@ -209,7 +207,7 @@ def dead_letter(
     to: tuple[str, str], reason: str, place: tuple[str, str], properties: BasicProperties,
     body: bytes | bytearray, frame_max: int,
 ) -> bytes:  # fmt: skip
-    """A message for the dead-letter exchange: the same, and headers that say why and where it was going."""
+    """Build a message for the dead-letter exchange: the same message with headers for reason and target."""
     headers: Table = dict(properties.headers or {})
     for name, text in ((REASON_HEADER, reason), (EXCHANGE_HEADER, place[0]), (KEY_HEADER, place[1])):
         headers[name] = Field("S", text.encode("utf-8", "surrogateescape")[:PLACE_BYTES_MAX])
@@ -219,7 +217,8 @@ def dead_letter(
 
 
 def _first_difference(one: bytes, other: bytes) -> int:
-    """Where two byte strings of one length begin to differ: where the number is that alone differs."""
+    """Return the first position at which two byte strings of equal length differ: the offset of the
+    number."""
     return next(at for at, (left, right) in enumerate(zip(one, other, strict=True)) if left != right)
 
 
@@ -228,7 +227,7 @@ def _header(value: str | None) -> Field:
 
 
 def _values(name: str, column: pa.Array) -> list[Any]:
-    """A column's values as something that can be looked up."""
+    """Return a column's values as hashable objects."""
     values: list[Any] = column.to_pylist()
     if name == "headers":
         return [None if value is None else tuple(value) for value in values]
@@ -240,6 +239,6 @@ def _values(name: str, column: pa.Array) -> list[Any]:
 
 
 def body_frames(body: bytes, frame_max: int) -> bytes:
-    """The body frames of a body that is too large for one."""
+    """Return the body frames of a body that is too large for one."""
     frames = build_frames(CHANNEL, b"\x00\x00", body, frame_max)
     return frames[8 + 14 :]

@@ -10,11 +10,11 @@ from typing import IO, Self
 import pyarrow as pa
 
 SPOOL_MEMORY_BYTES = 64 * 1024 * 1024
-"""Rows of one task in memory. More go to a temporary file, which has no name and goes with the task."""
+"""Rows of one task in memory. Further rows go to an anonymous temporary file, which ends with the task."""
 
 
 class Spool:
-    """Keeps record batches and returns them in the same order. Use as a context manager."""
+    """Spool of record batches, returned in the same order. Use as a context manager."""
 
     def __init__(self, memory_bytes: int = SPOOL_MEMORY_BYTES) -> None:
         self._memory_bytes = memory_bytes
@@ -43,7 +43,7 @@ class Spool:
         self._writer.write_batch(batch)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All batches, in the order in which they were added. Call once, after the last `add`."""
+        """Yield all batches, in the order of `add`. Call once, after the last `add`."""
         yield from self._kept
         if self._writer is not None and self._file is not None:
             self._writer.close()

@@ -44,10 +44,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
-"""What Spark tells the tasks of a streaming query: the same after a restart from the checkpoint."""
+"""Properties that Spark sets for the tasks of a streaming query: equal after a restart from the
+checkpoint."""
 
 ROWS_BITS = 32
-"""A message's number is its batch, shifted by so many bits, and its row in the partition."""
+"""Bits for the row in a message's number; the batch is above them."""
 
 GENERATION_DIGITS = 12
 """Hexadecimal digits of a producer's generation: 48 random bits."""
@@ -64,7 +65,7 @@ CHANGED_ROWS = (
 
 
 class ChangedRows(Exception):
-    """A repeated batch has other rows than before, and the option failOnChangedRows is set."""
+    """Repeated batch with other rows than before, while the option failOnChangedRows is set."""
 
 
 @dataclass
@@ -73,11 +74,11 @@ class Published(WriterCommitMessage):
 
     messages: int
     changed: bool = False
-    """Other rows were published before for the same batch and partition."""
+    """Whether other rows were published before for the same batch and partition."""
 
 
 def check(schema: StructType, overwrite: bool, options: SinkOptions) -> None:
-    """Before anything runs."""
+    """Refuse an invalid write before anything runs."""
     if overwrite:
         raise OptionError('messages can only be added: write with mode("append")')
     check_columns({field.name: field.dataType.simpleString() for field in schema}, options)
@@ -101,9 +102,9 @@ class SinkTask(NamedTuple):
 def publish(options: SinkOptions, batches: Iterator[pa.RecordBatch], unit: SinkTask) -> Published:
     """Publish a partition and wait for its confirms.
 
-    A queue recognises a repeated message by its producer and number, so both must stand for the same row. The
-    rows are read to their end first, and the broker is told their digest. It answers with a name under which
-    exactly these rows, in this order, are published.
+    A queue recognises a repeated message by its producer and number: both must identify the same row. The
+    task therefore reads all rows first and sends their digest to the broker. The broker replies with a
+    producer name for exactly these rows in this order.
     """
     if options.broker != MIRRORMQ:
         return Published(_publish(options, batches, None, 1))
@@ -127,9 +128,9 @@ def publish(options: SinkOptions, batches: Iterator[pa.RecordBatch], unit: SinkT
 
 
 def _announce(options: SinkOptions, unit: SinkTask, digest: str) -> tuple[str | None, int]:
-    """The producer's name for these rows, and its epoch: above 0 if the batch had other rows before.
+    """Return the producer's name for these rows, and its epoch: above 0 if the batch had other rows before.
 
-    A broker that knows no such requests, RabbitMQ for example, does not recognise repeated messages: no name.
+    A broker without such requests, RabbitMQ for example, does not recognise repeated messages: no name.
     """
     generation = uuid.uuid4().hex[:GENERATION_DIGITS]
     try:
@@ -161,10 +162,10 @@ def _publish(
             return None
         properties = decode_properties(returned.properties, 0)
         if place == to and REASON_HEADER in (properties.headers or {}):
-            return None  # the dead-letter exchange itself leads nowhere
+            return None  # the dead-letter exchange itself is unroutable
         if producer is not None:
-            # A message returns when rows after it are published already, and a queue takes a lower number for
-            # a repeated one. So returned messages have a producer of their own; they return in order.
+            # A message returns when later rows are already published, and a queue takes a lower number for a
+            # repeated one. Returned messages therefore have a separate producer; they return in order.
             headers = {**(properties.headers or {}), PRODUCER_HEADER: Field("S", f"{producer}/u".encode())}
             properties = properties._replace(headers=headers)
         return dead_letter(to, "unroutable", place, properties, returned.body, FRAME_MAX_BYTES)
@@ -184,7 +185,7 @@ def _publish(
 
 
 def warn_of_changes(write: str, published: Sequence[WriterCommitMessage | None]) -> None:
-    """Say so on the driver when a repeated batch had other rows, or too many partitions to be recognised."""
+    """Warn on the driver if a repeated batch had other rows, or too many partitions to be recognised."""
     changed = sum(isinstance(each, Published) and each.changed for each in published)
     if changed:
         warn(CHANGED_ROWS.format(units=changed, partitions=len(published), write=write))
@@ -196,7 +197,7 @@ def warn_of_changes(write: str, published: Sequence[WriterCommitMessage | None])
 
 
 def warn(text: str) -> None:
-    """A line for the driver's log: Python of a data source has no logger of Spark's."""
+    """Print a line for the driver's log: Python of a data source has no logger of Spark."""
     print(f"WARN mirrormq: {text}", file=sys.stderr, flush=True)
 
 
@@ -208,7 +209,8 @@ def _stamps(batch: pa.RecordBatch) -> list[datetime | None]:
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """`df.write`: known to the broker by its `writeId`, so that a job can be run again under the same one."""
+    """Writer of `df.write`: the broker knows it by its `writeId`; a job can be repeated under the same
+    one."""
 
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
         check(schema, overwrite, options)
@@ -225,7 +227,8 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """`df.writeStream`: known by the query's id, which its checkpoint keeps; numbered by batch and row."""
+    """Writer of `df.writeStream`: known by the query's id, which its checkpoint keeps; numbered by batch and
+    row."""
 
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
         check(schema, overwrite, options)
@@ -236,7 +239,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         assert context is not None
         query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
         if query is None or batch is None:
-            raise RuntimeError("Spark did not say which batch of which query this is")
+            raise RuntimeError("Spark did not provide the ids of query and batch")
         unit = SinkTask(self._options.write_id or query, int(batch), context.partitionId())
         return publish(self._options, iterator, unit)
 

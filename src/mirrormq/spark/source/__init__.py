@@ -1,1 +1,1 @@
-"""Queues as DataFrames. `consume.py` says why each message comes exactly once."""
+"""Queues as DataFrames. `consume.py` explains why each message is read exactly once."""

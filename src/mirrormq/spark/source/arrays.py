@@ -1,8 +1,7 @@
 """Arrow arrays of a few distinct values, and of many rows that share them.
 
-They are put together from buffers. Arrow's own ways to make an array or a scalar of Python's values look
-whether they are pandas', and import pandas for it: that takes a task's process longer than to read a hundred
-thousand messages.
+The arrays are built from buffers. Arrow's own constructors check whether Python values are of pandas, and
+import pandas for it: that takes a task's process longer than reading a hundred thousand messages.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ import pyarrow as pa
 
 
 class RepeatedColumn:
-    """Gives rows the values of the groups they are in."""
+    """Builder of columns whose rows take the values of their groups."""
 
     def __init__(self, groups: memoryview) -> None:
-        """`groups` has the number of each row's group, 32 bits each."""
+        """`groups` holds the group number of each row, 32 bits each."""
         self._rows = len(groups) // 4
         self._groups = pa.Array.from_buffers(pa.uint32(), self._rows, [None, pa.py_buffer(groups)])
 
     def column(self, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-        """An array of all rows; `values` has one for each group: text, a number, a dict for a struct,
-        pairs of texts for a map, or None."""
+        """Return an array of all rows. `values` has one per group: text, a number, a dict for a struct, pairs
+        of texts for a map, or None."""
         if all(value is None for value in values):
             return pa.nulls(self._rows, kind)
         if pa.types.is_struct(kind):
@@ -36,7 +35,7 @@ class RepeatedColumn:
         return distinct(values, kind).take(self._groups)
 
     def repeated(self, value: Any, kind: pa.DataType) -> pa.Array:
-        """An array of all rows that have one value."""
+        """Return an array with one value in all rows."""
         if not pa.types.is_string(kind):
             numbers = np.full(self._rows, value, _number_type(kind))
             return _array(kind, self._rows, [None, numbers])
@@ -46,7 +45,7 @@ class RepeatedColumn:
 
 
 def distinct(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """An array of these values."""
+    """Return an array of these values."""
     count, validity = len(values), _bits([value is not None for value in values])
     if pa.types.is_map(kind):
         pairs = list(chain.from_iterable(value or () for value in values))
@@ -65,7 +64,7 @@ def distinct(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def flags(values: memoryview) -> pa.Array:
-    """Truth values, of bytes that are 0 or 1."""
+    """Return booleans from bytes that are 0 or 1."""
     return _array(pa.bool_(), len(values), [None, _bits(np.frombuffer(values, np.uint8))])
 
 

@@ -1,8 +1,8 @@
-"""Batches of the broker's as Arrow record batches, column by column.
+"""Conversion of broker batches to Arrow record batches, column by column.
 
-What differs from row to row (sequence, flag, body) is taken over as it lies in the batch. What messages
-have in common is decoded once for each distinct envelope and spread over the rows by Arrow. No loop goes
-over the rows, unless every message has properties of its own.
+Sequence, flag and body differ from row to row; their buffers are used without copying. Shared fields are
+decoded once for each distinct envelope, and Arrow expands them over the rows. No loop iterates over the rows,
+unless every message has its own properties.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from mirrormq.wire.properties import BasicProperties, decode_properties
 MICROSECONDS = 1_000_000
 
 TIMESTAMP_MAX_S = 253_402_300_799
-"""The end of the year 9999, Spark's last; a stamp that is later, of a client that counts in something else
-than seconds, is not shown as a time."""
+"""End of the year 9999, Spark's last. A later stamp, of a client that does not count in seconds, becomes
+null."""
 
 
 class ArrowColumns:
-    """Makes record batches of one Arrow schema, which has the names of `schema.COLUMNS` or fewer."""
+    """Converter to record batches of one Arrow schema, which has the names of `row_schema.COLUMNS` or
+    fewer."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -63,11 +64,11 @@ _PLAIN: dict[str, Callable[[RangeBatch], pa.Array]] = {
     "redelivered": lambda batch: flags(batch.redelivered),
     "body": _bodies,
 }
-"""Columns that are taken over as they are."""
+"""Columns whose buffers are used without copying."""
 
 
 def _text(value: str | None) -> str | None:
-    """Text that is UTF-8 for sure: clients can send any bytes where AMQP has a string."""
+    """Return valid UTF-8 text: clients can send any bytes where AMQP has a string."""
     if value is None or value.isascii():
         return value
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -78,7 +79,7 @@ def _timestamp(seconds: int | None) -> int | None:
 
 
 def header_text(field: Field) -> str | None:
-    """A header's value as text: strings as they are, all else as JSON."""
+    """Return a header's value as text: strings unchanged, anything else as JSON."""
     value = plain_value(field)
     if value is None:
         return None

@@ -1,8 +1,8 @@
-"""Looking at queues without taking anything, once or as a stream of what is added.
+"""Browsing: range reads without consuming, once or as a stream of new messages.
 
-An offset is the sequence that the next batch begins with, for each queue; a batch is a range of sequences,
-and reading it again gives the same messages as long as nobody has consumed them meanwhile. Messages that
-others consumed are simply not there: that is what queues are for, and no loss. A deleted queue is one.
+An offset is the first sequence of the next batch, per queue. A batch is a range of sequences, and reading it
+again gives the same messages as long as no consumer has taken them meanwhile. Messages that were consumed
+meanwhile are missing, and that is no loss. A deleted queue is one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 def resolve(offsets: Offsets, name: str, extent: QueueExtent) -> int:
-    """The sequence that an option means for a queue; queues that JSON does not name begin at the start."""
+    """Return the sequence that an option gives for a queue; queues that JSON does not name begin at the
+    start."""
     if offsets == EARLIEST:
         return extent.first
     if offsets == LATEST:
@@ -35,9 +36,9 @@ def resolve(offsets: Offsets, name: str, extent: QueueExtent) -> int:
 
 
 def part_of(queue: str, extent: QueueExtent | None, from_: int, to: int) -> PartitionPart:
-    """The messages [from, to) of a queue, as a part of a batch."""
+    """Return the messages [from, to) of a queue, as a part of a batch."""
     if extent is not None:
-        # What is gone need not be asked for, and what is not there yet not either.
+        # Clip to the queue: consumed messages and future ones need no request.
         from_, to = max(from_, extent.first), min(to, extent.next)
     count = max(0, to - from_)
     size = int(extent.mean_bytes * count) if extent is not None else 0
@@ -47,7 +48,7 @@ def part_of(queue: str, extent: QueueExtent | None, from_: int, to: int) -> Part
 
 
 class BatchReader(DataSourceReader):
-    """`spark.read`."""
+    """Reader of `spark.read`."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -73,18 +74,18 @@ class BatchReader(DataSourceReader):
         return ending.get(name, extent.next) if isinstance(ending, Mapping) else resolve(ending, name, extent)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, RangePartition):  # Spark's own, when there are none
+        if not isinstance(partition, RangePartition):  # Spark's placeholder for no partitions
             return iter(())
         return read_partition(self._options, partition)
 
 
 class BrowseReader(QueueStream):
-    """`spark.readStream` with mode browse."""
+    """Reader of `spark.readStream` with mode browse."""
 
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
         self._target: dict[str, int] | None = None
-        """With AvailableNow: where to end."""
+        """End sequences with AvailableNow."""
 
     def initialOffset(self) -> Offset:  # noqa: N802
         return {
@@ -140,7 +141,7 @@ class BrowseReader(QueueStream):
 
 
 def _count(share: QueueShare, extent: QueueExtent) -> int:
-    """How many messages of usual size a share is; one at least, if any is wanted."""
+    """Return the number of mean-sized messages in a share; at least one, if any is requested."""
     if share.bytes is None:
         return share.messages
     return min(share.messages, max(1, int(share.bytes / max(extent.mean_bytes, 1.0))))

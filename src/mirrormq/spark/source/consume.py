@@ -1,41 +1,40 @@
-"""A stream that consumes: every message once, whatever dies.
+"""Consuming stream: exactly-once reads under any failure.
 
-A queue has no offsets that a consumer could go back to: what is delivered and acknowledged is gone. What
-makes a stream exactly-once is the *lease*: a name under which messages are taken out of the ready set and
-kept by the broker, through lost connections and lost nodes, until whoever holds the name is done with them.
+A queue has no offsets that a consumer could return to: a delivered and acknowledged message is removed. The
+*lease* makes a stream exactly-once: a name under which the broker moves messages out of the ready set and
+keeps them, through lost connections and lost nodes, until the holder of the name settles them.
 
 A batch is a *take*. `latestOffset` takes the next messages under the number that follows the last batch's,
 and the offset it returns is that number. Then:
 
 - Spark writes the offset into its checkpoint, plans, and runs. Tasks read the messages of the take by range;
-  a task that is tried again reads the same ones.
-- A driver that dies after the take and before the checkpoint has it takes again under the same number after
-  its restart and is given the same messages. One that dies later finds the number in the checkpoint and asks
-  for it again, with the same result.
-- A batch is settled (its messages are acknowledged) when Spark asks for the next one: only then is it
-  surely in Spark's commit log. Spark's own `commit` says so too, but never for the last batch of
-  AvailableNow, whereas it always asks once more whether there is something left. Settling a number that is
-  settled does nothing.
+  a retried task reads the same ones.
+- If the driver fails after the take and before the checkpoint, it takes again under the same number after its
+  restart and gets the same messages. If it fails later, it finds the number in the checkpoint and requests it
+  again, with the same result.
+- A batch is settled (its messages are acknowledged) when Spark requests the next one: only then is the batch
+  certainly in Spark's commit log. Spark's own `commit` reports that too, but never for the last batch of
+  AvailableNow. Spark always requests one more offset, however. Settling a settled number has no effect.
 
-So at any moment a message is either ready, or in a take that is not settled, and that take belongs to
-exactly one batch of the checkpoint, or to the next one there will be.
+At any moment a message is therefore either ready, or in an unsettled take, and that take belongs to exactly
+one batch of the checkpoint, or to the next one.
 
-The lease's name must be in the checkpoint before anything is taken under it, or a driver that dies in between
-would leave messages behind under a name nobody knows. Unless the name is given as an option, the first batch
-of a query is therefore not taken when its offset is asked for. Its offset only says under which name and how
-much will be taken, and that is done when Spark, which has written it down by then, asks for the partitions.
-If others were quicker the batch has fewer messages than it was to have, or none.
+The lease's name must be in the checkpoint before the first take. Otherwise a driver that fails in between
+leaves messages behind under an unknown name. Unless an option gives the name, `latestOffset` therefore takes
+nothing for the first batch of a query. Its offset only holds the name and the amounts to take. The take
+follows when Spark, which has stored the offset by then, requests the partitions. If other consumers were
+faster the batch has fewer messages than planned, or none.
 
-Where two sides of a partition may both go on, a take whose answer was lost may be made again on the other
-side, and give other messages under its number. So an offset has the digest of what it was given: what a lease
-has under a number is settled only if it is that, and else goes back to the queue.
+If both sides of a partition serve clients, a take whose reply was lost may be repeated on the other side, and
+give other messages under its number. An offset therefore has the digest of its messages. A take is settled
+only if its digest matches; otherwise its messages return to the queue.
 
 An offset is `{"lease": name, "owner": random, "queues": {queue: {"take": number, "next": sequence, "digest":
-number, "id": queue's id}}}`; `next` is for people who look at a query's progress. The owner keeps two queries
-from using one lease. The offset of the first batch also has `"first": {queue: [messages, bytes]}`, what is to
-be taken; 0 bytes: any. `"partitions"` is the option `minPartitions` of the query that made the offset: a
-batch that is repeated is cut as it was, whatever the option says now, or a sink that numbers the rows of
-partitions would not recognise them.
+number, "id": queue's id}}}`; `next` is for users who look at a query's progress. The owner keeps two queries
+from using one lease. The offset of the first batch also has `"first": {queue: [messages, bytes]}`, the
+amounts to take; 0 bytes means any. `"partitions"` is the option `minPartitions` of the query that made the
+offset. A repeated batch is cut as before, whatever the option is now; otherwise a sink that numbers the rows
+of partitions would not recognise them.
 """
 
 from __future__ import annotations
@@ -63,16 +62,16 @@ from mirrormq.spark.source.renewal import Renewal
 from mirrormq.wire.fields import Table
 
 TAKES_PER_BATCH_MAX = 16
-"""A batch without a limit may need several takes: one gives so many messages at most, and only so many
-stretches of a queue whose messages are scattered."""
+"""Takes per batch. A batch without a limit may need several: one take has a maximum of messages, and of spans
+in a queue whose messages are scattered."""
 
 
 OWNER_PATIENCE_S = 1.5 * LEASE_OWNER_MS / 1000
-"""How long a lease that another client uses is asked for again. A client that died is forgotten earlier."""
+"""Time to retry a lease that another client uses. The broker forgets a dead client earlier."""
 
 
 class QueueLease(NamedTuple):
-    """The lease of a query at one queue."""
+    """Lease of a query on one queue."""
 
     name: str
     owner: str
@@ -81,7 +80,7 @@ class QueueLease(NamedTuple):
 
 @contextmanager
 def suppress_missing_queue() -> Iterator[None]:
-    """Go on if the queue was deleted meanwhile."""
+    """Ignore that the queue was deleted meanwhile."""
     try:
         yield
     except RequestRefused as error:
@@ -94,20 +93,20 @@ def _digest(parts: Sequence[PartitionPart]) -> int:
 
 
 class ConsumeReader(QueueStream):
-    """A batch is one or more takes of each queue."""
+    """Stream reader whose batch is one or more takes of each queue."""
 
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
         self._settled: dict[str, int] = {}
         self._parts: dict[tuple[str, int], PartitionPart] = {}
-        """Takes of this batch and the one before, so that they need not be asked for again."""
+        """Takes of this batch and the one before, cached to avoid another request."""
         self._leases: dict[str, LeaseEntry | None] = {}
         self._left: dict[str, int] | None = None
-        """With AvailableNow: how many messages of each queue are still to be taken."""
+        """Messages of each queue still to be taken, with AvailableNow."""
         self._named: str | None = None
-        """The lease, if this process has given it its name."""
+        """Lease, if this process has chosen its name."""
         self._renewal: Renewal | None = None
-        """Made with the first take: tasks get a copy of this object, and threads cannot be copied."""
+        """Created with the first take: tasks get a copy of this object, and threads cannot be copied."""
 
     # --- offsets ---------------------------------------------------------------------------------
 
@@ -118,7 +117,7 @@ class ConsumeReader(QueueStream):
         self._left = {name: extent.ready for name, extent in self.queues.extents().items()}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        """Everything before `start` is done with; take what comes after it."""
+        """Settle everything before `start`; take the messages after it."""
         if not start["lease"]:
             return self._first(limit)
         self._settle(start)
@@ -140,7 +139,7 @@ class ConsumeReader(QueueStream):
         return {**kept, "queues": queues, "partitions": self.options.partitions_min}
 
     def _first(self, limit: ReadLimit) -> Offset:
-        """A name, and what to take under it once it is written down."""
+        """Return an offset with a new lease name and the amounts to take after the checkpoint has it."""
         self._named = f"spark-{uuid.uuid4().hex}"
         wanted = [found for found in self._allowed(limit) if found[2].messages]
         return {
@@ -155,26 +154,27 @@ class ConsumeReader(QueueStream):
         return QueueLease(offset["lease"], offset.get("owner", ""), queue_id)
 
     def _taken_before(self, lease: QueueLease, queue: str) -> int:
-        """The number after which a query goes on that finds a lease there was before it."""
+        """Return the take number after which a query continues on an existing lease."""
         entry = self._lease(lease, queue)
         if entry is None:
             return 0
+        # Continue before the oldest unsettled take: its messages belong to no batch of this checkpoint yet.
         return min((take.number for take in entry.takes), default=entry.number + 1) - 1
 
     def _lease(self, lease: QueueLease, queue: str) -> LeaseEntry | None:
-        """The lease as it was when this process first asked."""
+        """Return the lease as of this process's first request."""
         if queue not in self._leases:
             entries: list[LeaseEntry] = []
             with suppress_missing_queue():
-                asked = range_protocol.meant(range_protocol.leases(queue), lease.queue_id)
-                entries = range_protocol.read_leases(bytes(self.queues.range_client.ask(asked).body))
+                request = range_protocol.meant(range_protocol.leases(queue), lease.queue_id)
+                entries = range_protocol.read_leases(bytes(self.queues.range_client.ask(request).body))
             self._leases[queue] = next((entry for entry in entries if entry.name == lease.name), None)
         return self._leases[queue]
 
     def _allowed(
         self, limit: ReadLimit, known: Collection[str] = ()
     ) -> list[tuple[str, QueueExtent, QueueShare]]:
-        """Queues, and what may be taken from each."""
+        """Return queues with the share that may be taken from each."""
         extents = self.present(known)
         ready = [extent.ready for extent in extents.values()]
         if self._left is not None:
@@ -185,14 +185,16 @@ class ConsumeReader(QueueStream):
     # --- takes -----------------------------------------------------------------------------------
 
     def _take(self, lease: QueueLease, queue: str, at: Offset, share: QueueShare) -> Offset:
-        """Take up to so much; takes that were made before the driver died are found again, whatever the
-        limits are now."""
+        """Take up to a share. Takes made before a restart of the driver are found again, whatever the limits
+        are now."""
         at = dict(at)
         before = self._lease(lease, queue)
         highest = before.number if before is not None else 0
         messages, size = share.messages, share.bytes
         taken = []
         for _ in range(TAKES_PER_BATCH_MAX):
+            # A take that the lease already has returns its messages whatever the amounts: request it first,
+            # or the batch would skip messages that an earlier run of the driver took.
             made = at["take"] < highest
             if not made and (messages <= 0 or (size is not None and size <= 0)):
                 break
@@ -210,7 +212,7 @@ class ConsumeReader(QueueStream):
     def _part(
         self, lease: QueueLease, queue: str, number: int, messages: int, size: int
     ) -> PartitionPart | None:
-        """The messages of a take; None if there was nothing to take, or the queue is gone."""
+        """Return the messages of a take; None if no message was ready, or the queue was deleted."""
         known = self._parts.get((queue, number))
         if known is not None:
             return known
@@ -234,20 +236,20 @@ class ConsumeReader(QueueStream):
         self._renewal.add(queue, lease.name, lease.queue_id, lease.owner)
         return part
 
-    def _ask(self, question: Table, lease: QueueLease, queue: str) -> RangeAnswer:
-        """Ask as the owner of the lease. A driver that died before its owner's name was written down has left
-        another owner behind; that one is silent, and the lease is free a moment later."""
+    def _ask(self, request: Table, lease: QueueLease, queue: str) -> RangeAnswer:
+        """Send a request as the owner of the lease. A driver that died before the checkpoint had its owner
+        has left another owner behind. That owner is silent, and the lease is free after `LEASE_OWNER_MS`."""
         deadline_s = time.monotonic() + OWNER_PATIENCE_S
         while True:
             try:
-                return self.queues.range_client.ask(question)
+                return self.queues.range_client.ask(request)
             except RequestRefused as error:
                 if error.reason != error_reasons.LEASE_IN_USE:
                     raise
                 if time.monotonic() >= deadline_s:
                     raise OptionError(
                         f"the lease '{lease.name}' of queue '{queue}' is in use by another query:"
-                        " give each query a leaseName of its own, or none"
+                        " give each query its own leaseName, or none"
                     ) from None
             time.sleep(PAUSE_S)
 
@@ -264,6 +266,7 @@ class ConsumeReader(QueueStream):
 
     def _settle_queue(self, queue: str, at: Offset, done: Offset) -> None:
         number, lease = at["take"], self._of(done, at["id"])
+        # The first offset is stored before its take, hence has no digest; compute it from the messages.
         first = self._parts.get((queue, number)) if queue in done.get("first", ()) else None
         digest = _digest([first]) if first is not None else at.get("digest")
         settling = range_protocol.settle(queue, lease.name, number=number, digest=digest)
@@ -274,16 +277,15 @@ class ConsumeReader(QueueStream):
                 self._give_back(lease, queue)
             elif error.reason == error_reasons.LEASE_ENDED:
                 self.lost(
-                    f"the lease '{lease.name}' of queue '{queue}' was released or has lain idle for too"
-                    " long, and what the last batch had may be in the queue again"
+                    f"the lease '{lease.name}' of queue '{queue}' was released or was idle for too"
+                    " long, and the messages of the last batch may be in the queue again"
                 )
-            elif (
-                error.reason != error_reasons.NO_QUEUE
-            ):  # the batch is processed: nothing of it went with the queue
-                raise
+            elif error.reason != error_reasons.NO_QUEUE:
+                raise  # a deleted queue is no loss: the batch is processed
 
     def _give_back(self, lease: QueueLease, queue: str) -> None:
-        """The messages of the lease were given by another side of a partition, and no batch has had them."""
+        """Release the lease: its messages come from another side of a partition, and no batch has had
+        them."""
         with suppress_missing_queue():
             self.queues.range_client.ask(
                 range_protocol.meant(range_protocol.release(queue, lease.name), lease.queue_id)
@@ -291,15 +293,16 @@ class ConsumeReader(QueueStream):
         self._leases[queue] = None
 
     def _replaced(self, queue: str) -> None:
-        """The queue was deleted and declared again. All that was taken of the old one is processed."""
+        """Forget a queue that was deleted and declared again. All messages taken from the old one are
+        processed."""
         self._settled.pop(queue, None)
         self._leases.pop(queue, None)
         self._parts = {key: part for key, part in self._parts.items() if key[0] != queue}
 
-    # --- what Spark asks for ---------------------------------------------------------------------
+    # --- interface of Spark ------------------------------------------------------------------------
 
     def reportLatestOffset(self) -> Offset:  # noqa: N802
-        """For `lastProgress`: where the queues end, and how many messages wait to be taken."""
+        """Return the end of each queue and its ready messages, for `lastProgress`."""
         extents = self.queues.extents()
         return {
             "queues": {
@@ -334,7 +337,7 @@ class ConsumeReader(QueueStream):
         return self.cut(parts, end.get("partitions"))
 
     def _take_first(self, end: Offset) -> list[PartitionPart]:
-        """What the first offset promised, as far as it is there."""
+        """Take the amounts of the first offset, as far as messages are ready."""
         parts = []
         for name, (messages, size) in end["first"].items():
             number = end["queues"][name]["take"]

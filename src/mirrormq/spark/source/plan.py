@@ -1,4 +1,4 @@
-"""How a batch is cut into partitions, one task each."""
+"""Planning: cut a batch into partitions, one task each."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pyspark.sql.datasource import InputPartition
 from mirrormq.ranges.spans import Span, count_of
 
 PARTITION_MESSAGES = 250_000
-"""A task has no more, so that a large batch gives every core work and no task's failure costs much. To write
-so many small messages takes a core a second or more, to start a task a twentieth of that."""
+"""Most messages of a task: a large batch gives every core work, and the failure of a task costs little.
+Writing this many small messages takes a core a second or more, starting a task a twentieth of that."""
 
 PARTITION_BYTES = 256 * 1024 * 1024
-"""The same for large messages."""
+"""Most bytes of a task, for large messages."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class PartitionPart:
     queue: str
     spans: tuple[Span, ...]
     bytes: int
-    """As far as known."""
+    """Estimated size."""
     complete: bool
-    """Whether every one of them must be there."""
+    """Whether a missing message is an error."""
     queue_id: int = 0
-    """Only the queue with this id has them; a queue declared again under the name has others."""
+    """Id of the queue; a queue declared again under the name has other messages."""
 
     @property
     def messages(self) -> int:
@@ -36,14 +36,14 @@ class PartitionPart:
 
 
 class RangePartition(InputPartition):
-    """What one task reads. It has no credentials: it may be printed."""
+    """Input of one task. It holds no credentials and may be printed."""
 
     def __init__(self, part: PartitionPart, index: int, order: tuple[int, ...] = ()) -> None:
         self.part = part
         self.index = index
-        """Which of the batch's it is; spreads tasks over the nodes."""
+        """Index in the batch; spreads tasks over the nodes."""
         self.order = order
-        """Which nodes to ask first, by their place among the URIs; empty if it does not matter."""
+        """Preferred nodes, by index among the URIs; empty without a preference."""
 
     def __repr__(self) -> str:
         return f"RangePartition({self.part.queue!r}, {self.part.messages} messages)"
@@ -52,9 +52,9 @@ class RangePartition(InputPartition):
 def partitions(
     parts: Sequence[PartitionPart], at_least: int, order: Callable[[str], tuple[int, ...]] = lambda queue: ()
 ) -> list[InputPartition]:
-    """Cut so that no task has too much, and that there are at least so many tasks if there are messages.
+    """Cut parts into tasks of limited size, with at least `at_least` tasks if there are messages.
 
-    `order` says which nodes to ask first for a queue.
+    `order` returns the preferred nodes for a queue.
     """
     total = sum(part.messages for part in parts)
     found: list[PartitionPart] = []
@@ -69,7 +69,7 @@ def partitions(
 
 
 def cut(part: PartitionPart, pieces: int) -> list[PartitionPart]:
-    """As many pieces, as equal as can be."""
+    """Cut a part into `pieces` of nearly equal size."""
     total = part.messages
     ends = [total * (number + 1) // pieces for number in range(pieces)]
     sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
@@ -80,7 +80,7 @@ def cut(part: PartitionPart, pieces: int) -> list[PartitionPart]:
 
 
 def _runs(spans: Iterable[Span], sizes: Iterable[int]) -> Iterable[tuple[Span, ...]]:
-    """Stretches in runs of these sizes, which together are as many as they."""
+    """Cut spans into runs of these sizes; the sizes add up to all messages."""
     left = list(reversed(list(spans)))
     for size in sizes:
         run: list[Span] = []
@@ -95,7 +95,7 @@ def _runs(spans: Iterable[Span], sizes: Iterable[int]) -> Iterable[tuple[Span, .
 
 
 def shares(wanted: Sequence[int], limit: int) -> list[int]:
-    """`limit` divided in proportion to what is wanted; nobody who wants something gets nothing."""
+    """Divide `limit` in proportion to the requested amounts; every non-zero request gets at least one."""
     total = sum(wanted)
     if total <= limit:
         return list(wanted)

@@ -1,4 +1,4 @@
-"""The driver's view of the queues: which there are, what they hold."""
+"""Queues as the driver sees them: names and extents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirrormq.spark.data_source_options import ANY, MASTER, SourceOptions
 
 
 class QueueExtents:
-    """Asks over one connection, which is made when it is first needed."""
+    """Client of the driver with one connection, opened by the first request."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.range_client = RangeClient(Nodes(options.addresses, timeouts=options.timeouts))
@@ -23,7 +23,7 @@ class QueueExtents:
         self._names: list[str | None] | None = None
 
     def names(self) -> list[str]:
-        """The queues to read, in order; with a pattern, those that match it now."""
+        """Return the queues to read, in order; with a pattern, those that match it now."""
         if self._options.pattern is None:
             return list(self._options.queues)
         return self._matching(self._options.pattern)
@@ -34,7 +34,7 @@ class QueueExtents:
         return [name for name in names if re.fullmatch(pattern, name)]
 
     def extent(self, queue: str) -> QueueExtent | None:
-        """What a queue holds; None if there is no such queue."""
+        """Return the extent of a queue; None if it does not exist."""
         try:
             return range_protocol.read_extent(self.range_client.ask(range_protocol.extent(queue)).headers)
         except RequestRefused as error:
@@ -43,13 +43,13 @@ class QueueExtents:
             raise
 
     def extents(self) -> dict[str, QueueExtent]:
-        """Of all queues to read that are there."""
+        """Return the extents of all existing queues to read."""
         found = {name: self.extent(name) for name in self.names()}
         return {name: extent for name, extent in found.items() if extent is not None}
 
     def order(self, queue: str) -> tuple[int, ...]:
-        """The nodes to read a queue from, by their place among the URIs, the preferred ones first; empty if
-        all are equally welcome."""
+        """Return the nodes to read a queue from, by index among the URIs, preferred ones first; empty without
+        a preference."""
         if self._options.replica == ANY or (extent := self.extent(queue)) is None:
             return ()
         mirrors = set(extent.synchronised) - {extent.master}
@@ -58,7 +58,7 @@ class QueueExtents:
         return tuple(sorted(range(len(names)), key=lambda place: names[place] not in preferred))
 
     def _node_names(self) -> list[str | None]:
-        """What the nodes behind the URIs are called; None for one that does not answer."""
+        """Return the names of the nodes behind the URIs; None for a node that does not reply."""
         if self._names is None:
             self._names = [_name_of(address) for address in self._options.addresses]
         return self._names

@@ -1,4 +1,4 @@
-"""What all streams from queues share: the driver's connection, how much a batch may have, how tasks read."""
+"""Base of all queue streams: the driver's connection, limits of a batch, and the tasks' reads."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ Offset = dict[str, Any]
 
 
 class QueueShare(NamedTuple):
-    """What a batch may have of one queue."""
+    """Limit of a batch for one queue."""
 
     messages: int
     bytes: int | None
-    """None: any."""
+    """None: no limit."""
 
 
 class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Runs in one Python process beside the driver, but for `read`, which runs in executors."""
+    """Stream reader in one Python process beside the driver; `read` runs in executors."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self._queues: QueueExtents | None = None
         self._deleted: set[str] = set()
-        """Named queues that were deleted, of which the query has been told."""
+        """Named queues whose deletion was reported."""
 
     @property
     def queues(self) -> QueueExtents:
@@ -60,7 +60,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def shared(
         self, extents: Sequence[QueueExtent], wanted: Sequence[int], limit: ReadLimit
     ) -> list[QueueShare]:
-        """The limit divided among queues of which so many messages are wanted."""
+        """Divide the limit among queues with `wanted` messages each."""
         if isinstance(limit, ReadAllAvailable):
             return [QueueShare(count, None) for count in wanted]
         counts = shares(wanted, limit.max_rows) if isinstance(limit, ReadMaxRows) else wanted
@@ -76,15 +76,16 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [QueueShare(count, size + spare) for count, size in zip(counts, given, strict=True)]
 
     def lost(self, what: str) -> None:
-        """Messages are gone that should be there, or may come again: stop, or say so and go on."""
+        """Report that messages are lost or may repeat: fail, or print a warning and continue."""
         if self.options.fail_on_data_loss:
             raise DataLoss(f"{what}: set failOnDataLoss to false to go on with what there is")
         print(f"WARN mirrormq: {what}", file=sys.stderr, flush=True)
 
     def present(self, known: Collection[str] = ()) -> dict[str, QueueExtent]:
-        """The queues to read that exist. One that is named and missing is an error, or waited for.
+        """Return the existing queues to read. A named queue that is missing is an error, or waited for.
 
-        `known` are queues that existed before: if they are missing they were deleted."""
+        `known` are queues that existed before: a missing one was deleted.
+        """
         extents = self.queues.extents()
         for name in self.options.queues:
             if name in extents or name in self._deleted:
@@ -100,7 +101,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return extents
 
     def cut(self, parts: Sequence[PartitionPart], at_least: int | None = None) -> list[InputPartition]:
-        """A batch as tasks; `at_least` is the number that the batch's offset says."""
+        """Cut a batch into tasks; `at_least` is the number in the batch's offset."""
         return partitions(parts, at_least or self.options.partitions_min, self.queues.order)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

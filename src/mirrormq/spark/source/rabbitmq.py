@@ -1,12 +1,11 @@
-"""A stream from a broker without leases, such as RabbitMQ: each message at least once.
+"""Stream from a broker without leases, such as RabbitMQ: at-least-once.
 
-There nothing can be read twice, so the process beside the driver consumes: it holds what it was given,
-unacknowledged, hands it to the tasks inside the partitions, and acknowledges when Spark asks for the next
-batch. If that process, the driver or the connection dies, the broker gives the messages to the next
-consumer, and a batch that had already been written has them a second time. What a batch may hold is
-bounded, because it passes through the driver's memory.
+Such a broker delivers a message once. The process beside the driver therefore consumes: it keeps deliveries
+unacked, sends them to the tasks inside the partitions, and acknowledges when Spark requests the next batch.
+If that process, the driver or the connection fails, the broker redelivers the messages, and an already
+written batch gets them a second time. A batch is bounded, because it passes through the driver's memory.
 
-An offset is `{"taken": n}`: how many messages the query was given so far, which is also their `sequence`.
+An offset is `{"taken": n}`: the number of messages the query received so far, which is also their `sequence`.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MESSAGES_MAX = 50_000
-"""Of a batch; less than basic.qos can say."""
+"""Most messages of a batch; below the limit of basic.qos."""
 
 BYTES_MAX = 64 * 1024 * 1024
-"""Of a batch: it is in the driver's memory and travels to the executors."""
+"""Most bytes of a batch: it is in the driver's memory and is sent to the executors."""
 
 FIRST_WAIT_S = 0.5
 WAIT_S = 0.05
-"""How long the first message, and each further one, is waited for before a batch is as large as it gets."""
+"""Time to wait for each message after the first (`FIRST_WAIT_S`) before a batch is complete."""
 
 Offset = dict[str, int]
 
 
 class HeldPartition(InputPartition):
-    """Messages of one queue, encoded."""
+    """Unacked messages of one queue, encoded."""
 
     def __init__(self, queue: str, encoded: bytes) -> None:
         self.queue = queue
@@ -60,7 +59,7 @@ class HeldPartition(InputPartition):
 
 
 class RabbitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Runs in one Python process beside the driver, but for `read`, which runs in executors."""
+    """Stream reader in one Python process beside the driver; `read` runs in executors."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -68,7 +67,7 @@ class RabbitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._consumer: SparkConsumer | None = None
         self._held: list[SparkDelivery] = []
         self._held_from = 0
-        """The sequence of the first of them."""
+        """Sequence of the first held message."""
 
     @property
     def consumer(self) -> SparkConsumer:
@@ -88,7 +87,8 @@ class RabbitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._messages_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """A RabbitMQ cannot say what is there now and what came later: it ends when nothing comes."""
+        """Do nothing: RabbitMQ cannot tell present messages from later ones; the run ends when none
+        arrive."""
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         self._settle(start["taken"])
@@ -104,13 +104,14 @@ class RabbitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"taken": start["taken"] + len(self._held)}
 
     def _settle(self, taken: int) -> None:
-        """All messages before this one are processed."""
+        """Acknowledge all messages before this one."""
         if self._held and self._held_from + len(self._held) <= taken:
             self.consumer.acknowledge(self._held[-1].tag)
             self._held = []
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """The messages that are held; none for a batch of an earlier life, whose messages come again."""
+        """Return the held messages; none for a batch of an earlier process, whose messages are
+        redelivered."""
         if self._held_from != start["taken"] or len(self._held) != end["taken"] - start["taken"]:
             return []
         numbered = list(enumerate(self._held, self._held_from))
@@ -137,7 +138,7 @@ class RabbitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def encode(messages: Sequence[tuple[int, SparkDelivery]]) -> bytes:
-    """Deliveries as a batch of columns, as MirrorMQ would have sent it."""
+    """Encode deliveries as a batch of columns in the format of MirrorMQ."""
     builder = BatchBuilder()
     builder.add(
         [number for number, _ in messages],

@@ -1,4 +1,4 @@
-"""Renewal of leases from a thread of its own, while Spark works on a batch and asks for nothing."""
+"""Renewal of leases in a separate thread, while Spark works on a batch and sends no requests."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mirrormq.spark.data_source_options import SourceOptions
 from mirrormq.wire.fields import Table
 
 INTERVAL_MIN_S = 0.2
-"""For leases whose idle limit is shorter than any batch."""
+"""Shortest interval, for leases whose idle limit is shorter than any batch."""
 
 
 class Renewal:
-    """Renews the leases of one query; each lease is named when it has taken messages."""
+    """Renewal of the leases of one query; a lease is added when it has taken messages."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._nodes = Nodes(options.addresses, 0.0, options.timeouts)
@@ -39,7 +39,7 @@ class Renewal:
             self._thread.start()
 
     def stop(self) -> None:
-        """Renew no more. Leases that hold nothing end, so that a finished query leaves none behind."""
+        """Stop renewing. Release empty leases: a finished query leaves none behind."""
         self._over.set()
         if self._thread is None:
             return
@@ -66,12 +66,12 @@ class Renewal:
                             range_protocol.meant(range_protocol.renew(queue, lease), queue_id, owner),
                         )
                     except BrokerError:
-                        break  # no node answers: the query itself will say so
+                        break  # no node replies: the query itself reports it
 
     def _ask(self, range_client: RangeClient, question: Table) -> None:
         try:
             range_client.ask(question)
         except RequestRefused as error:
-            # A lease that has ended is noticed, and told, when its batch is settled.
+            # The settlement of its batch reports a lease that has ended.
             if error.reason not in (NO_LEASE, NO_QUEUE):
                 raise

@@ -1,4 +1,4 @@
-"""The columns of a message."""
+"""Columns of a message."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROPERTIES = StructType(
         StructField("cluster_id", StringType()),
     ]
 )
-"""What has no column of its own, under the names AMQP gives it."""
+"""Properties without a separate column, under their AMQP names."""
 
 ONLY_WITH_PROPERTIES = ("headers", "properties")
 
@@ -50,7 +50,7 @@ COLUMNS = StructType(
 
 
 def columns(include_properties: bool) -> StructType:
-    """All of them, or all but the headers and the lesser properties."""
+    """Return all columns, or all except headers and properties."""
     if include_properties:
         return COLUMNS
     return StructType([field for field in COLUMNS if field.name not in ONLY_WITH_PROPERTIES])

@@ -1,4 +1,4 @@
-"""What runs in executors: read a partition's messages and hand them to Spark as Arrow."""
+"""Executor side of the source: read a partition's messages and pass them to Spark as Arrow."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class DataLoss(Exception):
-    """Messages are gone that should be there."""
+    """Messages that a batch requires are missing."""
 
 
 def read_partition(options: SourceOptions, partition: RangePartition) -> Iterator[pa.RecordBatch]:
-    """The messages of a partition, as far as they are there; DataLoss if one is missing that must not."""
+    """Yield the available messages of a partition; raises DataLoss if a required one is missing."""
     part = partition.part
     maker = ArrowColumns(to_arrow_schema(columns(options.include_properties), timezone="UTC"))
     addresses = preferring(options.addresses, partition.index)
