@@ -82,11 +82,11 @@ async def test_one_question_too_many_is_refused_on_either_side(monkeypatch: pyte
     pair = Pair()
     first = asyncio.create_task(pair.a.ask("b", Request("sleep"), timeout_s=0.2))
     await asyncio.sleep(0)  # it is on its way, and arrives before the next
-    with pytest.raises(ControlError, match="too many questions to answer"):
+    with pytest.raises(ControlError, match="executes too many requests"):
         await pair.a.ask("b", Request("verb"))
     second = asyncio.create_task(pair.a.ask("b", Request("sleep"), timeout_s=0.2))
     await asyncio.sleep(0)
-    with pytest.raises(ControlError, match="too many questions to other nodes"):
+    with pytest.raises(ControlError, match="too many requests to other nodes"):
         await pair.a.ask("b", Request("verb"))
     await asyncio.gather(first, second, return_exceptions=True)
 
