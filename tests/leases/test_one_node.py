@@ -50,7 +50,7 @@ def test_the_same_number_gives_the_same_answer(range_client: Asker, queue: str) 
     assert range_client.take(queue, "job", 1, 5) == first
     assert range_client.settle(queue, "job", number=1) == 10
     assert range_client.take(queue, "job", 2, 99) == second
-    with pytest.raises(Refused, match="take 1 of lease 'job' is over; the last was 2"):
+    with pytest.raises(Refused, match="take 1 of lease 'job' is settled; the last take was 2"):
         range_client.take(queue, "job", 1, 10)
 
 
