@@ -1,4 +1,4 @@
-"""Leases on one real node: taken once, kept, settled, given up, whatever becomes of client and node."""
+"""Leases on one real node: taken once, kept, settled, released, across restarts of client and node."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.ranges.range_requests import Asker, Refused, bodies
 
 DEADLINE_S = 60.0
 LIFETIME_MS = 4000
-"""Far longer than it takes to publish a few messages and to lease them, on a machine that is busy."""
+"""Lifetime in milliseconds: far longer than publishing and leasing a few messages on a busy machine."""
 IDLE_MS = 4000
-"""Far longer than the pause between two signs of life."""
+"""Idle limit in milliseconds: far longer than the pause between two requests."""
 
 
 def connect(mirrormq: MirrorMQ) -> Asker:
@@ -55,7 +55,7 @@ def test_the_same_number_gives_the_same_answer(range_client: Asker, queue: str) 
 
 
 def test_only_the_takes_that_are_meant_are_settled(range_client: Asker, queue: str) -> None:
-    """A client that was given other messages under this number must not settle these."""
+    """Check that a client that received other messages under this number cannot settle these."""
     range_client.publish(queue, *bodies(30))
     takes = [pack(range_client.take(queue, "job", number, 10)) for number in (1, 2)]
     with pytest.raises(Refused, match="lease 'job' has other messages up to take 2"):

@@ -1,4 +1,5 @@
-"""Links on loopback: one per pair, in order, at most once, and the user always knows where he stands."""
+"""Links on loopback: one per pair, in order, at most once, with events that always tell the user the
+state."""
 
 from __future__ import annotations
 
@@ -256,7 +257,7 @@ async def test_an_identity_may_change_for_the_handshakes_to_come() -> None:
 
 
 async def test_a_loop_that_is_blocked_for_long_declares_nobody_down() -> None:
-    """Both ends share this loop, so neither heard anything for four seconds."""
+    """Block the loop that both ends share: neither hears anything for four seconds."""
     a, b = End("a@x"), End("b@x")
     async with started(a, b):
         a.dial(b)

@@ -1,4 +1,4 @@
-"""Whoever does not know the cookie gets a short refusal, costs little, and is logged."""
+"""Peers without the cookie: they get a short refusal, cost little, and are logged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.peers.ends import COOKIE, End, linked, started, until
 
 
 async def talk(port: int, data: bytes) -> bytes:
-    """Send something to a node and read until it closes."""
+    """Send bytes to a node and read until it closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(data)
     try:

@@ -1,4 +1,4 @@
-"""Messages gathered as columns are the messages that are loaded one by one, of whatever shape they are."""
+"""Column reader: messages read as columns equal messages loaded one by one, for every record shape."""
 
 from __future__ import annotations
 
