@@ -1,8 +1,7 @@
 """Heartbeats: sent when there is no other output. A client silent for two intervals is disconnected.
 
-The node does not read from a held connection and does not count its missing heartbeats. The cause of the
-hold (an alarm, replies that the client does not fetch, a slow write of this node) is no sign of a dead
-client.
+The node does not read from a held connection and does not count its missing heartbeats. The hold itself (an
+alarm, replies that the client does not fetch, a slow write here) is no sign of a dead client.
 """
 
 from __future__ import annotations

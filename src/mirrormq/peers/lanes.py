@@ -1,7 +1,7 @@
 """Send lanes of one peer: heartbeat first, then the urgent lane, then the bulk lane.
 
 A small message becomes a frame at once. A long message keeps its payload whole and is split when its turn
-comes, so that an urgent message never waits for more than the chunks already taken. Each lane keeps its
+comes. An urgent message therefore never waits for more than the chunks already taken. Each lane keeps its
 order. Urgent messages have absolute priority: the lane is for elections, acknowledgements and similar
 messages. A caller that fills it with bulk data starves its own bulk lane.
 """

@@ -57,7 +57,7 @@ Linux accepts up to 4 MiB."""
 
 KERNEL_READ_BYTES_MAX = 1024 * 1024
 """Unread bytes that the kernel may hold (Linux doubles the value). Without a limit it grew to 30 MiB on
-loopback, and an urgent message beside a 100 MiB one took 80 ms there and back instead of 25 ms. A network
+loopback. An urgent message beside a 100 MiB one then took 80 ms there and back instead of 25 ms. A network
 of 10 Gbit/s with a round trip of 0.8 ms is still used fully."""
 
 CONGESTED_BYTES = 16 * 1024 * 1024

@@ -1,9 +1,8 @@
 """Publish ids: the highest number of each producer of a queue, so that repeated publishes are stored once.
 
 *Nodes.* A node keeps the publishes of its clients to a queue on another node until the queue's master
-confirms them, and sends them again to the next master. Each node numbers its publishes to a queue (1, 2, 3
-…, during one incarnation). They arrive in that order, and the queue records the highest number of each
-node.
+confirms them. It sends them again to the next master. Each node numbers its publishes to a queue (1, 2, 3 …,
+during one incarnation). They arrive in that order, and the queue records the highest number of each node.
 
 *Clients.* A publisher that cannot tell whether a message has arrived (its connection broke, its task is
 run again) may publish it once more. For that it sets the headers `x-producer`, a stable name, and

@@ -1,7 +1,7 @@
 """Certificate renewal without a restart: changed files are used from the next TLS handshake on.
 
 Every TLS context of a listener or dialler is watched here. If only one of the two files has been replaced,
-or the new pair is unusable, the previous pair stays in use and the log says so once.
+or the new pair is unusable, the previous pair stays in use. The log says so once.
 """
 
 from __future__ import annotations

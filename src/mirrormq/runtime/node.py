@@ -2,7 +2,7 @@
 
 These are the settings, the control socket, the signals, and the cluster membership
 (`runtime/cluster_node.py`) with the metadata. An `Application` serves clients. The cluster controller
-(`cluster/controller.py`) starts and stops it for the operator (`stop_app`, `start_app`), after the cluster
+(`cluster/controller.py`) starts and stops it: for the operator (`stop_app`, `start_app`), after the cluster
 gave the node up as lost, or for a partition mode. Each incarnation is built again from disk.
 """
 

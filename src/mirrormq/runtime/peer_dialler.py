@@ -67,7 +67,7 @@ class PeerDialler:
 
     async def _run(self) -> None:
         """Dial for as long as the process runs. A dialler that ended would isolate its peer until the next
-        restart, because a node rejects connections from a peer that it seems to dial itself."""
+        restart: a node rejects connections from a peer that it seems to dial itself."""
         while True:
             await self._wanted.wait()
             try:

@@ -6,11 +6,11 @@ connections cross, the one dialled by the node with the smaller name stays, by t
 1. When a link opens, the node gives up its own dial to that peer that is still in its handshake. A proof
    from a dialler therefore means: when the dialler sent it, it had no link to this node.
 2. A node with the smaller name whose own dial is in its handshake refuses the other's proof as *crossing*.
-3. A node that has a link and receives a valid proof on another connection replaces the link, because by
-   rule 1 the peer has lost it. One case is excepted: the node read the peer's hello before the link
-   opened, the link is the node's own dial, and the node's name is the smaller. Then the two have crossed
-   and the node refuses the proof. (A hello that is read after the link opened is answered after the
-   acceptor opened it too, since an acceptor opens first. Rule 1 holds for it.)
+3. A node that has a link and receives a valid proof on another connection replaces the link: by rule 1 the
+   peer has lost it. One case is excepted: the node read the peer's hello before the link opened, the link is
+   the node's own dial, and the node's name is the smaller. Then the two have crossed and the node refuses
+   the proof. (A hello that is read after the link opened is answered after the acceptor opened it too, since
+   an acceptor opens first. Rule 1 holds for it.)
 
 A node that lost a link therefore gets a new one at once, even if its peer has not noticed the loss yet.
 

@@ -1,10 +1,10 @@
 """TCP tuning: output to a client on the same machine is not paced.
 
 Some systems use a congestion control that spreads packets over time (`bbr`). On a network that is a gain.
-Between two processes of one machine, such as a proxy and the node, no network needs protection, and each
-pause is a timer that interrupts the broker. Without the pauses a message of 64 KiB took 9 and 17 % less of
-the broker's processor time (medians of 8 and 10 rounds on a busy machine). `reno` is part of every Linux
-and never pauses. Connections over a network keep the operator's setting.
+Between two processes of one machine, such as a proxy and the node, no network needs protection. Each pause
+is a timer that interrupts the broker. Without the pauses a message of 64 KiB took 9 and 17 % less of the
+broker's processor time. (Medians of 8 and 10 rounds on a busy machine.) `reno` is part of every Linux and
+never pauses. Connections over a network keep the operator's setting.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ because of other, live messages in them. If the ACK is deleted, the next replay 
 message back. Deleting only from the oldest segment on would let one forgotten message pin the disk for
 ever. Compacting every older segment first would copy segments that are not sparse.
 
-Freeing segment A therefore first writes records at the tail, for each queue that A acknowledges messages
-of and each older segment O that stores that queue: all sequences in O's interval that are *not live now*.
+Freeing segment A therefore first writes ACK records at the tail. They cover, for each queue that A
+acknowledges and each older segment O that stores it, all sequences in O's interval that are *not live now*.
 This requires no reading of A or O, because "not live now" is in the table. It is true at the moment it is
 written, which is all that replay requires of a record. In the same way A's NEXT and DELIVERED knowledge
 moves to the tail if no newer record implies it.
@@ -32,9 +32,9 @@ Invariants.
 
 1. Only the newest segment can hold unsynced bytes; a segment is synced before the next one exists.
 2. A segment's name and header are durable before any record in it counts as synced.
-3. Nothing is appended to a segment of an earlier run: after `open` the next append starts a new one. A
-   torn tail is cut off, and the bytes read from the last segment are synced before they are used, because
-   the page cache of a killed process is not yet the disk.
+3. Nothing is appended to a segment of an earlier run: after `open` the next append starts a new one. A torn
+   tail is cut off. The bytes read from the last segment are synced before they are used, because the page
+   cache of a killed process is not yet the disk.
 4. Replaying the existing segments gives, at any time, the tables in memory, except for buffered or
    unsynced records, and for paged-only messages.
 5. A segment is removed only after everything that 4 needs without it was synced, and its removal is

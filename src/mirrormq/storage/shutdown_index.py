@@ -4,9 +4,9 @@
     description (JSON): byte order; each segment's number, length, salt, counters; each queue's sequences
     per queue and chunk, as described: positions, then sizes, as they are in memory
 
-The index is used only if it is complete, names the journal's identity, and describes exactly the segments
-that the manifest lists and the directory has, with the same lengths and salts. Otherwise it is discarded
-and the segments are read. An index of format 1 is never used: the upgrade reads every record once.
+The index is used only if it is complete and names the journal's identity. It must describe exactly the
+segments that the manifest lists and the directory has, with the same lengths and salts. Otherwise it is
+discarded and the segments are read. An index of format 1 is never used: the upgrade reads every record once.
 """
 
 from __future__ import annotations

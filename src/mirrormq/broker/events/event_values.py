@@ -1,9 +1,8 @@
 """Event facts as headers, with the types of RabbitMQ's event exchange.
 
-In RabbitMQ facts are Erlang terms: every integer becomes a `long`, every float a `float`, an atom a
-string, a list an array, a list of pairs a table (an empty object is therefore an empty array). Other
-values are printed: an address is `{127,0,0,1}`, an argument of a declaration
-`{<<"x-max-length">>,signedint,5}`.
+In RabbitMQ facts are Erlang terms: every integer becomes a `long`, every float a `float`, an atom a string,
+a list an array, a list of pairs a table. An empty object is therefore an empty array. Other values are
+printed: an address is `{127,0,0,1}`, an argument of a declaration `{<<"x-max-length">>,signedint,5}`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Log entries about nodes, rings, policies, vhosts and users, from metadata changes.
 
-The old or new master logs changes of a ring, every node logs changes of nodes, and the node that wrote a
+The old or new master logs changes of a ring, and every node logs changes of nodes. The node that wrote a
 command logs everything else.
 """
 
