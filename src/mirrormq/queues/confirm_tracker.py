@@ -28,10 +28,10 @@ class WaitingConfirms(NamedTuple):
     """Last operation that the publishes became."""
     publisher: Publisher
     first: int
-    """The publisher's number of the first publish …"""
+    """Number that the publisher gave its first publish."""
     last: int
     origin: PublishOrigin
-    """… and the number that its node gave it."""
+    """Publishing node, and the number that it gave the first publish."""
     messages: Sequence[Message] = ()
     """Messages that wait, if clients of this node published them to an earlier master and they had
     arrived. Their operation in the ring, if any, is unknown."""
